@@ -1,0 +1,170 @@
+/* base.h: what every room stands on: checked integers, bytes in and out, errors, memory, worker threads.
+ *
+ * Layers (docs/design.md): base < store, crypto, model < filter < format < array < ops. tessera.h, the public
+ * vocabulary, is seen by all. A name tsr__noun_verb is shared between core files; a static function has a bare name.
+ */
+#ifndef TSR_BASE_H
+#define TSR_BASE_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "tessera.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "tessera keeps decoded tiles as they stand in files: little-endian machines only"
+#endif
+
+#define TSR_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TSR_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- Checked arithmetic: true if the result fits -------------------------------------------------------------- */
+static inline bool tsr__add(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_add_overflow(a, b, r); }
+static inline bool tsr__mul(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_mul_overflow(a, b, r); }
+/* a + b and a * b, or UINT64_MAX: for sizes that are compared with a limit next */
+static inline uint64_t tsr__add_sat(uint64_t a, uint64_t b) {
+  uint64_t r;
+  return tsr__add(a, b, &r) ? r : UINT64_MAX;
+}
+static inline uint64_t tsr__mul_sat(uint64_t a, uint64_t b) {
+  uint64_t r;
+  return tsr__mul(a, b, &r) ? r : UINT64_MAX;
+}
+
+/* ---- Unaligned loads and stores; little-endian as all of the format, big-endian (_be) in RLE and dictionaries ---- */
+static inline uint16_t tsr__load16(const void *p) {
+  uint16_t v;
+  memcpy(&v, p, 2);
+  return v;
+}
+static inline uint32_t tsr__load32(const void *p) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+static inline uint64_t tsr__load64(const void *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+static inline void tsr__store16(void *p, uint16_t v) { memcpy(p, &v, 2); }
+static inline void tsr__store32(void *p, uint32_t v) { memcpy(p, &v, 4); }
+static inline void tsr__store64(void *p, uint64_t v) { memcpy(p, &v, 8); }
+/* `width` bytes (1, 2, 4, 8), big-endian */
+static inline uint64_t tsr__load_be(const uint8_t *p, unsigned width) {
+  uint64_t v = 0;
+  for (unsigned i = 0; i < width; i++) v = v << 8 | p[i];
+  return v;
+}
+static inline void tsr__store_be(uint8_t *p, unsigned width, uint64_t v) {
+  for (unsigned i = width; i-- > 0; v >>= 8) p[i] = (uint8_t)v;
+}
+
+/* ---- Errors (error.c) ------------------------------------------------------------------------------------------ */
+#define TSR_PRINTF(f, a) __attribute__((format(printf, f, a)))
+/* Sets the error and returns its code, for `return tsr__fail(error, TSR_CORRUPT, "...", ...)`. */
+int tsr__fail(tsr_error *error, int code, const char *format, ...) TSR_PRINTF(3, 4);
+/* Puts "context: " before the message, keeps the code, returns it. */
+int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
+#define TSR_TRY(call)                                                                                                  \
+  do {                                                                                                                 \
+    int tsr_try_ = (call);                                                                                             \
+    if (tsr_try_ < 0) return tsr_try_;                                                                                 \
+  } while (0)
+
+/* ---- Memory (memory.c) ------------------------------------------------------------------------------------------
+ * Every allocation names the tsr_memory that pays for it. A child pays with its parent's money too, so a query's budget
+ * stands within the environment's. Blocks remember who pays: tsr__free needs only the pointer. Thread-safe. */
+typedef struct tsr_memory {
+  struct tsr_memory *parent;
+  void *(*reallocate)(void *argument, void *pointer, uint64_t size);
+  void *argument;
+  uint64_t limit; /* bytes; UINT64_MAX = none */
+  const char *name; /* of the limit, for messages: "memory_mb" */
+  _Atomic uint64_t used, peak;
+} tsr_memory;
+/* A root: allocator (NULL: the C library's) and no limit. */
+void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
+void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
+/* TSR_OK, or TSR_NOMEM with a message that says how much was asked for and names the limit. `*pointer` is set only on
+ * success. A size of 0 gives a block that can be freed. */
+int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
+int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
+int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer,
+                     tsr_error *error); /* checked product, zeroed */
+int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer,
+                 tsr_error *error); /* *pointer may be NULL; unchanged on failure */
+void tsr__free(void *pointer); /* NULL is fine */
+/* Counts bytes that others hold for us (a pinned tile, a library's context) against the budget, without allocating. */
+int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error);
+void tsr__memory_release(tsr_memory *memory, uint64_t size);
+/* Zeroes memory in a way that no compiler removes. */
+void tsr__wipe(void *pointer, uint64_t size);
+
+/* An arena: many small blocks that live as long as it does. `= {0}` then init; release frees all. Not thread-safe. */
+typedef struct tsr_arena {
+  tsr_memory *memory;
+  struct tsr_arena_block *blocks;
+  uint64_t at, capacity;
+} tsr_arena;
+void tsr__arena_init(tsr_arena *arena, tsr_memory *memory);
+void tsr__arena_release(tsr_arena *arena);
+/* Frees all but the largest block, which is used again. */
+void tsr__arena_reset(tsr_arena *arena);
+int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer,
+                     tsr_error *error); /* 16-byte aligned, not zeroed */
+int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer,
+                     tsr_error *error); /* checked, zeroed */
+int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer,
+                    tsr_error *error); /* plus a NUL byte behind */
+
+/* A growable buffer. `= {.memory = m}`; release frees. Growth is by half again at least. */
+typedef struct tsr_buffer {
+  tsr_memory *memory;
+  uint8_t *data;
+  uint64_t size, capacity;
+} tsr_buffer;
+int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error); /* room for `more` bytes behind size */
+int tsr__buffer_append(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error);
+int tsr__buffer_append_u8(tsr_buffer *buffer, uint8_t value, tsr_error *error);
+int tsr__buffer_append_u32(tsr_buffer *buffer, uint32_t value, tsr_error *error);
+int tsr__buffer_append_u64(tsr_buffer *buffer, uint64_t value, tsr_error *error);
+int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format, ...)
+    TSR_PRINTF(3, 4); /* no NUL counted */
+void tsr__buffer_release(tsr_buffer *buffer);
+
+/* ---- Bytes from files (bytes.c) -----------------------------------------------------------------------------------
+ * The only way by which bytes from a file become values. Sticky: past the end everything reads as 0 and `failed` stays
+ * set, so a decoder reads a whole record and asks once. A count from a file is checked with tsr__input_fits before
+ * memory is taken for it. */
+typedef struct tsr_input {
+  const uint8_t *data;
+  uint64_t size, at;
+  bool failed;
+} tsr_input;
+static inline tsr_input tsr__input(const void *data, uint64_t size) {
+  return (tsr_input){(const uint8_t *)data, size, 0, false};
+}
+static inline uint64_t tsr__input_left(const tsr_input *in) { return in->size - in->at; }
+const uint8_t *tsr__input_take(tsr_input *in,
+                               uint64_t size); /* borrowed from data; NULL and failed if there are fewer */
+uint8_t tsr__input_u8(tsr_input *in);
+uint16_t tsr__input_u16(tsr_input *in);
+uint32_t tsr__input_u32(tsr_input *in);
+uint64_t tsr__input_u64(tsr_input *in);
+double tsr__input_f64(tsr_input *in);
+bool tsr__input_fits(tsr_input *in, uint64_t count,
+                     uint64_t size); /* can count records of at least size bytes be left? else failed */
+/* TSR_OK, or TSR_CORRUPT "WHAT ends early: byte AT of SIZE". */
+int tsr__input_check(const tsr_input *in, const char *what, tsr_error *error);
+
+/* ---- Worker threads (pool.c) --------------------------------------------------------------------------------------
+ * One pool for the process, started on first use, started anew after fork. Calls fn(argument, i) for each i < count on
+ * up to `threads` threads, the caller among them; returns when all have returned: TSR_OK, or the error of the lowest i
+ * that failed (the others may not have run). threads <= 1 runs on the caller alone. Not to be called from within fn. */
+typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
+int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
+unsigned tsr__cores(void); /* at least 1 */
+
+#endif

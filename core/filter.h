@@ -1,0 +1,97 @@
+/* filter.h: tiles through filter pipelines, forward (written) and backward (read). format.md, "Tiles" and "Filters".
+ *
+ * A tile on disk is u64 number of chunks, then for each chunk u32 original size, u32 filtered size, u32 metadata size,
+ * metadata, filtered data. A pipeline runs over one chunk at a time: forward, each filter takes (metadata parts, data
+ * parts) and gives new ones; backward, the last filter first. Only the tile functions below are seen by the format
+ * layer; filter_*.c see the rest.
+ */
+#ifndef TSR_FILTER_H
+#define TSR_FILTER_H
+
+#include "crypto.h"
+#include "model.h"
+
+/* What a pipeline is run over. */
+typedef struct tsr_tile_shape {
+  tsr_datatype datatype; /* of the values: what the first filter takes them for */
+  uint64_t cell_size; /* bytes; chunks hold whole cells (version 11 and later). Variable: the datatype's size */
+  uint32_t version; /* format version of the fragment or object */
+  const uint8_t *key; /* 32 bytes: AES-256-GCM runs last; NULL: not encrypted */
+} tsr_tile_shape;
+
+/* Backward: `in` is a tile as stored. `out` has room for exactly out_size bytes, which must be what the chunks hold in
+ * all (TSR_CORRUPT if not). Scratch memory comes from `memory`. Messages say chunk number and filter. Thread-safe.
+ * String tiles whose offsets live in the data (RLE or dictionary first in the pipeline of a variable string:
+ * tsr__pipeline_holds_offsets) go through tsr__pipeline_decode_strings instead. */
+int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
+                         uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error);
+
+/* Does this pipeline keep a variable string field's offsets inside the data? (RLE: ASCII from 12, UTF8 from 17;
+ * dictionary: ASCII from 13, UTF8 from 17.) */
+bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,
+                                 uint32_t version);
+/* Backward for those: gives the bytes of `cells` strings (out_size in all) and their cells + 1 offsets. */
+int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                                 uint64_t in_size, uint8_t *out, uint64_t out_size, uint64_t *offsets, uint64_t cells,
+                                 tsr_memory *memory, tsr_error *error);
+
+/* The size in memory of a stored tile: the sum of its chunks' original sizes, by walking the chunk headers only. */
+int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *size, tsr_error *error);
+
+/* Forward: appends the stored tile to `out`. `offsets` (variable fields; cells + 1) lets chunks end between cells; NULL
+ * for fixed. */
+int tsr__pipeline_encode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
+                         const uint64_t *offsets, uint64_t cells, tsr_buffer *out, tsr_error *error);
+
+/* May this filter stand in this place of a pipeline over this datatype (schema rules, format.md)? TSR_CONSTRAINT says
+ * why not. */
+int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_datatype datatype, uint32_t values_per_cell,
+                        bool is_dimension, tsr_error *error);
+
+/* "zstd", "bit_width_reduction"...; NULL for an unknown type. */
+const char *tsr__filter_name(tsr_filter_type type);
+
+/* Serialised pipelines: u32 max chunk size, u32 count, then u8 type, u32 size, options each. Decoding refuses unknown
+ * types (TSR_UNSUPPORTED, by name for WebP) and wrong option sizes; arrays come from `arena`. */
+int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pipeline *pipeline, tsr_error *error);
+int tsr__pipeline_write(const tsr_pipeline *pipeline, uint32_t version, tsr_buffer *out, tsr_error *error);
+
+/* ---- For filter_*.c only ------------------------------------------------------------------------------------------
+ */
+
+/* One chunk on its way: its metadata and data. Parts are what an earlier filter (forward) gave separately. */
+typedef struct tsr_part {
+  uint8_t *data;
+  uint64_t size;
+} tsr_part;
+typedef struct tsr_chunk {
+  tsr_part *metadata;
+  uint32_t metadata_count;
+  tsr_part *data;
+  uint32_t data_count;
+} tsr_chunk;
+typedef struct tsr_filter_context {
+  const tsr_filter *filter;
+  const tsr_tile_shape *shape;
+  tsr_datatype datatype; /* what this filter takes the values for: changed by filters before it (scale_float, delta's
+                            reinterpret) */
+  tsr_arena *arena; /* lives as long as the chunk's way through the pipeline */
+  uint64_t most; /* a decoder may not give more bytes than this: decompression bombs end here */
+} tsr_filter_context;
+typedef struct tsr_filter_methods {
+  tsr_filter_type type;
+  const char *name;
+  /* Backward: consumes this filter's own metadata from the front of `metadata` (sticky), and gives the data before it;
+   * what is left of metadata, or what it replaces it with (compressors and AES hold the earlier filters' metadata
+   * inside), goes to the next. */
+  int (*decode)(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
+                tsr_part *data_out, tsr_error *error);
+  /* Forward: gives new parts, allocated from the arena. */
+  int (*encode)(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error);
+} tsr_filter_methods;
+extern const tsr_filter_methods tsr__filter_gzip, tsr__filter_zstd, tsr__filter_lz4, tsr__filter_bzip2, tsr__filter_rle,
+    tsr__filter_dictionary, tsr__filter_double_delta, tsr__filter_delta, tsr__filter_positive_delta,
+    tsr__filter_bit_width_reduction, tsr__filter_bitshuffle, tsr__filter_byteshuffle, tsr__filter_scale_float,
+    tsr__filter_xor, tsr__filter_md5, tsr__filter_sha256, tsr__filter_aes;
+
+#endif

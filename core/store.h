@@ -1,0 +1,100 @@
+/* store.h: where bytes live. A store is one directory tree, the root of one array or group; every path is relative to
+ * it, so nothing that an array file says can lead out of it. store_posix.c is a directory, store_memory.c its twin for
+ * tests and fuzzers.
+ *
+ * Paths: parts separated by '/', no part empty, "." or ".."; "" is the root. Anything else is refused by the front
+ * (store.c). Messages name full paths. Writing: a file appears by create_exclusive, grows by append, is durable after
+ * sync of it and of its directory; nothing is ever overwritten in place.
+ */
+#ifndef TSR_STORE_H
+#define TSR_STORE_H
+
+#include "base.h"
+
+typedef struct tsr_store tsr_store;
+typedef struct tsr_file tsr_file;
+
+typedef enum tsr_entry_kind { TSR_ENTRY_FILE, TSR_ENTRY_DIRECTORY, TSR_ENTRY_OTHER } tsr_entry_kind;
+typedef struct tsr_entry {
+  char *name;
+  tsr_entry_kind kind;
+} tsr_entry;
+/* A listing, sorted by name as bytes. `= {0}`; release frees. */
+typedef struct tsr_listing {
+  tsr_memory *memory;
+  tsr_entry *entries;
+  uint64_t count;
+} tsr_listing;
+void tsr__listing_release(tsr_listing *listing);
+
+/* What a directory's listing looked like: two equal stamps with known = true mean that nothing was added or removed in
+ * between. */
+typedef struct tsr_stamp {
+  bool known;
+  uint64_t a, b, c;
+} tsr_stamp;
+
+typedef struct tsr_store_methods {
+  void (*close)(tsr_store *store);
+  int (*open_file)(tsr_store *store, const char *path, tsr_file **file,
+                   tsr_error *error); /* TSR_NOT_FOUND if there is none */
+  void (*close_file)(tsr_file *file);
+  /* all of size bytes, or an error; a read past the end is TSR_CORRUPT with path, offset and file size */
+  int (*read_at)(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+  int (*list)(tsr_store *store, const char *path, tsr_listing *listing,
+              tsr_error *error); /* TSR_NOT_FOUND if no directory */
+  int (*stamp)(tsr_store *store, const char *path, tsr_stamp *stamp,
+               tsr_error *error); /* an absent directory has a stamp, too */
+  int (*modified)(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+  int (*create_exclusive)(tsr_store *store, const char *path, tsr_file **file,
+                          tsr_error *error); /* TSR_EXISTS if there is one */
+  int (*append)(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
+  int (*sync)(tsr_file *file, tsr_error *error);
+  int (*sync_directory)(tsr_store *store, const char *path, tsr_error *error);
+  int (*rename)(tsr_store *store, const char *from, const char *to, tsr_error *error);
+  int (*rename_exclusive)(tsr_store *store, const char *from, const char *to, tsr_error *error); /* TSR_EXISTS */
+  int (*remove)(tsr_store *store, const char *path,
+                tsr_error *error); /* a file or an empty directory; symbolic links are not followed */
+  int (*make_directory)(tsr_store *store, const char *path,
+                        tsr_error *error); /* TSR_EXISTS; parents must exist, but the root's are made */
+} tsr_store_methods;
+
+struct tsr_store {
+  const tsr_store_methods *methods;
+  tsr_memory *memory;
+  char *name; /* for messages: the root's path as it was given */
+  bool workers_may_read; /* read_at may be called from worker threads */
+  _Atomic uint64_t files_opened, bytes_read; /* counted by the front */
+};
+struct tsr_file {
+  tsr_store *store;
+  char *path; /* relative */
+  uint64_t size; /* when it was opened; grows with append */
+};
+
+/* The directory `path` (not looked at yet, need not exist). */
+int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
+/* An empty tree in memory. */
+int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **store, tsr_error *error);
+void tsr__store_close(tsr_store *store); /* after its files; NULL is fine */
+
+/* The front: checks paths, counts, adds the store's name to errors; otherwise as the methods. */
+int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
+void tsr__store_close_file(tsr_file *file); /* NULL is fine */
+int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+/* The whole file, appended to `buffer`; TSR_TOOBIG past `most` bytes. */
+int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);
+int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
+int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
+int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
+int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
+int tsr__store_sync(tsr_file *file, tsr_error *error);
+int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
+int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error);
+int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
+int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
+int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
+bool tsr__store_exists(tsr_store *store, const char *path); /* a file that can be opened */
+
+#endif

@@ -1,0 +1,404 @@
+/* tessera.h: arrays in the TileDB format, read and written from C.
+ *
+ * Caveats first.
+ *  - Functions return TSR_OK (0), a positive answer where that is said, or a negative code; then the caller's tsr_error
+ *    says what was asked, what is wrong and where. An error pointer may be NULL. Out-parameters are set only on
+ * success.
+ *  - An environment and all that is opened from it belong to one thread at a time. Worker threads inside never call
+ * back into the caller, but for `reallocate`, which must be thread-safe if any request asks for more than one thread.
+ *  - Whatever is "borrowed" is valid until the call that is named, and is never freed by the caller.
+ *  - Sizes and counts are bytes and cells in uint64_t. Times are milliseconds since 1970-01-01 UTC.
+ *  - Files are hostile until validated: damage is an error (TSR_CORRUPT), never a crash.
+ *
+ * Order of use: environment -> array -> snapshot (what is visible between two times) -> reader -> batches of columns.
+ * The format is described in docs/format.md, the design in docs/design.md.
+ */
+#ifndef TESSERA_H
+#define TESSERA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(TSR_SHARED) && defined(__GNUC__)
+#define TSR_API __attribute__((visibility("default")))
+#else
+#define TSR_API
+#endif
+
+#define TSR_VERSION         "0.1.0"
+#define TSR_FORMAT_READ_MIN 1
+#define TSR_FORMAT_READ_MAX 23
+
+/* ---- Errors -------------------------------------------------------------------------------------------------- */
+
+/* name, code, what it means */
+#define TSR_CODES(X)                                                                                                   \
+  X(OK, 0, "no error")                                                                                                 \
+  X(ERROR, -1, "a request that cannot be carried out, said in the message")                                            \
+  X(NOMEM, -2, "out of memory, or past the memory budget")                                                             \
+  X(CORRUPT, -3, "damaged data")                                                                                       \
+  X(NOT_FOUND, -4, "a path or an object that does not exist")                                                          \
+  X(IO, -5, "the store failed")                                                                                        \
+  X(FULL, -6, "the store is full")                                                                                     \
+  X(AUTH, -7, "the key is missing or wrong")                                                                           \
+  X(MISMATCH, -8, "a value of the wrong kind")                                                                         \
+  X(RANGE, -9, "a value outside its limits")                                                                           \
+  X(CONSTRAINT, -10, "a rule of the schema is broken")                                                                 \
+  X(TOOBIG, -11, "a result past a limit of the host")                                                                  \
+  X(READONLY, -12, "the object cannot be written")                                                                     \
+  X(INTERRUPT, -13, "the host asked to stop")                                                                          \
+  X(ABORT, -14, "the array changed underneath: vacuumed during this statement")                                        \
+  X(PERM, -15, "the path is not allowed")                                                                              \
+  X(EXISTS, -16, "something is already there")                                                                         \
+  X(UNSUPPORTED, -17, "a format version or filter that this library does not know")
+
+typedef enum tsr_code {
+#define X(name, code, text) TSR_##name = code,
+  TSR_CODES(X)
+#undef X
+} tsr_code;
+
+#define TSR_MESSAGE_SIZE 1024
+
+/* Owned by the caller; `= {0}` is empty. The message is UTF-8, cut at the front's expense never: the newest context
+ * stands first. */
+typedef struct tsr_error {
+  int code;
+  char message[TSR_MESSAGE_SIZE];
+} tsr_error;
+
+/* The name of a code, "CORRUPT" for TSR_CORRUPT; "UNKNOWN" for others. */
+TSR_API const char *tsr_code_name(int code);
+
+/* ---- Vocabulary of the format (format.md, "Schema") ---------------------------------------------------------- */
+
+/* name, code on disk, bytes of one value, kind */
+#define TSR_DATATYPES(X)                                                                                               \
+  X(INT32, 0, 4, SIGNED)                                                                                               \
+  X(INT64, 1, 8, SIGNED) X(FLOAT32, 2, 4, FLOAT) X(FLOAT64, 3, 8, FLOAT) X(CHAR, 4, 1, TEXT) X(INT8, 5, 1, SIGNED)     \
+      X(UINT8, 6, 1, UNSIGNED) X(INT16, 7, 2, SIGNED) X(UINT16, 8, 2, UNSIGNED) X(UINT32, 9, 4, UNSIGNED)              \
+          X(UINT64, 10, 8, UNSIGNED) X(ASCII, 11, 1, TEXT) X(UTF8, 12, 1, TEXT) X(UTF16, 13, 2, TEXT)                  \
+              X(UTF32, 14, 4, TEXT) X(UCS2, 15, 2, TEXT) X(UCS4, 16, 4, TEXT) X(ANY, 17, 1, BYTES) X(                  \
+                  DATETIME_YEAR, 18, 8, DATETIME) X(DATETIME_MONTH, 19, 8, DATETIME) X(DATETIME_WEEK, 20, 8, DATETIME) \
+                  X(DATETIME_DAY, 21, 8, DATETIME) X(DATETIME_HR, 22, 8, DATETIME) X(DATETIME_MIN, 23, 8, DATETIME)    \
+                      X(DATETIME_SEC, 24, 8, DATETIME) X(DATETIME_MS, 25, 8, DATETIME) X(DATETIME_US, 26, 8, DATETIME) \
+                          X(DATETIME_NS, 27, 8, DATETIME) X(DATETIME_PS, 28, 8, DATETIME)                              \
+                              X(DATETIME_FS, 29, 8, DATETIME) X(DATETIME_AS, 30, 8, DATETIME) X(TIME_HR, 31, 8, TIME)  \
+                                  X(TIME_MIN, 32, 8, TIME) X(TIME_SEC, 33, 8, TIME) X(TIME_MS, 34, 8, TIME)            \
+                                      X(TIME_US, 35, 8, TIME) X(TIME_NS, 36, 8, TIME) X(TIME_PS, 37, 8, TIME)          \
+                                          X(TIME_FS, 38, 8, TIME) X(TIME_AS, 39, 8, TIME) X(BLOB, 40, 1, BYTES)        \
+                                              X(BOOL, 41, 1, BOOLEAN) X(GEOM_WKB, 42, 1, BYTES)                        \
+                                                  X(GEOM_WKT, 43, 1, TEXT)
+
+typedef enum tsr_datatype {
+#define X(name, code, size, kind) TSR_##name = code,
+  TSR_DATATYPES(X)
+#undef X
+      TSR_DATATYPE_COUNT = 44
+} tsr_datatype;
+
+/* DATETIME and TIME are int64 counts of a unit; BOOLEAN is one byte, 0 or 1; TEXT is a string of code units; BYTES are
+ * opaque. */
+typedef enum tsr_kind {
+  TSR_KIND_SIGNED,
+  TSR_KIND_UNSIGNED,
+  TSR_KIND_FLOAT,
+  TSR_KIND_BOOLEAN,
+  TSR_KIND_DATETIME,
+  TSR_KIND_TIME,
+  TSR_KIND_TEXT,
+  TSR_KIND_BYTES
+} tsr_kind;
+
+TSR_API const char *tsr_datatype_name(tsr_datatype datatype); /* "UINT16"; "?" for what is no datatype */
+TSR_API uint64_t tsr_datatype_size(tsr_datatype datatype); /* bytes of one value */
+TSR_API tsr_kind tsr_datatype_kind(tsr_datatype datatype);
+
+typedef enum tsr_order {
+  TSR_ORDER_ROW = 0,
+  TSR_ORDER_COL = 1,
+  TSR_ORDER_GLOBAL = 2,
+  TSR_ORDER_UNORDERED = 3,
+  TSR_ORDER_HILBERT = 4
+} tsr_order;
+
+typedef enum tsr_filter_type {
+  TSR_FILTER_NONE = 0,
+  TSR_FILTER_GZIP = 1,
+  TSR_FILTER_ZSTD = 2,
+  TSR_FILTER_LZ4 = 3,
+  TSR_FILTER_RLE = 4,
+  TSR_FILTER_BZIP2 = 5,
+  TSR_FILTER_DOUBLE_DELTA = 6,
+  TSR_FILTER_BIT_WIDTH_REDUCTION = 7,
+  TSR_FILTER_BITSHUFFLE = 8,
+  TSR_FILTER_BYTESHUFFLE = 9,
+  TSR_FILTER_POSITIVE_DELTA = 10,
+  TSR_FILTER_AES_256_GCM = 11,
+  TSR_FILTER_MD5 = 12,
+  TSR_FILTER_SHA256 = 13,
+  TSR_FILTER_DICTIONARY = 14,
+  TSR_FILTER_SCALE_FLOAT = 15,
+  TSR_FILTER_XOR = 16,
+  TSR_FILTER_WEBP = 18,
+  TSR_FILTER_DELTA = 19
+} tsr_filter_type;
+
+typedef struct tsr_filter {
+  tsr_filter_type type;
+  int32_t level; /* compressors; -1 (or the codec's own default) where none was given */
+  uint8_t reinterpret; /* delta, double delta: the datatype taken instead of the data's own; TSR_ANY = the data's own */
+  uint32_t window; /* bit width reduction, positive delta: bytes */
+  double scale, offset; /* scale_float */
+  uint64_t byte_width; /* scale_float: bytes of the stored integer */
+} tsr_filter;
+
+typedef struct tsr_pipeline {
+  uint32_t max_chunk_size; /* bytes */
+  uint32_t count;
+  tsr_filter *filters;
+} tsr_pipeline;
+
+#define TSR_VARIABLE UINT32_MAX /* values_per_cell of a variable-length field */
+
+typedef struct tsr_enumeration {
+  char *name; /* NUL-terminated; may hold any other byte */
+  char *file; /* its file in __schema/__enumerations */
+  bool loaded; /* the rest is set only if so: tsr_array_enumeration loads it */
+  tsr_datatype datatype;
+  uint32_t values_per_label; /* TSR_VARIABLE for strings */
+  bool ordered;
+  uint64_t count; /* labels */
+  uint8_t *data; /* the labels, one after the other */
+  uint64_t data_size;
+  uint64_t *offsets; /* count + 1 byte offsets into data, also where labels are of fixed size */
+} tsr_enumeration;
+
+/* A dimension or an attribute. Fields are numbered as the columns of a table: dimensions in schema order, then
+ * attributes. */
+typedef struct tsr_field {
+  char *name; /* as stored, NUL-terminated; '' if anonymous */
+  bool is_dimension;
+  tsr_datatype datatype;
+  uint32_t values_per_cell; /* 1 and more, or TSR_VARIABLE */
+  uint64_t cell_size; /* bytes of a cell; 0 if variable */
+  tsr_pipeline filters; /* as stored: a dimension's empty list means the schema's coords_filters */
+  /* dimensions */
+  bool has_domain, has_extent; /* strings have neither */
+  uint8_t low[8], high[8], extent[8]; /* one value each, inclusive, in the datatype */
+  /* attributes */
+  bool nullable;
+  uint8_t fill_validity; /* 0: the fill value is null */
+  uint8_t data_order; /* 0 unordered, 1 increasing, 2 decreasing (label arrays) */
+  uint8_t *fill; /* the fill value of one cell */
+  uint64_t fill_size; /* bytes */
+  char *enumeration; /* its enumeration's name, or NULL */
+} tsr_field;
+
+typedef struct tsr_label { /* a dimension label: listed, its array is not opened */
+  char *name;
+  uint32_t dimension;
+  char *uri;
+  bool relative;
+  tsr_datatype datatype;
+} tsr_label;
+
+/* A closed interval on one dimension; strings by pointer and size, all else as one value in the datatype. */
+typedef struct tsr_interval {
+  uint8_t low[8], high[8];
+  uint8_t *low_text, *high_text;
+  uint64_t low_size, high_size;
+} tsr_interval;
+
+/* A schema as one file describes it. Read-only for callers; owned by its array. */
+typedef struct tsr_schema {
+  char *name; /* the file's name, "__t1_t2_uuid", or "__array_schema.tdb" */
+  uint64_t time; /* of the file's name; 0 for __array_schema.tdb */
+  uint32_t version; /* format version */
+  bool dense, allows_duplicates, key_value;
+  tsr_order tile_order, cell_order;
+  uint64_t capacity; /* cells of a sparse tile */
+  tsr_pipeline coords_filters, offsets_filters, validity_filters;
+  uint32_t dimension_count, attribute_count;
+  tsr_field *fields; /* dimension_count + attribute_count */
+  uint32_t label_count;
+  tsr_label *labels;
+  uint32_t enumeration_count;
+  tsr_enumeration *enumerations;
+  tsr_interval *current_domain; /* one per dimension, or NULL where there is none */
+} tsr_schema;
+
+/* ---- Environment --------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_environment tsr_environment;
+
+typedef struct tsr_environment_options { /* `= {0}` is the default */
+  void *(*reallocate)(void *argument, void *pointer,
+                      uint64_t size); /* as realloc; size 0 frees. NULL: the C library's */
+  void *reallocate_argument;
+  bool (*interrupted)(
+      void *argument); /* asked on the caller's thread in all long work; true stops it with TSR_INTERRUPT */
+  void *interrupted_argument;
+  bool single_threaded; /* never start a worker */
+} tsr_environment_options;
+
+/* Allocates an environment; close it after everything that was opened from it. */
+TSR_API int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment,
+                                 tsr_error *error);
+TSR_API void tsr_environment_close(tsr_environment *environment);
+
+/* Counters since the last reset, in this order; a tile counts once for each field in tiles_read and tiles_cached, once
+ * in the others. */
+#define TSR_COUNTERS(X)                                                                                                \
+  X(files_opened)                                                                                                      \
+  X(fragments_considered) X(fragments_skipped) X(tiles_considered) X(tiles_skipped_by_domain)                          \
+      X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) X(bytes_read) X(bytes_decoded) X(cells_decoded)          \
+          X(rows_returned) X(commits_listed)
+typedef struct tsr_counters {
+#define X(name) uint64_t name;
+  TSR_COUNTERS(X)
+#undef X
+} tsr_counters;
+TSR_API void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters);
+TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
+/* For hosts that hand out rows themselves. */
+TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
+
+/* ---- Arrays -------------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_array tsr_array;
+
+typedef struct tsr_array_options {
+  const uint8_t *key; /* 32 bytes (AES-256), copied; NULL if the array is not encrypted */
+  uint64_t cache_bytes; /* decoded tiles kept, at most; 0 = 256 MiB */
+  unsigned threads; /* that read and decode; 0 = the number of cores, at most 8 */
+} tsr_array_options;
+
+/* Opens the array in the directory `path` (a path, or a file:// URI; percent-escapes of a URI are decoded). Reads its
+ * schemas, not its fragments. TSR_NOT_FOUND where no array is; TSR_AUTH for a missing or wrong key. */
+TSR_API int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options,
+                           tsr_array **array, tsr_error *error);
+TSR_API void tsr_array_close(tsr_array *array); /* after its snapshots and readers; NULL is fine */
+TSR_API void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes);
+TSR_API const char *tsr_array_path(const tsr_array *array); /* borrowed: as given, without file:// */
+
+/* Times that mean "not given". */
+#define TSR_TIME_MIN 0
+#define TSR_TIME_NOW UINT64_MAX
+
+/* The schema in force at `as_of`: the last by name among those not later. Borrowed until the array is closed. */
+TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+
+/* The enumeration `name` of `schema`, loaded. Borrowed until the array is closed. */
+TSR_API int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
+                                  const tsr_enumeration **enumeration, tsr_error *error);
+
+/* ---- Snapshots: what is visible between two times ------------------------------------------------------------- */
+
+typedef struct tsr_snapshot tsr_snapshot;
+
+/* The state of the array between two times, both inclusive. Lists the array's directories only where they have changed
+ * since the last listing; fragments that are known are not read again. Fragments are opened (their footers read) here.
+ */
+TSR_API int tsr_snapshot_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_snapshot **snapshot,
+                              tsr_error *error);
+TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot); /* after its readers; NULL is fine */
+TSR_API const tsr_schema *
+tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed: the schema in force at its end */
+/* 1 and the box around all that has been written, one interval per dimension (borrowed until the snapshot is closed); 0
+ * if empty. */
+TSR_API int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error);
+
+/* ---- Reading --------------------------------------------------------------------------------------------------- */
+
+/* One range of a dimension, values in the dimension's datatype; NULL is an open end. low > high is empty, not an error.
+ */
+typedef struct tsr_range {
+  const void *low, *high;
+  uint64_t low_size, high_size; /* bytes; for strings only */
+  bool low_exclusive, high_exclusive;
+} tsr_range;
+
+typedef struct tsr_ranges { /* of one dimension: their union, in any order */
+  const tsr_range *ranges;
+  uint64_t count;
+  bool all; /* the whole dimension; then ranges and count are not looked at */
+} tsr_ranges;
+
+typedef struct tsr_request {
+  const tsr_ranges *dimensions; /* one per dimension, or NULL: everything */
+  const bool *fields; /* one per field of the snapshot's schema: decoded ahead, in parallel; NULL: none. Others are
+                         decoded when asked for */
+  bool times; /* cell times are wanted (tsr_batch.times) */
+  uint64_t limit; /* how many rows are likely to be taken; 0 = all. A hint: rows go on after it */
+  uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB */
+  unsigned threads; /* 0 = the array's */
+} tsr_request;
+
+/* What a request is likely to cost; the same code that the reader uses selects fragments and tiles. Reads R-trees if it
+ * must. */
+typedef struct tsr_estimate {
+  double rows;
+  double tiles; /* tiles that would be read, for each field */
+  double cells; /* cells that would be decoded */
+  uint64_t fragments;
+} tsr_estimate;
+TSR_API int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr_estimate *estimate,
+                                 tsr_error *error);
+
+/* The values of one field for the cells of a batch. A cell's index i is said by the batch. Borrowed until the next
+ * tsr_reader_next. fixed:    the value is at (uint8_t *)values + (constant ? 0 : i * cell_size) variable: the bytes
+ * values[offsets[j] .. offsets[j+1]), j = constant ? 0 : i */
+typedef struct tsr_column {
+  const void *values;
+  const uint64_t *offsets;
+  const uint8_t *validity; /* NULL: no nulls; else a byte per cell (at index 0 if constant), 0 = null */
+  uint64_t cell_size; /* 0 if variable */
+  bool constant; /* one value for all cells */
+  bool unwritten; /* never written, or an attribute that the cells' fragment lacks: the value is the fill value */
+} tsr_column;
+
+/* Cells of one tile, or gathered from several. Row r (0 <= r < count) has index i = selection ? selection[r] : first +
+ * r. */
+typedef struct tsr_batch {
+  uint64_t count;
+  const uint32_t *selection;
+  uint64_t first;
+  int64_t row_base; /* the rowid of index i is rowids ? rowids[i] : row_base + i */
+  const int64_t *rowids;
+  bool written; /* false: cells of a dense array that were never written */
+  uint64_t time; /* when they were written: times ? times[i] : time */
+  const uint64_t *times;
+} tsr_batch;
+
+typedef struct tsr_reader tsr_reader;
+
+/* A reader over a snapshot, to be started and started again (a join starts it for each outer row; it keeps its memory).
+ */
+TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error);
+TSR_API void tsr_reader_close(tsr_reader *reader); /* NULL is fine */
+TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error); /* copies the request */
+/* 1 and the next batch, with at least one row (borrowed until the next call on this reader); 0 at the end. */
+TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
+/* The column of a field for the current batch, decoded now if it was not asked for. */
+TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
+
+/* ---- Text of values (also for hosts that show them) -------------------------------------------------------------- */
+
+/* ISO-8601 text of a DATETIME_* or TIME_* value, as precise as its unit: returns its length without the NUL; 0 where it
+ * cannot be written so (years outside 0000-9999, times outside one day, NaT). `text` holds 48 bytes. */
+TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text);
+/* The value of ISO-8601 text. TSR_MISMATCH if it is no such text or finer than the unit; TSR_RANGE past the datatype. A
+ * short form means its first instant; `T` or a blank before the hours; `Z` or nothing at the end. */
+TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
+                               tsr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
