@@ -70,24 +70,47 @@ typedef struct tsr_chunk {
   tsr_part *data;
   uint32_t data_count;
 } tsr_chunk;
+/* The cells of a variable string whose offsets live in the data: read forward, filled backward (cells + 1). */
+typedef struct tsr_strings {
+  uint64_t *offsets;
+  uint64_t cells;
+} tsr_strings;
 typedef struct tsr_filter_context {
   const tsr_filter *filter;
   const tsr_tile_shape *shape;
-  tsr_datatype datatype; /* what this filter takes the values for: changed by filters before it (scale_float, delta's
-                            reinterpret) */
+  tsr_datatype datatype; /* what this filter takes the values for: changed by filters before it (scale_float, xor,
+                            delta's reinterpret) */
   tsr_arena *arena; /* lives as long as the chunk's way through the pipeline */
-  uint64_t most; /* a decoder may not give more bytes than this: decompression bombs end here */
+  uint64_t most; /* backward: no honest writer's metadata and data before this filter are larger than this together:
+                    decompression bombs end here */
+  uint8_t
+      *target; /* backward, the first filter of a pipeline: where the data belongs, exactly `most` bytes; else NULL */
+  tsr_strings *strings; /* RLE and dictionary where they hold the offsets; else NULL */
+  void **state; /* NULL at first; a codec's own, kept from chunk to chunk of a tile, freed by methods->release */
 } tsr_filter_context;
+/* Backward: room for the data that a filter gives back. On target where there is one, then size must be target's; else
+ * from the arena, if size <= most. TSR_CORRUPT if not. */
+int tsr__filter_room(const tsr_filter_context *context, uint64_t size, uint8_t **data, tsr_error *error);
+/* Forward: one new part of `size` bytes as all of *count parts, from the arena. */
+int tsr__filter_part(const tsr_filter_context *context, uint64_t size, tsr_part **parts, uint32_t *count,
+                     tsr_error *error);
+/* Forward: metadata = a new part of `size` bytes (for this filter), then the parts of `in` as they are. */
+int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, uint64_t size, tsr_chunk *out,
+                        tsr_error *error);
+
+/* Initialise by name (.type = ...): entries may be left out. */
 typedef struct tsr_filter_methods {
   tsr_filter_type type;
   const char *name;
-  /* Backward: consumes this filter's own metadata from the front of `metadata` (sticky), and gives the data before it;
-   * what is left of metadata, or what it replaces it with (compressors and AES hold the earlier filters' metadata
-   * inside), goes to the next. */
+  /* Backward: consumes this filter's own metadata from the front of `metadata` (sticky), and gives the data before it,
+   * in room from tsr__filter_room or borrowed from `data`. What is left of metadata goes to the filter before, unless
+   * the filter sets *metadata_out (compressors and AES hold the earlier filters' metadata inside); it comes as {NULL,
+   * 0}. Messages need not name filter or chunk: the pipeline does. */
   int (*decode)(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
                 tsr_part *data_out, tsr_error *error);
-  /* Forward: gives new parts, allocated from the arena. */
+  /* Forward: gives new parts, allocated from the arena, or borrowed from `in`. */
   int (*encode)(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error);
+  void (*release)(void *state); /* if the filter keeps *context->state */
 } tsr_filter_methods;
 extern const tsr_filter_methods tsr__filter_gzip, tsr__filter_zstd, tsr__filter_lz4, tsr__filter_bzip2, tsr__filter_rle,
     tsr__filter_dictionary, tsr__filter_double_delta, tsr__filter_delta, tsr__filter_positive_delta,
