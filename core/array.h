@@ -2,13 +2,31 @@
  *
  * Fragments never change, so what is known of one (footer, R-tree, offsets, decoded tiles) is kept by the array for as
  * long as the fragment is listed or a snapshot holds it. A snapshot is an immutable list of fragments and delete
- * conditions.
+ * conditions. All of it belongs to the caller's thread.
  */
 #ifndef TSR_ARRAY_H
 #define TSR_ARRAY_H
 
 #include "format.h"
 
+/* ---- map.c: names -> pointers. `= {.memory = m}`; release frees the table, not what it points to ---- */
+typedef struct tsr_map_entry {
+  uint64_t hash;
+  const char *key;
+  void *value;
+} tsr_map_entry;
+typedef struct tsr_map {
+  tsr_memory *memory;
+  uint64_t count, capacity; /* capacity: 0 or a power of two */
+  tsr_map_entry *entries; /* all of 0..capacity-1; key NULL where there is none */
+} tsr_map;
+void *tsr__map_get(const tsr_map *map, const char *key); /* NULL if there is none */
+/* The key is borrowed until it is removed; the value is not NULL. An equal key is replaced. */
+int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error);
+void *tsr__map_remove(tsr_map *map, const char *key); /* the value it had, or NULL */
+void tsr__map_release(tsr_map *map);
+
+/* ---- environment.c ---- */
 struct tsr_environment {
   tsr_memory memory;
   bool (*interrupted)(void *argument);
@@ -16,7 +34,9 @@ struct tsr_environment {
   bool single_threaded;
   _Atomic uint64_t counters[sizeof(tsr_counters) / sizeof(uint64_t)];
   uint64_t next_row; /* the 63-bit counter that gives each fragment its range of rowids */
-  struct tsr_row_range *row_ranges; /* (array path, fragment name) -> first rowid: kept as long as the environment */
+  tsr_map row_ranges; /* array path and fragment name -> first rowid: kept as long as the environment */
+  uint64_t next_fragment; /* the next tsr_fragment.id */
+  tsr_array *arrays; /* those that are open: their stores count files and bytes */
 };
 typedef enum tsr_counter {
 #define X(name) TSR_COUNT_##name,
@@ -29,25 +49,11 @@ static inline void tsr__count(tsr_environment *environment, tsr_counter counter,
 /* TSR_INTERRUPT if the host asks to stop. Only on the caller's thread; at least once every 4 MiB decoded or 65,536
  * rows. */
 int tsr__interrupted(tsr_environment *environment, tsr_error *error);
-
-/* A fragment that the array knows. */
-typedef struct tsr_fragment {
-  char *name;
-  tsr_name parsed;
-  bool old_layout; /* lies in the array's directory rather than in __fragments */
-  uint32_t references; /* the array's registry and snapshots */
-  uint64_t id; /* unique within the environment's life: the cache's key */
-  bool loaded; /* metadata is there */
-  tsr_fragment_metadata metadata;
-  tsr_file *metadata_file; /* open once needed */
-  tsr_file **files; /* [slot * TSR_PART_COUNT + part], opened when needed */
-  tsr_grid grid; /* dense: of its own schema */
-  uint64_t *box_low, *box_high; /* dense: its non-empty domain in ordinals, clipped to the domain */
-  uint64_t *tile_low, *tile_count; /* dense: first tile coordinate and number of tiles of each dimension */
-  int64_t row_base; /* rowid of its cell 0; cell = tile * cells per tile + index in tile */
-  uint64_t cells_per_tile;
-  int64_t *fields; /* field of the array's newest schema is mapped per snapshot: see tsr_snapshot_fragment */
-} tsr_fragment;
+/* The first of `rows` rowids that belong to `name` of the array at `path`: always the same as long as the environment
+ * lives, never those of another. TSR_RANGE when 63 bits are used up. */
+int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
+                          int64_t *first, tsr_error *error);
+uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
 
 /* ---- cache.c: decoded tiles, least recently used go first ---- */
 typedef struct tsr_cache tsr_cache;
@@ -56,13 +62,15 @@ void tsr__cache_close(tsr_cache *cache);
 void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit);
 /* The tile, held for the caller (tsr__tile_drop), or NULL. Called on the caller's thread only, as all of the cache. */
 tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t tile);
-/* Offers a tile; the cache holds its own reference if it keeps it. */
+/* Offers a tile; the cache holds its own reference if it keeps it, so the tile's memory must be the array's. */
 void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number, tsr_tile *tile);
 void tsr__cache_forget(tsr_cache *cache, uint64_t fragment);
 
-/* ---- array.c ---- */
+/* ---- array.c: open and close, schemas, enumerations ---- */
 struct tsr_array {
   tsr_environment *environment;
+  tsr_array *next; /* environment->arrays */
+  uint64_t counted_files, counted_bytes; /* of the store's counters: before the last reset */
   tsr_memory memory;
   tsr_store *store;
   char *path;
@@ -70,48 +78,135 @@ struct tsr_array {
   uint8_t key[TSR_KEY_SIZE];
   unsigned threads;
   tsr_cache *cache;
-  struct tsr_schema_entry *schemas;
-  uint64_t schema_count; /* by name, each loaded when first needed */
-  struct tsr_listing_state *listing; /* snapshot.c's: the last listing, its stamps, what was decoded of it */
-  struct tsr_fragment_registry *fragments;
+  tsr_map schemas; /* name -> struct tsr_schema_entry, each loaded when first needed, kept until the end */
+  tsr_map conditions; /* name -> struct tsr_condition_entry, the same */
+  tsr_map files; /* path -> tsr_commit_file: what has been decoded of __commits and of consolidated footers */
+  struct tsr_commit_listing *listing; /* the last one */
+  tsr_map fragments; /* name -> tsr_fragment: those that are listed and have been needed */
+  struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
+  uint64_t open_files, file_epoch;
+  tsr_snapshot *recent[4]; /* snapshots kept for the next who asks for the same */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
-/* A schema by its file's name, loaded once; borrowed until the array is closed. */
+/* Opens the array in a store, which it closes, also if it fails. `path` is for messages and rowids. */
+int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
+                          const tsr_array_options *options, tsr_array **array, tsr_error *error);
+/* A schema by its file's name, loaded once; borrowed until the array is closed. Its geometry if it is dense. */
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error);
+int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
+/* The schema in force at `as_of` by the last listing. */
+int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* The key has been proven when the array was opened: a tag that fails later is damage. Gives TSR_CORRUPT for TSR_AUTH,
+ * else `code`. */
+int tsr__array_damage(int code, tsr_error *error);
+
+/* ---- listing.c: directories -> committed names ---- */
+typedef struct tsr_commit_file { /* a decoded .con, .ign, .vac or .meta: they never change */
+  char *path;
+  uint64_t generation; /* of the last listing that had it */
+  tsr_arena arena;
+  tsr_buffer content; /* kept where the rest points into it */
+  tsr_commits commits; /* .con */
+  tsr_names names; /* .ign, .vac */
+  tsr_footers footers; /* .meta */
+  tsr_map footers_by_name; /* .meta: name -> tsr_footer */
+} tsr_commit_file;
+typedef struct tsr_committed {
+  const char *name; /* without suffix */
+  tsr_name parsed;
+  bool old_layout; /* a fragment in the array's directory rather than in __fragments */
+  const char *path; /* of the file: .vac, .meta, .del, or the .con that holds the delete */
+  const uint8_t *bytes; /* a delete in a .con: its generic tile; else NULL */
+  uint64_t size;
+} tsr_committed;
+typedef struct tsr_commit_list {
+  tsr_committed *items;
+  uint64_t count, capacity;
+} tsr_commit_list;
+typedef struct tsr_commit_listing {
+  tsr_arena arena;
+  uint64_t generation; /* 1, 2, ... */
+  tsr_stamp stamps[4]; /* of the array's directory, __schema, __commits, __fragment_meta */
+  tsr_commit_list fragments; /* by (start time, name) */
+  tsr_commit_list deletes; /* by (start time, name) */
+  tsr_commit_list vacuums; /* .vac */
+  tsr_commit_list footers; /* .meta, the newest first */
+  tsr_commit_list schemas; /* in text order, __array_schema.tdb first; path is the file's */
+  tsr_commit_list pending; /* version 3 and 4: fragments that get committed without a change in a listed directory */
+  tsr_map names; /* fragments by name -> tsr_committed */
+} tsr_commit_listing;
+/* Renews array->listing if a directory has changed since, or always if `force`. */
+int tsr__array_list(tsr_array *array, bool force, tsr_error *error);
+void tsr__array_listing_release(tsr_array *array);
+int tsr__array_commit_file(tsr_array *array, const char *path, tsr_commit_file **file, tsr_error *error);
+
+/* ---- fragment.c: what the array knows of its fragments; their files ---- */
+typedef struct tsr_fragment {
+  char *name;
+  tsr_name parsed;
+  bool old_layout; /* lies in the array's directory rather than in __fragments */
+  uint32_t references; /* the array's registry and snapshots */
+  uint64_t id; /* unique within the environment's life: the cache's key */
+  tsr_fragment_metadata metadata;
+  struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part], the last one the metadata file; NULL if not open */
+  tsr_grid grid; /* dense arrays: of its own schema */
+  uint64_t *box_low, *box_high; /* dense: its non-empty domain in ordinals, clipped to the domain */
+  uint64_t *tile_low, *tile_count; /* dense: first tile coordinate and number of tiles of each dimension */
+  int64_t row_base; /* rowid of its cell 0; cell = tile * cells per tile + index in tile */
+  uint64_t cells_per_tile;
+} tsr_fragment;
 /* The registry: a fragment by name, made and loaded if it is new (footer from `footer` where a consolidated file has
  * it); a reference for the caller. */
 int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
                         const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error);
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
-/* Its open files; NOT_FOUND becomes TSR_ABORT "vacuumed during this statement" where the fragment is not listed any
- * more. Caller's thread only. */
+/* Takes out of the registry what is listed no more. */
+void tsr__array_fragments_prune(tsr_array *array);
+/* Its open files, of the size that the footer says at least; NOT_FOUND becomes TSR_ABORT "vacuumed during this
+ * statement" where the fragment is not listed any more. Borrowed until tsr__array_files_done, which closes the least
+ * recently used past TSR_FILES_KEPT: to be called when no file is in use (before or after each window of tiles).
+ * Caller's thread only. */
+#define TSR_FILES_KEPT 128
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
+void tsr__array_files_done(tsr_array *array);
 /* Lazy parts, loaded once. */
 int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error);
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
+int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
 
 /* ---- snapshot.c ---- */
 typedef struct tsr_snapshot_fragment {
   tsr_fragment *fragment;
-  int64_t *slots; /* [field of the snapshot's schema] -> slot of the fragment, -1 where it lacks the field */
-  uint32_t condition_count; /* conditions that its cells have not been through (by time and by its processed list) */
+  /* [field of the snapshot's schema] -> slot of the fragment; -1 where it lacks the field, or has one of that name with
+   * another datatype or number of values per cell, which is another attribute. Nullability may differ. */
+  int64_t *slots;
+  /* The snapshot's times cut its own: only cells of times within since..as_of count. Where the fragment has no cell
+   * times all of its cells do, as in TileDB. */
+  bool cut;
+  /* Conditions that some of its cells have not been through (by its start time and its processed list), by time. Where
+   * the fragment has cell times, a condition is for cells of its time or older only. */
+  uint32_t condition_count;
   const tsr_condition **conditions;
 } tsr_snapshot_fragment;
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
   uint64_t since, as_of; /* as_of: what was asked, or the clock when it was opened */
+  uint64_t asked, generation, next_change; /* when it may be shared: see snapshot.c */
   const tsr_schema *schema;
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   uint64_t fragment_count;
   tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); the later wins */
+  const tsr_condition **conditions; /* in view, by time; fragments share it */
+  uint64_t condition_count;
   bool has_domain;
-  tsr_interval *non_empty_domain; /* union over the fragments */
+  tsr_interval *non_empty_domain; /* around all fragments */
   uint64_t *box_low, *box_high; /* dense: the same in ordinals */
-  int64_t unwritten_row_base; /* rowids of never-written dense cells; -1: numbered on demand */
+  int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
 };
+static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
 
 #endif
