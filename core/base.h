@@ -65,7 +65,8 @@ static inline void tsr__store_be(uint8_t *p, unsigned width, uint64_t v) {
 #define TSR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Sets the error and returns its code, for `return tsr__fail(error, TSR_CORRUPT, "...", ...)`. */
 int tsr__fail(tsr_error *error, int code, const char *format, ...) TSR_PRINTF(3, 4);
-/* Puts "context: " before the message, keeps the code, returns it. */
+/* Puts "context: " before the message, keeps the code, returns it; TSR_ERROR if error is NULL, for then nobody knows
+ * the code: public functions put an error of their own in a NULL's place. */
 int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
 #define TSR_TRY(call)                                                                                                  \
   do {                                                                                                                 \

@@ -34,6 +34,8 @@ typedef struct tsr_stamp {
   uint64_t a, b, c;
 } tsr_stamp;
 
+/* What a kind of store does. Paths are checked by then, ranges of reads too; messages say only what is wrong, the front
+ * puts the full path before them. Out-parameters are set only on success. */
 typedef struct tsr_store_methods {
   void (*close)(tsr_store *store);
   int (*open_file)(tsr_store *store, const char *path, tsr_file **file,
@@ -72,13 +74,19 @@ struct tsr_file {
   uint64_t size; /* when it was opened; grows with append */
 };
 
-/* The directory `path` (not looked at yet, need not exist). */
+/* For the methods: a zeroed file structure of `size` bytes that begins with a tsr_file, store and path set, one block
+ * for tsr__free; and one more entry of a listing, in any order, name copied. */
+int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
+int tsr__listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error);
+
+/* The directory `path` (not looked at yet, need not exist; a relative path is taken from the present directory). */
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
 /* An empty tree in memory. */
 int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **store, tsr_error *error);
 void tsr__store_close(tsr_store *store); /* after its files; NULL is fine */
 
-/* The front: checks paths, counts, adds the store's name to errors; otherwise as the methods. */
+/* The front: checks paths (TSR_PERM for what is none), counts, sorts listings, puts the full path before errors;
+ * otherwise as the methods. */
 int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
 void tsr__store_close_file(tsr_file *file); /* NULL is fine */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
