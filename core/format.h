@@ -63,20 +63,10 @@ typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr
 int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
                      tsr_error *error);
 
-/* ---- fragment_metadata.c ---- */
+/* ---- fragment_metadata.c, fragment_slot.c ---- */
 /* Slots of the footer: attributes, one for the old __coords (empty from version 5 on), dimensions (from 5 on), then t,
  * dt, dci where present. */
 typedef enum tsr_part_kind { TSR_PART_FIXED, TSR_PART_VARIABLE, TSR_PART_VALIDITY, TSR_PART_COUNT } tsr_part_kind;
-
-typedef struct tsr_slot { /* what one file set of a fragment holds, for all its tiles */
-  bool present; /* has data files */
-  uint64_t file_size[TSR_PART_COUNT];
-  uint64_t offsets_at[TSR_PART_COUNT]; /* where the generic tiles of tile offsets stand in the metadata file */
-  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at;
-  /* loaded when needed, NULL before: tile_count + 1 offsets (the last is the file's size) */
-  uint64_t *offsets[TSR_PART_COUNT];
-  uint64_t *var_sizes; /* bytes in memory of each tile's variable part */
-} tsr_slot;
 
 typedef struct tsr_statistics { /* of one slot: one entry per tile, or NULL arrays where the fragment has none */
   uint64_t count;
@@ -86,6 +76,17 @@ typedef struct tsr_statistics { /* of one slot: one entry per tile, or NULL arra
   uint64_t min_size, max_size; /* bytes in all */
   const uint64_t *sums, *null_counts;
 } tsr_statistics;
+
+typedef struct tsr_slot { /* what one file set of a fragment holds, for all its tiles */
+  bool present; /* has data files */
+  uint64_t file_size[TSR_PART_COUNT];
+  uint64_t offsets_at[TSR_PART_COUNT]; /* where the generic tiles of tile offsets stand in the metadata file */
+  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at;
+  /* loaded when needed, NULL before: tile_count + 1 offsets (the last is the file's size) */
+  uint64_t *offsets[TSR_PART_COUNT];
+  uint64_t *var_sizes; /* bytes in memory of each tile's variable part */
+  tsr_statistics *statistics;
+} tsr_slot;
 
 typedef struct tsr_fragment_metadata {
   tsr_arena arena;
@@ -105,7 +106,7 @@ typedef struct tsr_fragment_metadata {
   tsr_rtree *rtree; /* loaded when needed */
   uint32_t processed_count; /* delete markers that its cells have been through already; loaded when needed */
   bool processed_loaded;
-  char **processed;
+  char **processed; /* their names, as tsr_commit.name */
 } tsr_fragment_metadata;
 
 /* Decodes a footer (version 3 on). `bytes` is the footer alone, its trailing u64 length not included: from a metadata
@@ -128,7 +129,7 @@ int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t s
                                      tsr_error *error);
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                           tsr_error *error);
-/* Statistics of a slot, decoded into the fragment's arena (format 11 on; TSR_OK and NULL arrays before). */
+/* Statistics of a slot, loaded once into the fragment's arena (format 11 on; TSR_OK and NULL arrays before). */
 int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
                                       const uint8_t *key, tsr_statistics *statistics, tsr_error *error);
 /* The slot of a field of the fragment's own schema (dimensions below version 5: the __coords slot), and of the times.
@@ -147,6 +148,19 @@ int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot
                             char **name, tsr_error *error);
 /* Cells of a tile: sparse: capacity, the last one last_tile_cells; dense: cells of a grid tile. */
 uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_t tile);
+/* Between fragment_metadata.c and fragment_slot.c: the field that a slot holds, or -1 and which of the special ones; its
+ * name for messages; whether it has such a part. */
+int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_special *special);
+const char *tsr__fragment_slot_name(const tsr_fragment_metadata *metadata, uint32_t slot);
+bool tsr__fragment_slot_has_part(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part);
+/* u64 count, which must be `count`, and as many u64, into an array with room for one more. values NULL: skipped. */
+int tsr__fragment_list_read(tsr_input *in, uint64_t count, const char *what, tsr_arena *arena, uint64_t **values,
+                            tsr_error *error);
+/* Puts the file's size behind tile offsets, and checks that they rise, by the u64 that a tile begins with at least. */
+int tsr__fragment_offsets_finish(uint64_t *offsets, uint64_t count, uint64_t file_size, tsr_error *error);
+/* Appends the content of a generic tile of the metadata file. */
+int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
+                                uint64_t most, tsr_buffer *content, tsr_error *error);
 
 /* ---- tile.c: data tiles -> columns ---- */
 /* One decoded tile of one slot: a block of memory, shared by reference count (the cache and readers hold it). */
