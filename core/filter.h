@@ -51,8 +51,11 @@ int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_dataty
 /* "zstd", "bit_width_reduction"...; NULL for an unknown type. */
 const char *tsr__filter_name(tsr_filter_type type);
 
-/* Serialised pipelines: u32 max chunk size, u32 count, then u8 type, u32 size, options each. Decoding refuses unknown
- * types (TSR_UNSUPPORTED, by name for WebP) and wrong option sizes; arrays come from `arena`. */
+/* The datatype of the values that come out of a filter, forward. */
+tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype);
+
+/* Stored pipelines (filter_pipeline.c): u32 max chunk size, u32 count, then u8 type, u32 size, options each. Decoding
+ * refuses unknown types (TSR_UNSUPPORTED, by name for WebP) and wrong option sizes; arrays come from `arena`. */
 int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pipeline *pipeline, tsr_error *error);
 int tsr__pipeline_write(const tsr_pipeline *pipeline, uint32_t version, tsr_buffer *out, tsr_error *error);
 

@@ -1,0 +1,65 @@
+/* filter_bzip2.c: bzip2 streams, one for each part, in the compressors' frame. A level (block size in units of 100,000
+ * bytes) below 1 means 1. All versions.
+ */
+#include <bzlib.h>
+#include <limits.h>
+
+#include "filter_compress.h"
+
+static void *allocate(void *memory, int count, int size) {
+  void *pointer;
+  return tsr__alloc(memory, (uint64_t)count * (uint64_t)size, &pointer, NULL) == TSR_OK ? pointer : NULL;
+}
+
+static void deallocate(void *memory, void *pointer) { tsr__free(pointer); }
+
+static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                      uint64_t out_size, tsr_error *error) {
+  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = context->arena->memory};
+  if (BZ2_bzDecompressInit(&bz, 0, 0) != BZ_OK) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  bz.next_in = (char *)in;
+  bz.avail_in = (unsigned)size;
+  bz.next_out = (char *)out;
+  bz.avail_out = (unsigned)out_size;
+  int rc = BZ2_bzDecompress(&bz);
+  BZ2_bzDecompressEnd(&bz);
+  if (rc == BZ_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  if (rc != BZ_STREAM_END || bz.avail_out > 0 || bz.avail_in > 0)
+    return tsr__fail(error, TSR_CORRUPT, "no bzip2 stream of %llu bytes (code %d)", (unsigned long long)out_size, rc);
+  return TSR_OK;
+}
+
+/* bzip2's manual: one part in a hundred and 600 bytes more */
+static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return size + size / 100 + 601; }
+
+static int compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                    uint64_t *out_size, tsr_error *error) {
+  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = context->arena->memory};
+  int level = TSR_MIN(TSR_MAX(context->filter->level, 1), 9);
+  if (BZ2_bzCompressInit(&bz, level, 0, 0) != BZ_OK) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  bz.next_in = (char *)in;
+  bz.avail_in = (unsigned)size;
+  bz.next_out = (char *)out;
+  bz.avail_out = (unsigned)TSR_MIN(*out_size, UINT_MAX);
+  uint64_t room = bz.avail_out;
+  int rc = BZ2_bzCompress(&bz, BZ_FINISH);
+  BZ2_bzCompressEnd(&bz);
+  if (rc != BZ_STREAM_END)
+    return tsr__fail(error, TSR_TOOBIG, "%llu bytes do not fit into one bzip2 part", (unsigned long long)size);
+  *out_size = room - bz.avail_out;
+  return TSR_OK;
+}
+
+static const tsr_codec codec = {bound, compress, decompress};
+
+static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
+                  tsr_part *data_out, tsr_error *error) {
+  return tsr__compress_decode(context, &codec, metadata, data, metadata_out, data_out, error);
+}
+
+static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
+  return tsr__compress_encode(context, &codec, in, out, error);
+}
+
+const tsr_filter_methods tsr__filter_bzip2 = {
+    .type = TSR_FILTER_BZIP2, .name = "bzip2", .decode = decode, .encode = encode};

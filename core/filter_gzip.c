@@ -1,0 +1,97 @@
+/* filter_gzip.c: zlib streams (RFC 1950, not gzip's own file format), one for each part, in the compressors' frame. A
+ * level below 0 is zlib's default. All versions.
+ */
+#include <limits.h>
+#include <zlib.h>
+
+#include "filter_compress.h"
+
+/* zlib's streams are started once for a tile and reset for each part. */
+typedef struct state {
+  z_stream inflater, deflater;
+  bool inflating, deflating;
+} state;
+
+static void *allocate(void *memory, unsigned count, unsigned size) {
+  void *pointer;
+  return tsr__alloc(memory, (uint64_t)count * size, &pointer, NULL) == TSR_OK ? pointer : Z_NULL;
+}
+
+static void deallocate(void *memory, void *pointer) { tsr__free(pointer); }
+
+static void release(void *pointer) {
+  state *s = pointer;
+  if (s->inflating) inflateEnd(&s->inflater);
+  if (s->deflating) deflateEnd(&s->deflater);
+  tsr__free(s);
+}
+
+static int get_state(const tsr_filter_context *context, state **out, tsr_error *error) {
+  if (!*context->state) {
+    void *pointer;
+    TSR_TRY(tsr__alloc_zero(context->arena->memory, sizeof(state), &pointer, error));
+    state *s = pointer;
+    s->inflater.zalloc = s->deflater.zalloc = allocate;
+    s->inflater.zfree = s->deflater.zfree = deallocate;
+    s->inflater.opaque = s->deflater.opaque = context->arena->memory;
+    *context->state = s;
+  }
+  *out = *context->state;
+  return TSR_OK;
+}
+
+static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                      uint64_t out_size, tsr_error *error) {
+  state *s;
+  TSR_TRY(get_state(context, &s, error));
+  z_stream *z = &s->inflater;
+  if ((s->inflating ? inflateReset(z) : inflateInit(z)) != Z_OK)
+    return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+  s->inflating = true;
+  z->next_in = (Bytef *)in;
+  z->avail_in = (uInt)size;
+  z->next_out = out;
+  z->avail_out = (uInt)out_size;
+  int rc = inflate(z, Z_FINISH);
+  if (rc == Z_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+  if (rc != Z_STREAM_END || z->avail_out > 0 || z->avail_in > 0)
+    return tsr__fail(error, TSR_CORRUPT, "no zlib stream of %llu bytes%s%s", (unsigned long long)out_size,
+                     z->msg ? ": " : "", z->msg ? z->msg : "");
+  return TSR_OK;
+}
+
+static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return compressBound(size); }
+
+static int compress_one(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                        uint64_t *out_size, tsr_error *error) {
+  state *s;
+  TSR_TRY(get_state(context, &s, error));
+  z_stream *z = &s->deflater;
+  int level = context->filter->level < 0 ? Z_DEFAULT_COMPRESSION : TSR_MIN(context->filter->level, 9);
+  if ((s->deflating ? deflateReset(z) : deflateInit(z, level)) != Z_OK)
+    return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+  s->deflating = true;
+  z->next_in = (Bytef *)in;
+  z->avail_in = (uInt)size;
+  z->next_out = out;
+  z->avail_out = (uInt)TSR_MIN(*out_size, UINT_MAX);
+  uint64_t room = z->avail_out;
+  if (deflate(z, Z_FINISH) != Z_STREAM_END)
+    return tsr__fail(error, TSR_TOOBIG, "%llu bytes do not fit into one zlib part", (unsigned long long)size);
+  *out_size = room - z->avail_out;
+  return TSR_OK;
+}
+
+static const tsr_codec codec = {bound, compress_one, decompress};
+
+static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
+                  tsr_part *data_out, tsr_error *error) {
+  return tsr__compress_decode(context, &codec, metadata, data, metadata_out, data_out, error);
+}
+
+static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
+  return tsr__compress_encode(context, &codec, in, out, error);
+}
+
+const tsr_filter_methods tsr__filter_gzip = {
+    .type = TSR_FILTER_GZIP, .name = "gzip", .decode = decode, .encode = encode, .release = release};

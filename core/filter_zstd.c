@@ -1,0 +1,93 @@
+/* filter_zstd.c: zstd frames, one for each part, in the compressors' frame. A level below -7 means 3; levels from -7 on
+ * are zstd's own (so TileDB's default of -1 is its fast mode). All versions.
+ */
+#include <zstd.h>
+
+#include "filter_compress.h"
+
+#define DEFAULT_LEVEL 3
+#define LEAST_LEVEL   (-7)
+
+/* A context costs more than a small chunk does: one serves all chunks of a tile. */
+typedef struct state {
+  tsr_memory *memory;
+  ZSTD_DCtx *decoder;
+  ZSTD_CCtx *encoder;
+  uint64_t charged;
+} state;
+
+static void release(void *pointer) {
+  state *s = pointer;
+  ZSTD_freeDCtx(s->decoder);
+  ZSTD_freeCCtx(s->encoder);
+  tsr__memory_release(s->memory, s->charged);
+  tsr__free(s);
+}
+
+/* The contexts' memory is zstd's own, and grows with use: it is counted once it is there. */
+static int charge(state *s, uint64_t size, tsr_error *error) {
+  if (size <= s->charged) return TSR_OK;
+  TSR_TRY(tsr__memory_charge(s->memory, size - s->charged, error));
+  s->charged = size;
+  return TSR_OK;
+}
+
+static int get_state(const tsr_filter_context *context, bool decoder, state **out, tsr_error *error) {
+  if (!*context->state) {
+    void *pointer;
+    TSR_TRY(tsr__alloc_zero(context->arena->memory, sizeof(state), &pointer, error));
+    *context->state = pointer;
+    ((state *)pointer)->memory = context->arena->memory;
+  }
+  state *s = *context->state;
+  if (decoder && !s->decoder) {
+    s->decoder = ZSTD_createDCtx();
+    if (!s->decoder) return tsr__fail(error, TSR_NOMEM, "no memory for a zstd decoder");
+    TSR_TRY(charge(s, ZSTD_sizeof_DCtx(s->decoder), error));
+  }
+  if (!decoder && !s->encoder) {
+    s->encoder = ZSTD_createCCtx();
+    if (!s->encoder) return tsr__fail(error, TSR_NOMEM, "no memory for a zstd encoder");
+  }
+  *out = s;
+  return TSR_OK;
+}
+
+static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                      uint64_t out_size, tsr_error *error) {
+  state *s;
+  TSR_TRY(get_state(context, true, &s, error));
+  size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size);
+  if (ZSTD_isError(got)) return tsr__fail(error, TSR_CORRUPT, "zstd says: %s", ZSTD_getErrorName(got));
+  if (got != out_size)
+    return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,
+                     (unsigned long long)out_size);
+  return TSR_OK;
+}
+
+static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return ZSTD_compressBound(size); }
+
+static int compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                    uint64_t *out_size, tsr_error *error) {
+  state *s;
+  TSR_TRY(get_state(context, false, &s, error));
+  int level = context->filter->level < LEAST_LEVEL ? DEFAULT_LEVEL : context->filter->level;
+  size_t got = ZSTD_compressCCtx(s->encoder, out, *out_size, in, size, TSR_MIN(level, ZSTD_maxCLevel()));
+  if (ZSTD_isError(got)) return tsr__fail(error, TSR_NOMEM, "zstd says: %s", ZSTD_getErrorName(got));
+  *out_size = got;
+  return charge(s, ZSTD_sizeof_CCtx(s->encoder), error);
+}
+
+static const tsr_codec codec = {bound, compress, decompress};
+
+static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
+                  tsr_part *data_out, tsr_error *error) {
+  return tsr__compress_decode(context, &codec, metadata, data, metadata_out, data_out, error);
+}
+
+static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
+  return tsr__compress_encode(context, &codec, in, out, error);
+}
+
+const tsr_filter_methods tsr__filter_zstd = {
+    .type = TSR_FILTER_ZSTD, .name = "zstd", .decode = decode, .encode = encode, .release = release};
