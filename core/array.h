@@ -67,6 +67,7 @@ void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t
 void tsr__cache_forget(tsr_cache *cache, uint64_t fragment);
 
 /* ---- array.c: open and close, schemas, enumerations ---- */
+#define TSR_SNAPSHOTS_KEPT 4
 struct tsr_array {
   tsr_environment *environment;
   tsr_array *next; /* environment->arrays */
@@ -85,17 +86,22 @@ struct tsr_array {
   tsr_map fragments; /* name -> tsr_fragment: those that are listed and have been needed */
   struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
   uint64_t open_files, file_epoch;
-  tsr_snapshot *recent[4]; /* snapshots kept for the next who asks for the same */
+  uint64_t pruned; /* the listing's generation when the registry was last pruned */
+  tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
 /* Opens the array in a store, which it closes, also if it fails. `path` is for messages and rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);
-/* A schema by its file's name, loaded once; borrowed until the array is closed. Its geometry if it is dense. */
+/* A schema by its file's name, loaded once; borrowed until the array is closed. */
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error);
+/* The geometry of a dense schema; borrowed as long. */
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
 /* The schema in force at `as_of` by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* A file that is one generic tile: appends its content. */
+int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
+                         tsr_generic_tile *header, tsr_error *error);
 /* The key has been proven when the array was opened: a tag that fails later is damage. Gives TSR_CORRUPT for TSR_AUTH,
  * else `code`. */
 int tsr__array_damage(int code, tsr_error *error);
@@ -126,6 +132,7 @@ typedef struct tsr_commit_list {
 typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1, 2, ... */
+  bool complete; /* else of schemas only */
   tsr_stamp stamps[4]; /* of the array's directory, __schema, __commits, __fragment_meta */
   tsr_commit_list fragments; /* by (start time, name) */
   tsr_commit_list deletes; /* by (start time, name) */
@@ -135,10 +142,12 @@ typedef struct tsr_commit_listing {
   tsr_commit_list pending; /* version 3 and 4: fragments that get committed without a change in a listed directory */
   tsr_map names; /* fragments by name -> tsr_committed */
 } tsr_commit_listing;
-/* Renews array->listing if a directory has changed since, or always if `force`. */
-int tsr__array_list(tsr_array *array, bool force, tsr_error *error);
+/* Renews array->listing if a directory has changed since, or always if `force`: the schemas, and if `commits` all else.
+ * TSR_NOT_FOUND "array not found: PATH" where there is none. */
+int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
-int tsr__array_commit_file(tsr_array *array, const char *path, tsr_commit_file **file, tsr_error *error);
+/* A .con, .ign, .vac or .meta by its path, decoded once; borrowed until the listing is renewed. */
+int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error);
 
 /* ---- fragment.c: what the array knows of its fragments; their files ---- */
 typedef struct tsr_fragment {
@@ -177,6 +186,7 @@ int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t s
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
 
 /* ---- snapshot.c ---- */
+void tsr__array_conditions_release(tsr_array *array);
 typedef struct tsr_snapshot_fragment {
   tsr_fragment *fragment;
   /* [field of the snapshot's schema] -> slot of the fragment; -1 where it lacks the field, or has one of that name with

@@ -1,0 +1,326 @@
+/* array.c: arrays opened and closed; their schemas and enumerations.
+ *
+ * Schemas are files of one generic tile: __schema/__t1_t2_uuid (version 10 and later) and __array_schema.tdb in the
+ * array's directory (before; it counts as older than all others). Enumerations: __schema/__enumerations/NAME. None of
+ * them ever changes, so each is decoded once. The schema in force at a time is the last one, in text order of names,
+ * whose time is not later; the first of all where none is.
+ */
+#include <ctype.h>
+
+#include "array.h"
+
+#define SCHEMA_MOST      (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
+#define ENUMERATION_MOST (1u << 30)
+#define CACHE_DEFAULT    (256u << 20)
+#define THREADS_MOST     8
+
+typedef struct tsr_schema_entry {
+  tsr_schema schema; /* first: a schema given back by a caller leads to its entry */
+  tsr_arena arena;
+  bool has_grid;
+  tsr_grid grid;
+} schema_entry;
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------ */
+
+static int not_found(const char *path, const char *reason, tsr_error *error) {
+  return tsr__fail(error, TSR_NOT_FOUND, "array not found: %s: %s", path, reason);
+}
+
+static int hex_value(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+/* The path part of a file: URI, after the host; NULL if the URI names another host. */
+static const char *uri_path(const char *uri) {
+  const char *rest = uri + strlen("file:");
+  if (strncmp(rest, "//", 2) != 0) return rest;
+  rest += 2;
+  if (strncmp(rest, "localhost/", 10) == 0) return rest + 9;
+  return *rest == '/' ? rest : NULL;
+}
+
+static bool has_scheme(const char *text) {
+  const char *p = text;
+  while (isalnum((unsigned char)*p) || *p == '+' || *p == '-' || *p == '.') p++;
+  return p > text && strncmp(p, "://", 3) == 0;
+}
+
+/* The directory that `text` means: without file://, percent-escapes decoded, no slash at the end. */
+static int plain_path(tsr_memory *memory, const char *text, char **path, tsr_error *error) {
+  bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
+  const char *from = uri ? uri_path(text) : text;
+  if (!from) return not_found(text, "a file:// URI has no host: file:///directory", error);
+  if (!uri && has_scheme(text))
+    return tsr__fail(error, TSR_UNSUPPORTED, "array %s: only directories (paths and file:// URIs) can be opened", text);
+  void *block;
+  TSR_TRY(tsr__alloc(memory, strlen(from) + 1, &block, error));
+  char *out = block, *end = out;
+  for (; *from; from++) {
+    *end = *from;
+    if (uri && *from == '%') {
+      int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
+      if (low < 0 || high + low == 0) {
+        tsr__free(out);
+        return tsr__fail(error, TSR_ERROR, "array %s: '%%' begins no character: write %%25 for a percent sign", text);
+      }
+      *end = (char)(high << 4 | low);
+      from += 2;
+    }
+    end++;
+  }
+  while (end > out + 1 && end[-1] == '/') end--;
+  *end = '\0';
+  *path = out;
+  return TSR_OK;
+}
+
+/* ---- Open and close --------------------------------------------------------------------------------------------- */
+
+int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
+                   tsr_error *error) {
+  if (*path == '\0') return not_found("''", "the path is empty", error);
+  char *directory = NULL;
+  TSR_TRY(plain_path(&environment->memory, path, &directory, error));
+  tsr_store *store;
+  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  if (rc >= 0) rc = tsr__array_open_store(environment, store, directory, options, array, error);
+  tsr__free(directory);
+  return rc;
+}
+
+static void take_options(tsr_array *array, const tsr_array_options *options) {
+  unsigned cores = array->environment->single_threaded ? 1 : TSR_MIN(tsr__cores(), THREADS_MOST);
+  array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
+  array->has_key = options->key != NULL;
+  if (options->key) memcpy(array->key, options->key, TSR_KEY_SIZE);
+}
+
+static void link_array(tsr_array *array) {
+  array->next = array->environment->arrays;
+  array->environment->arrays = array;
+}
+
+static void unlink_array(tsr_array *array) {
+  tsr_array **link = &array->environment->arrays;
+  while (*link && *link != array) link = &(*link)->next;
+  if (*link) *link = array->next;
+  tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted_files);
+  tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted_bytes);
+}
+
+int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
+                          const tsr_array_options *options, tsr_array **array, tsr_error *error) {
+  static const tsr_array_options none = {0};
+  if (!options) options = &none;
+  void *block;
+  int rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_array), &block, error);
+  if (rc < 0) {
+    tsr__store_close(store);
+    return rc;
+  }
+  tsr_array *a = block;
+  a->environment = environment;
+  a->store = store;
+  tsr__memory_init(&a->memory, &environment->memory, UINT64_MAX, "the array");
+  a->schemas.memory = a->conditions.memory = a->files.memory = a->fragments.memory = &a->memory;
+  a->file_epoch = 1;
+  take_options(a, options);
+  link_array(a);
+
+  void *copy = NULL;
+  const tsr_schema *schema;
+  rc = tsr__alloc(&a->memory, strlen(path) + 1, &copy, error);
+  if (rc < 0) goto done;
+  a->path = copy;
+  memcpy(a->path, path, strlen(path) + 1);
+  rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
+  if (rc < 0) goto done;
+  rc = tsr__array_list(a, false, true, error);
+  if (rc < 0) goto done;
+  rc = tsr__array_schema_at(a, tsr__environment_now(), &schema, error); /* proves the key */
+  if (rc < 0) {
+    if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
+    goto done;
+  }
+  *array = a;
+  return TSR_OK;
+done:
+  tsr_array_close(a);
+  return rc;
+}
+
+void tsr_array_close(tsr_array *array) {
+  if (!array) return;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) tsr_snapshot_close(array->recent[i]);
+  tsr__cache_close(array->cache);
+  array->cache = NULL;
+  tsr__array_listing_release(array);
+  tsr__array_fragments_prune(array);
+  tsr__array_conditions_release(array);
+  for (uint64_t i = 0; i < array->schemas.capacity; i++) {
+    schema_entry *entry = array->schemas.entries[i].value;
+    if (!entry) continue;
+    tsr__arena_release(&entry->arena);
+    tsr__free(entry);
+  }
+  tsr__map_release(&array->schemas);
+  tsr__map_release(&array->fragments);
+  unlink_array(array);
+  tsr__store_close(array->store);
+  tsr__free(array->path);
+  tsr__wipe(array->key, sizeof array->key);
+  tsr__free(array);
+}
+
+void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes) { tsr__cache_set_limit(array->cache, cache_bytes); }
+
+const char *tsr_array_path(const tsr_array *array) { return array->path; }
+
+int tsr__array_damage(int code, tsr_error *error) {
+  if (code != TSR_AUTH) return code;
+  if (error) error->code = TSR_CORRUPT;
+  return TSR_CORRUPT;
+}
+
+/* ---- Schemas ---------------------------------------------------------------------------------------------------- */
+
+int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
+                         tsr_generic_tile *header, tsr_error *error) {
+  tsr_buffer stored = {.memory = &array->memory};
+  uint64_t consumed;
+  int rc = tsr__store_read_all(array->store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
+  if (rc >= 0) {
+    rc = tsr__generic_tile_decode(stored.data, stored.size, tsr__array_key(array), most, content, header, &consumed,
+                                  error);
+    if (rc < 0) tsr__wrap(error, "%s", path);
+  }
+  tsr__buffer_release(&stored);
+  return rc;
+}
+
+/* The key and the schema file say the same of encryption, or the caller is told which. */
+static int check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
+  if (rc == TSR_AUTH && array->schemas.count > 0) return tsr__array_damage(rc, error);
+  if (rc == TSR_AUTH && !array->has_key)
+    return tsr__fail(error, TSR_AUTH, "array %s is encrypted: a key is needed", array->path);
+  if (rc == TSR_AUTH) return tsr__fail(error, TSR_AUTH, "the key does not fit array %s", array->path);
+  if (rc >= 0 && !header->encrypted && array->has_key)
+    return tsr__fail(error, TSR_AUTH, "the key does not fit array %s: it is not encrypted", array->path);
+  return rc;
+}
+
+static int load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
+                       tsr_error *error) {
+  tsr_buffer content = {.memory = &array->memory};
+  tsr_generic_tile header;
+  int rc = tsr__array_read_tile(array, path, SCHEMA_MOST, &content, &header, error);
+  rc = check_key(array, rc, &header, error);
+  if (rc >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    rc = tsr__schema_decode(&in, name, arena, schema, error);
+    if (rc < 0) tsr__wrap(error, "%s", path);
+  }
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
+  schema_entry *entry = tsr__map_get(&array->schemas, name);
+  if (entry) {
+    *schema = &entry->schema;
+    return TSR_OK;
+  }
+  if (*name == '\0' || strchr(name, '/')) return tsr__fail(error, TSR_CORRUPT, "'%s' cannot be a schema's name", name);
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *entry, &block, error));
+  entry = block;
+  tsr__arena_init(&entry->arena, &array->memory);
+  tsr_buffer path = {.memory = &array->memory};
+  bool old = strcmp(name, "__array_schema.tdb") == 0;
+  int rc = tsr__buffer_printf(&path, error, "%s%s", old ? "" : "__schema/", name);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
+  if (rc >= 0) rc = tsr__map_put(&array->schemas, entry->schema.name, entry, error);
+  tsr__buffer_release(&path);
+  if (rc < 0) {
+    tsr__arena_release(&entry->arena);
+    tsr__free(entry);
+    return rc;
+  }
+  *schema = &entry->schema;
+  return TSR_OK;
+}
+
+static schema_entry *entry_of(const tsr_array *array, const tsr_schema *schema) {
+  return tsr__map_get(&array->schemas, schema->name);
+}
+
+int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error) {
+  schema_entry *entry = entry_of(array, schema);
+  if (!entry->has_grid) {
+    int rc = tsr__grid_make(&entry->schema, &entry->arena, &entry->grid, error);
+    if (rc < 0) return tsr__wrap(error, "schema %s", schema->name), rc;
+    entry->has_grid = true;
+  }
+  *grid = &entry->grid;
+  return TSR_OK;
+}
+
+int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  const tsr_commit_list *list = &array->listing->schemas;
+  uint64_t chosen = 0;
+  for (uint64_t i = 0; i < list->count; i++)
+    if (list->items[i].parsed.end <= as_of) chosen = i;
+  return tsr__array_schema_by_name(array, list->items[chosen].name, schema, error);
+}
+
+int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  TSR_TRY(tsr__array_list(array, false, false, error));
+  int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, schema, error);
+  if (rc < 0) tsr__wrap(error, "array %s", array->path);
+  return rc;
+}
+
+/* ---- Enumerations ----------------------------------------------------------------------------------------------- */
+
+static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
+  tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};
+  tsr_generic_tile header;
+  tsr_enumeration loaded = *enumeration;
+  int rc = tsr__buffer_printf(&path, error, "__schema/__enumerations/%s", enumeration->file);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, ENUMERATION_MOST, &content, &header, error);
+  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);
+  if (rc >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    rc = tsr__enumeration_decode(&in, &entry->arena, &loaded, error);
+    if (rc < 0) tsr__wrap(error, "%s", (const char *)path.data);
+  }
+  if (rc >= 0) {
+    *enumeration = loaded;
+    enumeration->loaded = true;
+  }
+  tsr__buffer_release(&path);
+  tsr__buffer_release(&content);
+  return tsr__array_damage(rc, error);
+}
+
+int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
+                          const tsr_enumeration **enumeration, tsr_error *error) {
+  schema_entry *entry = entry_of(array, schema);
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+    tsr_enumeration *e = &entry->schema.enumerations[i];
+    if (strcmp(e->name, name) != 0) continue;
+    if (!e->loaded) {
+      int rc = load_enumeration(array, entry, e, error);
+      if (rc < 0) return tsr__wrap(error, "array %s: enumeration '%s'", array->path, name), rc;
+    }
+    *enumeration = e;
+    return TSR_OK;
+  }
+  return tsr__fail(error, TSR_NOT_FOUND, "array %s has no enumeration '%s'", array->path, name);
+}

@@ -1,0 +1,127 @@
+/* environment.c: what all arrays of a host share: its allocator, its wish to stop, counters, and who has which rowids.
+ *
+ * Rowids. Every fragment (and the never-written cells of a dense array) gets the next free range of a 63-bit counter
+ * when it is first seen. Ranges are remembered by array path and fragment name until the environment is closed, so a
+ * cell keeps its rowid while arrays are closed and opened; no range is used twice.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "array.h"
+
+#define FIRST_ROW 1
+#define LAST_ROW  ((uint64_t)INT64_MAX)
+
+typedef struct row_range {
+  int64_t first;
+  uint64_t rows;
+  char key[]; /* path, newline, name */
+} row_range;
+
+static void *reallocate_environment(const tsr_environment_options *options, void *pointer, uint64_t size) {
+  if (options->reallocate) return options->reallocate(options->reallocate_argument, pointer, size);
+  if (size > 0) return realloc(pointer, size);
+  free(pointer);
+  return NULL;
+}
+
+int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
+  static const tsr_environment_options none = {0};
+  if (!options) options = &none;
+  /* The one block that has no tsr_memory to pay for it: it holds that memory. */
+  tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
+  if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
+  memset(e, 0, sizeof *e);
+  tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
+  e->interrupted = options->interrupted;
+  e->interrupted_argument = options->interrupted_argument;
+  e->single_threaded = options->single_threaded;
+  e->next_row = FIRST_ROW;
+  e->next_fragment = 1;
+  e->row_ranges.memory = &e->memory;
+  for (size_t i = 0; i < sizeof e->counters / sizeof e->counters[0]; i++) atomic_init(&e->counters[i], 0);
+  *environment = e;
+  return TSR_OK;
+}
+
+void tsr_environment_close(tsr_environment *environment) {
+  if (!environment) return;
+  for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
+  tsr__map_release(&environment->row_ranges);
+  environment->memory.reallocate(environment->memory.argument, environment, 0);
+}
+
+int tsr__interrupted(tsr_environment *environment, tsr_error *error) {
+  if (environment->interrupted && environment->interrupted(environment->interrupted_argument))
+    return tsr__fail(error, TSR_INTERRUPT, "interrupted");
+  return TSR_OK;
+}
+
+/* ---- Counters --------------------------------------------------------------------------------------------------- */
+
+void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters) {
+  uint64_t values[sizeof environment->counters / sizeof environment->counters[0]];
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+    values[i] = atomic_load_explicit(&environment->counters[i], memory_order_relaxed);
+  for (const tsr_array *a = environment->arrays; a; a = a->next) { /* stores count for themselves */
+    values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted_files;
+    values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted_bytes;
+  }
+#define X(name) counters->name = values[TSR_COUNT_##name];
+  TSR_COUNTERS(X)
+#undef X
+}
+
+void tsr_environment_reset_counters(tsr_environment *environment) {
+  for (size_t i = 0; i < sizeof environment->counters / sizeof environment->counters[0]; i++)
+    atomic_store_explicit(&environment->counters[i], 0, memory_order_relaxed);
+  for (tsr_array *a = environment->arrays; a; a = a->next) {
+    a->counted_files = a->store->files_opened;
+    a->counted_bytes = a->store->bytes_read;
+  }
+}
+
+void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
+  tsr__count(environment, TSR_COUNT_rows_returned, rows);
+}
+
+/* ---- Rowids and time -------------------------------------------------------------------------------------------- */
+
+int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
+                          int64_t *first, tsr_error *error) {
+  uint64_t path_size = strlen(path), name_size = strlen(name);
+  void *block;
+  TSR_TRY(tsr__alloc(&environment->memory, sizeof(row_range) + path_size + name_size + 2, &block, error));
+  row_range *range = block;
+  memcpy(range->key, path, path_size);
+  range->key[path_size] = '\n';
+  memcpy(range->key + path_size + 1, name, name_size + 1);
+
+  int rc = TSR_OK;
+  row_range *known = tsr__map_get(&environment->row_ranges, range->key);
+  if (known && known->rows >= rows) {
+    *first = known->first;
+    tsr__free(range);
+    return TSR_OK;
+  }
+  /* A fragment of a known name that is larger than it was: another array stands at this path now. */
+  range->first = (int64_t)environment->next_row;
+  range->rows = rows;
+  if (rows > LAST_ROW - environment->next_row)
+    rc = tsr__fail(error, TSR_RANGE, "no rowids are left for %llu cells", (unsigned long long)rows);
+  else rc = tsr__map_put(&environment->row_ranges, range->key, range, error);
+  if (rc < 0) {
+    tsr__free(range);
+    return rc;
+  }
+  tsr__free(known);
+  environment->next_row += rows;
+  *first = range->first;
+  return TSR_OK;
+}
+
+uint64_t tsr__environment_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}

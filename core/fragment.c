@@ -1,0 +1,301 @@
+/* fragment.c: what the array knows of its fragments, and their open files.
+ *
+ * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
+ * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
+ * recently used being closed past TSR_FILES_KEPT at the moments when nobody uses one (tsr__array_files_done).
+ */
+#include "array.h"
+
+typedef struct tsr_open_file {
+  tsr_file *file;
+  tsr_fragment *fragment;
+  uint64_t index; /* in fragment->files */
+  uint64_t epoch; /* array->file_epoch when it was last given out */
+  struct tsr_open_file *newer, *older;
+} open_file;
+
+static uint64_t file_count(const tsr_fragment *fragment) {
+  return (uint64_t)fragment->metadata.slot_count * TSR_PART_COUNT + 1;
+}
+
+/* ---- Open files ------------------------------------------------------------------------------------------------- */
+
+static void unlink_file(tsr_array *array, open_file *node) {
+  if (node->newer) node->newer->older = node->older;
+  else array->newest_file = node->older;
+  if (node->older) node->older->newer = node->newer;
+  else array->oldest_file = node->newer;
+}
+
+static void link_newest(tsr_array *array, open_file *node) {
+  node->newer = NULL;
+  node->older = array->newest_file;
+  if (node->older) node->older->newer = node;
+  else array->oldest_file = node;
+  array->newest_file = node;
+  node->epoch = array->file_epoch;
+}
+
+static void close_file(tsr_array *array, open_file *node) {
+  unlink_file(array, node);
+  array->open_files--;
+  node->fragment->files[node->index] = NULL;
+  tsr__store_close_file(node->file);
+  tsr__free(node);
+}
+
+static void close_unused(tsr_array *array) {
+  while (array->open_files > TSR_FILES_KEPT && array->oldest_file->epoch < array->file_epoch)
+    close_file(array, array->oldest_file);
+}
+
+void tsr__array_files_done(tsr_array *array) {
+  array->file_epoch++;
+  close_unused(array);
+}
+
+static int join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
+  path->size = 0;
+  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", fragment->old_layout ? "" : "__fragments/", fragment->name, file));
+  return tsr__buffer_append_u8(path, 0, error);
+}
+
+/* A file of a fragment that was committed is not there: either the fragment has been vacuumed, or it is damaged. */
+static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
+  tsr_error before = {0};
+  if (error) before = *error;
+  TSR_TRY(tsr__array_list(array, true, true, error));
+  if (!tsr__map_get(&array->listing->names, fragment->name))
+    return tsr__fail(error, TSR_ABORT, "array %s: fragment %s was vacuumed during this statement", array->path,
+                     fragment->name);
+  return tsr__fail(error, TSR_CORRUPT, "array %s: fragment %s is committed, but %s", array->path, fragment->name,
+                   before.message);
+}
+
+/* Opens file `index`, called `name`, of at least `least` bytes. */
+static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
+                        tsr_error *error) {
+  tsr_buffer path = {.memory = &array->memory};
+  tsr_file *file = NULL;
+  void *block;
+  int rc = join_path(fragment, name, &path, error);
+  if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, &file, error);
+  tsr__buffer_release(&path);
+  if (rc == TSR_NOT_FOUND) return missing(array, fragment, error);
+  if (rc >= 0 && file->size < least)
+    rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata tells of %llu",
+                   array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
+  if (rc >= 0) rc = tsr__alloc(&array->memory, sizeof(open_file), &block, error);
+  if (rc < 0) {
+    tsr__store_close_file(file);
+    return rc;
+  }
+  open_file *node = block;
+  *node = (open_file){.file = file, .fragment = fragment, .index = index};
+  fragment->files[index] = node;
+  link_newest(array, node);
+  array->open_files++;
+  close_unused(array);
+  return TSR_OK;
+}
+
+static tsr_file *use(tsr_array *array, open_file *node) {
+  unlink_file(array, node);
+  link_newest(array, node);
+  return node->file;
+}
+
+int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
+  uint64_t index = file_count(fragment) - 1;
+  if (!fragment->files[index])
+    TSR_TRY(open_indexed(array, fragment, index, "__fragment_metadata.tdb", fragment->metadata.file_size, error));
+  *file = use(array, fragment->files[index]);
+  return TSR_OK;
+}
+
+int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
+                       tsr_error *error) {
+  uint64_t index = (uint64_t)slot * TSR_PART_COUNT + part;
+  if (!fragment->files[index]) {
+    tsr_arena arena;
+    char *name;
+    tsr__arena_init(&arena, &array->memory);
+    int rc = tsr__fragment_file_name(&fragment->metadata, slot, part, &arena, &name, error);
+    if (rc >= 0) rc = open_indexed(array, fragment, index, name, fragment->metadata.slots[slot].file_size[part], error);
+    tsr__arena_release(&arena);
+    if (rc < 0) return rc;
+  }
+  *file = use(array, fragment->files[index]);
+  return TSR_OK;
+}
+
+/* ---- Lazy parts -------------------------------------------------------------------------------------------------- */
+
+static int in_context(tsr_array *array, const tsr_fragment *fragment, int rc, tsr_error *error) {
+  if (rc < 0) tsr__wrap(error, "array %s: fragment %s", array->path, fragment->name);
+  return tsr__array_damage(rc, error);
+}
+
+int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error) {
+  if (!fragment->metadata.rtree) {
+    tsr_file *file;
+    TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+    int rc = tsr__fragment_metadata_load_rtree(&fragment->metadata, file, tsr__array_key(array), error);
+    TSR_TRY(in_context(array, fragment, rc, error));
+  }
+  *rtree = fragment->metadata.rtree;
+  return TSR_OK;
+}
+
+int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error) {
+  tsr_file *file;
+  if (fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  int rc = tsr__fragment_metadata_load_slot(&fragment->metadata, slot, file, tsr__array_key(array), error);
+  return in_context(array, fragment, rc, error);
+}
+
+int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+  tsr_file *file;
+  if (fragment->metadata.processed_loaded) return TSR_OK;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  int rc = tsr__fragment_metadata_load_processed(&fragment->metadata, file, tsr__array_key(array), error);
+  return in_context(array, fragment, rc, error);
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
+
+static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  int rc = tsr__array_schema_by_name(argument, name, schema, error);
+  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
+}
+
+static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+  tsr_buffer path = {.memory = &array->memory};
+  tsr_file *file = NULL;
+  int rc = join_path(fragment, "__fragment_metadata.tdb", &path, error);
+  if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, &file, error);
+  tsr__buffer_release(&path);
+  if (rc < 0) return rc;
+  rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find_schema, array,
+                                   &array->memory, &fragment->metadata, error);
+  tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
+  /* the code of a missing file is for the commit's fault alone */
+  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
+}
+
+/* Where a dense fragment's box lies in ordinals, and the tiles it touches. */
+static int place_box(tsr_fragment *fragment, tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  const tsr_grid *grid = &fragment->grid;
+  uint32_t n = grid->dimensions;
+  void *block;
+  TSR_TRY(tsr__arena_array(&m->arena, (uint64_t)n * 4, sizeof(uint64_t), &block, error));
+  uint64_t *low = block, *high = low + n, *tile_low = high + n, *tile_count = tile_low + n, tiles = 1;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_interval *box = &m->non_empty_domain[d];
+    tsr_datatype datatype = m->schema->fields[d].datatype;
+    uint64_t from = tsr__key(datatype, box->low), to = tsr__key(datatype, box->high), zero = grid->low_key[d];
+    if (from > to || from < zero || from - zero > grid->last[d])
+      return tsr__fail(error, TSR_CORRUPT, "its non-empty domain does not lie within dimension %u's domain", d);
+    low[d] = from - zero;
+    high[d] = TSR_MIN(to - zero, grid->last[d]);
+    tile_low[d] = low[d] / grid->extent[d];
+    tile_count[d] = high[d] / grid->extent[d] - tile_low[d] + 1;
+    tiles = tsr__mul_sat(tiles, tile_count[d]);
+  }
+  if (tiles != m->tile_count)
+    return tsr__fail(error, TSR_CORRUPT, "its non-empty domain touches %llu tiles, its metadata tells of %llu",
+                     (unsigned long long)tiles, (unsigned long long)m->tile_count);
+  fragment->box_low = low;
+  fragment->box_high = high;
+  fragment->tile_low = tile_low;
+  fragment->tile_count = tile_count;
+  return TSR_OK;
+}
+
+static int settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  uint64_t rows = 0;
+  if (m->dense && !m->schema->dense) return tsr__fail(error, TSR_CORRUPT, "a dense fragment of a sparse array");
+  if (m->schema->dense) {
+    const tsr_grid *grid;
+    TSR_TRY(tsr__array_grid(array, m->schema, &grid, error));
+    fragment->grid = *grid;
+  }
+  if (m->dense && !m->empty_domain) TSR_TRY(place_box(fragment, error));
+  fragment->cells_per_tile = m->dense ? fragment->grid.tile_cells : m->schema->capacity;
+  if (m->tile_count > 0) {
+    uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
+    rows = tsr__add_sat(tsr__mul_sat(m->tile_count - 1, fragment->cells_per_tile), last);
+  }
+  TSR_TRY(tsr__environment_rows(array->environment, array->path, fragment->name, rows, &fragment->row_base, error));
+  void *block;
+  TSR_TRY(tsr__arena_array(&m->arena, file_count(fragment), sizeof *fragment->files, &block, error));
+  fragment->files = block;
+  return TSR_OK;
+}
+
+static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
+                tsr_error *error) {
+  int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, find_schema, array, &array->memory,
+                                                         &fragment->metadata, error)
+                  : read_footer(array, fragment, error);
+  if (rc >= 0) rc = settle(array, fragment, error);
+  if (rc < 0) tsr__wrap(error, "fragment %s", fragment->name);
+  return tsr__array_damage(rc, error);
+}
+
+/* ---- The registry ------------------------------------------------------------------------------------------------ */
+
+static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
+  for (uint64_t i = 0; fragment->files && i < file_count(fragment); i++)
+    if (fragment->files[i]) close_file(array, fragment->files[i]);
+  if (array->cache) tsr__cache_forget(array->cache, fragment->id);
+  tsr__fragment_metadata_release(&fragment->metadata);
+  tsr__free(fragment->name);
+  tsr__free(fragment);
+}
+
+void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
+  if (--fragment->references == 0) free_fragment(array, fragment);
+}
+
+int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
+                        const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error) {
+  tsr_fragment *f = tsr__map_get(&array->fragments, name);
+  void *block = NULL, *copy;
+  int rc = TSR_OK;
+  if (f) goto found;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *f, &block, error));
+  f = block;
+  f->parsed = *parsed;
+  f->old_layout = old_layout;
+  f->id = array->environment->next_fragment++;
+  rc = tsr__alloc(&array->memory, strlen(name) + 1, &copy, error);
+  if (rc >= 0) {
+    f->name = copy;
+    memcpy(f->name, name, strlen(name) + 1);
+    rc = load(array, f, footer, footer_size, error);
+  }
+  if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
+  if (rc < 0) {
+    free_fragment(array, f);
+    return rc;
+  }
+  f->references = 1; /* the registry's */
+found:
+  f->references++;
+  *fragment = f;
+  return TSR_OK;
+}
+
+void tsr__array_fragments_prune(tsr_array *array) {
+  for (uint64_t i = 0; i < array->fragments.capacity;) {
+    tsr_fragment *fragment = array->fragments.entries[i].value;
+    if (fragment && (!array->listing || !tsr__map_get(&array->listing->names, fragment->name))) {
+      tsr__map_remove(&array->fragments, fragment->name); /* another may move into this place: look again */
+      tsr__array_fragment_drop(array, fragment);
+    } else i++;
+  }
+}

@@ -1,0 +1,453 @@
+/* listing.c: what the array's directories say is committed.
+ *
+ *   __commits/NAME.wrt            the fragment __fragments/NAME is committed (version 12 and later)
+ *   __commits/NAME.del            a delete condition
+ *   __commits/NAME.con            several of both; .ok entries in it commit fragments of the old layout
+ *   __commits/NAME.ign            fragments whose entries in .con files do not count
+ *   __commits/NAME.vac, NAME.vac  fragments that a merged one replaces
+ *   __fragment_meta/NAME.meta, NAME.meta   footers of many fragments in one file
+ *   NAME/ with NAME.ok            a fragment of the old layout (5 to 11); without its directory it is nothing, as
+ * TileDB has it: older libraries leave that behind NAME/__fragment_metadata.tdb  a fragment of version 1 to 4 (its name
+ * has no version)
+ *   __schema/NAME, __array_schema.tdb
+ *
+ * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
+ * visible at some time is decided by snapshot.c. It is renewed only if one of the four directories has changed, or a
+ * fragment of version 3 or 4 got its metadata, which happens one level below.
+ */
+#include <stdlib.h>
+
+#include "array.h"
+
+enum { ROOT, SCHEMA, COMMITS, FOOTERS };
+static const char *const directories[4] = {"", "__schema", "__commits", "__fragment_meta"};
+#define RENEWALS         8 /* while others vacuum under our hands */
+#define COMMIT_FILE_MOST (1u << 30)
+#define OLD_SCHEMA       "__array_schema.tdb"
+
+typedef struct renewal { /* a listing being made */
+  tsr_array *array;
+  tsr_commit_listing *listing;
+  tsr_map ignored; /* names with suffix, of .ign files */
+  tsr_map in_con; /* names of fragments in .con files */
+  tsr_map deletes; /* names of deletes, from .con files and .del */
+  tsr_map ok; /* stems of .ok files */
+  tsr_error *error;
+} renewal;
+
+/* ---- Decoded files ---------------------------------------------------------------------------------------------- */
+
+static void free_commit_file(tsr_commit_file *file) {
+  tsr__map_release(&file->footers_by_name);
+  tsr__buffer_release(&file->content);
+  tsr__arena_release(&file->arena);
+  tsr__free(file);
+}
+
+static bool ends_in(const char *text, const char *suffix) {
+  uint64_t stem;
+  return tsr__name_suffix(text, suffix, &stem);
+}
+
+static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
+  tsr_generic_tile header;
+  TSR_TRY(tsr__array_read_tile(array, file->path, COMMIT_FILE_MOST, &file->content, &header, error));
+  int rc = tsr__footers_decode(file->content.data, file->content.size, &file->arena, &file->footers, error);
+  if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
+  for (uint64_t i = 0; i < file->footers.count; i++) {
+    tsr_footer *footer = &file->footers.footers[i];
+    TSR_TRY(tsr__map_put(&file->footers_by_name, footer->name, footer, error));
+  }
+  return TSR_OK;
+}
+
+static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
+  if (ends_in(file->path, ".meta")) return decode_footers(array, file, error);
+  TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MOST, &file->content, error));
+  tsr_input in = tsr__input(file->content.data, file->content.size);
+  bool con = ends_in(file->path, ".con");
+  int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
+               : tsr__names_decode(&in, &file->arena, &file->names, error);
+  if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
+  if (!con) tsr__buffer_release(&file->content);
+  return TSR_OK;
+}
+
+int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
+  tsr_commit_file *known = tsr__map_get(&array->files, path);
+  if (known) {
+    *file = known;
+    return TSR_OK;
+  }
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *known, &block, error));
+  tsr_commit_file *f = block;
+  tsr__arena_init(&f->arena, &array->memory);
+  f->content.memory = f->footers_by_name.memory = &array->memory;
+  f->generation = array->listing ? array->listing->generation : 0;
+  void *copy;
+  int rc = tsr__arena_copy(&f->arena, path, strlen(path), &copy, error);
+  if (rc >= 0) {
+    f->path = copy;
+    rc = tsr__array_damage(decode_commit_file(array, f, error), error);
+  }
+  if (rc >= 0) rc = tsr__map_put(&array->files, f->path, f, error);
+  if (rc < 0) {
+    free_commit_file(f);
+    return rc;
+  }
+  *file = f;
+  return TSR_OK;
+}
+
+/* Forgets decoded files that are listed no more. */
+static void prune_files(tsr_array *array, uint64_t generation) {
+  for (uint64_t i = 0; i < array->files.capacity;) {
+    tsr_commit_file *file = array->files.entries[i].value;
+    if (file && file->generation != generation) {
+      tsr__map_remove(&array->files, file->path); /* another may move into this place: look again */
+      free_commit_file(file);
+    } else i++;
+  }
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------ */
+
+static int copy_text(renewal *r, const char *text, uint64_t size, const char **copy) {
+  void *bytes;
+  TSR_TRY(tsr__arena_copy(&r->listing->arena, text, size, &bytes, r->error));
+  *copy = bytes;
+  return TSR_OK;
+}
+
+static int join_path(renewal *r, const char *directory, const char *name, const char **path) {
+  uint64_t size = strlen(directory), more = strlen(name);
+  void *bytes;
+  TSR_TRY(tsr__arena_alloc(&r->listing->arena, size + more + 2, &bytes, r->error));
+  char *text = bytes;
+  memcpy(text, directory, size);
+  if (size > 0) text[size++] = '/';
+  memcpy(text + size, name, more + 1);
+  *path = text;
+  return TSR_OK;
+}
+
+static int append(renewal *r, tsr_commit_list *list, const tsr_committed *item) {
+  if (list->count == list->capacity) {
+    uint64_t capacity = list->capacity ? list->capacity * 2 : 16;
+    void *items;
+    TSR_TRY(tsr__arena_array(&r->listing->arena, capacity, sizeof *item, &items, r->error));
+    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *item);
+    list->items = items;
+    list->capacity = capacity;
+  }
+  list->items[list->count++] = *item;
+  return TSR_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+  const tsr_committed *x = a, *y = b;
+  if (x->parsed.start != y->parsed.start) return x->parsed.start < y->parsed.start ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+static int newest_first(const void *a, const void *b) {
+  const tsr_committed *x = a, *y = b;
+  if (x->parsed.end != y->parsed.end) return x->parsed.end > y->parsed.end ? -1 : 1;
+  return strcmp(y->name, x->name);
+}
+
+static void sort(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
+  if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, compare);
+}
+
+/* An entry "STEM<suffix>" of a directory: its stem copied and parsed. 1; 0 if the name is none of that kind. */
+static int parse_entry(renewal *r, const char *directory, const char *text, const char *suffix, tsr_committed *item) {
+  uint64_t stem;
+  if (!tsr__name_suffix(text, suffix, &stem)) return 0;
+  *item = (tsr_committed){0};
+  if (!tsr__name_parse(text, stem, &item->parsed))
+    return tsr__fail(r->error, TSR_CORRUPT, "%s/%s: not a timestamped name", directory, text);
+  TSR_TRY(copy_text(r, text, stem, &item->name));
+  TSR_TRY(join_path(r, directory, text, &item->path));
+  tsr_commit_file *known = tsr__map_get(&r->array->files, item->path);
+  if (known) known->generation = r->listing->generation;
+  return 1;
+}
+
+static int add_fragment(renewal *r, const char *name, const tsr_name *parsed, bool old_layout) {
+  static const char present;
+  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* named twice: counts once */
+  TSR_TRY(tsr__map_put(&r->listing->names, name, (void *)(uintptr_t)&present, r->error));
+  tsr_committed item = {.name = name, .parsed = *parsed, .old_layout = old_layout};
+  return append(r, &r->listing->fragments, &item);
+}
+
+/* ---- __commits -------------------------------------------------------------------------------------------------- */
+
+static int list_directory(renewal *r, int which, tsr_listing *out) {
+  *out = (tsr_listing){.memory = &r->array->memory};
+  int rc = tsr__store_list(r->array->store, directories[which], out, r->error);
+  return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
+}
+
+static int read_ignored(renewal *r, const tsr_listing *entries) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    tsr_committed item;
+    int rc = parse_entry(r, directories[COMMITS], entries->entries[i].name, ".ign", &item);
+    if (rc < 0) return rc;
+    if (rc == 0) continue;
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__array_commit_file(r->array, item.path, &file, r->error));
+    for (uint64_t n = 0; n < file->names.count; n++)
+      TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
+  }
+  return TSR_OK;
+}
+
+static bool is_ignored(renewal *r, const char *name, bool old_layout) {
+  char text[192];
+  uint64_t size = strlen(name);
+  if (r->ignored.count == 0 || size + 5 > sizeof text) return false;
+  memcpy(text, name, size);
+  memcpy(text + size, old_layout ? ".ok" : ".wrt", old_layout ? 4 : 5);
+  return tsr__map_get(&r->ignored, text) != NULL;
+}
+
+static int add_delete(renewal *r, const tsr_committed *item) {
+  if (tsr__map_get(&r->deletes, item->name)) return TSR_OK; /* in a .con and as .del */
+  TSR_TRY(append(r, &r->listing->deletes, item));
+  return tsr__map_put(&r->deletes, item->name, (void *)(uintptr_t)item->name, r->error);
+}
+
+static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit) {
+  tsr_committed item = {.name = commit->name, .path = path, .bytes = commit->bytes, .size = commit->size};
+  if (!tsr__name_parse(commit->name, strlen(commit->name), &item.parsed))
+    return tsr__fail(r->error, TSR_CORRUPT, "%s: '%s' is not a timestamped name", path, commit->name);
+  /* names of a file live as long as it is listed, which is as long as this listing */
+  if (commit->kind == TSR_COMMIT_DELETE) return add_delete(r, &item);
+  if (commit->kind == TSR_COMMIT_UPDATE)
+    return tsr__fail(r->error, TSR_UNSUPPORTED, "%s: update conditions ('%s') are not supported", path, commit->name);
+  bool old_layout = item.parsed.version < 12;
+  if (is_ignored(r, commit->name, old_layout)) return TSR_OK;
+  TSR_TRY(tsr__map_put(&r->in_con, commit->name, commit->name, r->error));
+  return old_layout ? TSR_OK : add_fragment(r, item.name, &item.parsed, false);
+}
+
+static int read_consolidated(renewal *r, const tsr_listing *entries) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const tsr_commit_file *file;
+    const char *path;
+    if (!ends_in(entries->entries[i].name, ".con")) continue; /* its own name may be anything */
+    TSR_TRY(join_path(r, directories[COMMITS], entries->entries[i].name, &path));
+    TSR_TRY(tsr__array_commit_file(r->array, path, &file, r->error));
+    ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+    for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
+  }
+  return TSR_OK;
+}
+
+static int list_commits(renewal *r) {
+  tsr_listing entries;
+  int rc = list_directory(r, COMMITS, &entries);
+  if (rc >= 0) rc = read_ignored(r, &entries);
+  if (rc >= 0) rc = read_consolidated(r, &entries);
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_committed item;
+    if ((rc = parse_entry(r, directories[COMMITS], name, ".wrt", &item)) > 0)
+      rc = add_fragment(r, item.name, &item.parsed, false);
+    else if (rc == 0 && (rc = parse_entry(r, directories[COMMITS], name, ".del", &item)) > 0) rc = add_delete(r, &item);
+    else if (rc == 0 && (rc = parse_entry(r, directories[COMMITS], name, ".vac", &item)) > 0)
+      rc = append(r, &r->listing->vacuums, &item);
+    else if (rc == 0 && ends_in(name, ".upd"))
+      rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", directories[COMMITS],
+                     name);
+  }
+  tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries.count);
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* ---- The array's directory, __schema, __fragment_meta ------------------------------------------------------------ */
+
+static int add_old_fragment(renewal *r, const char *text) {
+  tsr_name parsed;
+  const char *name;
+  if (strchr(text, '.') || !tsr__name_parse(text, strlen(text), &parsed)) return TSR_OK;
+  TSR_TRY(copy_text(r, text, strlen(text), &name));
+  if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return add_fragment(r, name, &parsed, true);
+  if (parsed.version >= 5) return TSR_OK;
+  tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
+  TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
+  if (tsr__store_exists(r->array->store, item.path)) return add_fragment(r, name, &parsed, true);
+  return append(r, &r->listing->pending, &item);
+}
+
+static int list_old_layout(renewal *r, const tsr_listing *root) {
+  for (uint64_t i = 0; i < root->count; i++) {
+    const char *text = root->entries[i].name, *stem;
+    uint64_t size;
+    if (!tsr__name_suffix(text, ".ok", &size)) continue;
+    TSR_TRY(copy_text(r, text, size, &stem));
+    TSR_TRY(tsr__map_put(&r->ok, stem, (void *)(uintptr_t)stem, r->error));
+  }
+  for (uint64_t i = 0; i < root->count; i++) {
+    const tsr_entry *entry = &root->entries[i];
+    tsr_committed item;
+    int rc = TSR_OK;
+    if (entry->kind != TSR_ENTRY_FILE) rc = add_old_fragment(r, entry->name);
+    else if ((rc = parse_entry(r, directories[ROOT], entry->name, ".vac", &item)) > 0)
+      rc = append(r, &r->listing->vacuums, &item);
+    else if (rc == 0 && (rc = parse_entry(r, directories[ROOT], entry->name, ".meta", &item)) > 0)
+      rc = append(r, &r->listing->footers, &item);
+    if (rc < 0) return rc;
+  }
+  return TSR_OK;
+}
+
+static int list_footers(renewal *r) {
+  tsr_listing entries;
+  int rc = list_directory(r, FOOTERS, &entries);
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+    tsr_committed item;
+    if ((rc = parse_entry(r, directories[FOOTERS], entries.entries[i].name, ".meta", &item)) > 0)
+      rc = append(r, &r->listing->footers, &item);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+static int list_schemas(renewal *r, const tsr_listing *root) {
+  tsr_listing entries;
+  int rc = list_directory(r, SCHEMA, &entries);
+  for (uint64_t i = 0; rc >= 0 && i < root->count; i++)
+    if (strcmp(root->entries[i].name, OLD_SCHEMA) == 0)
+      rc = append(r, &r->listing->schemas, &(tsr_committed){.name = OLD_SCHEMA, .path = OLD_SCHEMA});
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
+    tsr_committed item = {0};
+    const char *text = entries.entries[i].name;
+    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY || !tsr__name_parse(text, strlen(text), &item.parsed)) continue;
+    rc = copy_text(r, text, strlen(text), &item.name);
+    if (rc >= 0) rc = join_path(r, directories[SCHEMA], text, &item.path);
+    if (rc >= 0) rc = append(r, &r->listing->schemas, &item);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* ---- Renewal ---------------------------------------------------------------------------------------------------- */
+
+static bool has_entry(const tsr_listing *listing, const char *name) {
+  for (uint64_t i = 0; i < listing->count; i++)
+    if (strcmp(listing->entries[i].name, name) == 0) return true;
+  return false;
+}
+
+static const char *why_no_array(const tsr_listing *root) {
+  if (has_entry(root, "__schema")) return "its __schema holds no schema";
+  if (has_entry(root, "__group") || has_entry(root, "__tiledb_group.tdb")) return "it is a group, not an array";
+  return "the directory holds no schema";
+}
+
+static int list_root(renewal *r, tsr_listing *root) {
+  int rc = list_directory(r, ROOT, root);
+  if (rc != TSR_NOT_FOUND) return rc;
+  const char *reason = r->error ? r->error->message : "", *path = r->array->path;
+  uint64_t size = strlen(path);
+  if (strncmp(reason, path, size) == 0 && strncmp(reason + size, ": ", 2) == 0) reason += size + 2;
+  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", path, reason);
+}
+
+static int list_all(renewal *r, bool commits) {
+  tsr_listing root;
+  int rc = list_root(r, &root);
+  if (rc >= 0) rc = list_schemas(r, &root);
+  if (rc >= 0 && r->listing->schemas.count == 0)
+    rc = tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(&root));
+  if (rc >= 0 && commits) {
+    rc = list_commits(r);
+    if (rc >= 0) rc = list_old_layout(r, &root);
+    if (rc >= 0) rc = list_footers(r);
+    if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
+  }
+  tsr__listing_release(&root);
+  return rc;
+}
+
+static void free_listing(tsr_commit_listing *listing) {
+  tsr__map_release(&listing->names);
+  tsr__arena_release(&listing->arena);
+  tsr__free(listing);
+}
+
+/* A new listing in place of the last one; the last one stays if it fails. */
+static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[4], tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_commit_listing), &block, error));
+  tsr_commit_listing *listing = block;
+  tsr_memory *memory = &array->memory;
+  renewal r = {.array = array, .listing = listing, .error = error};
+  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = listing->names.memory = memory;
+  tsr__arena_init(&listing->arena, memory);
+  listing->generation = array->listing ? array->listing->generation + 1 : 1;
+  listing->complete = commits;
+  memcpy(listing->stamps, stamps, sizeof listing->stamps);
+
+  int rc = list_all(&r, commits);
+  tsr__map_release(&r.ignored);
+  tsr__map_release(&r.in_con);
+  tsr__map_release(&r.deletes);
+  tsr__map_release(&r.ok);
+  if (rc < 0) {
+    free_listing(listing);
+    return rc;
+  }
+  sort(&listing->fragments, by_time);
+  sort(&listing->deletes, by_time);
+  sort(&listing->footers, newest_first);
+  if (array->listing) free_listing(array->listing);
+  array->listing = listing;
+  prune_files(array, listing->generation);
+  return TSR_OK;
+}
+
+static int take_stamps(tsr_array *array, tsr_stamp stamps[4], tsr_error *error) {
+  for (int i = 0; i < 4; i++) {
+    int rc = tsr__store_stamp(array->store, directories[i], &stamps[i], error);
+    if (rc < 0) return tsr__wrap(error, "array %s", array->path), rc;
+  }
+  return TSR_OK;
+}
+
+static bool has_changed(const tsr_array *array, bool commits, const tsr_stamp stamps[4]) {
+  const tsr_commit_listing *listing = array->listing;
+  if (!listing || (commits && !listing->complete)) return true;
+  for (int i = 0; i < (commits ? 4 : COMMITS); i++) {
+    const tsr_stamp *a = &listing->stamps[i], *b = &stamps[i];
+    if (!a->known || !b->known || a->a != b->a || a->b != b->b || a->c != b->c) return true;
+  }
+  for (uint64_t i = 0; commits && i < listing->pending.count; i++)
+    if (tsr__store_exists(array->store, listing->pending.items[i].path)) return true;
+  return false;
+}
+
+int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
+  tsr_stamp stamps[4];
+  int rc = TSR_OK;
+  for (int i = 0; i < RENEWALS; i++) {
+    TSR_TRY(take_stamps(array, stamps, error));
+    if (!force && !has_changed(array, commits, stamps)) return TSR_OK;
+    rc = renew(array, commits || (array->listing && array->listing->complete), stamps, error);
+    if (rc != TSR_ABORT) break;
+  }
+  if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
+  return rc;
+}
+
+void tsr__array_listing_release(tsr_array *array) {
+  if (array->listing) free_listing(array->listing);
+  array->listing = NULL;
+  prune_files(array, UINT64_MAX);
+  tsr__map_release(&array->files);
+}
