@@ -31,7 +31,8 @@
  *
  * Dense or sparse is not said: sparse fragments have MBRs.
  *
- * Invariants after decoding: the non-empty domain lies in the domain and is not inside out; tile_count is what the
+ * Invariants after decoding: the non-empty domain lies in the domain and is not inside out (an end that is NaN, which
+ * TileDB lets in as a coordinate, becomes the domain's); tile_count is what the
  * files can hold; last_tile_cells is 1 to the capacity; generic tiles stand before the footer; tile offsets rise and
  * lie within their file, whose size stands behind them.
  */
@@ -98,8 +99,10 @@ static int read_interval(tsr_input *in, const tsr_field *field, tsr_interval *in
   uint64_t size = tsr_datatype_size(field->datatype);
   const uint8_t *bytes = tsr__input_take(in, 2 * size);
   if (!bytes) return TSR_OK;
-  memcpy(interval->low, bytes, size);
-  memcpy(interval->high, bytes + size, size);
+  bool low_known = !tsr__value_is_nan(field->datatype, bytes);
+  bool high_known = !tsr__value_is_nan(field->datatype, bytes + size);
+  memcpy(interval->low, low_known ? bytes : field->low, size);
+  memcpy(interval->high, high_known ? bytes + size : field->high, size);
   uint64_t low = tsr__key(field->datatype, interval->low), high = tsr__key(field->datatype, interval->high);
   if (low > high) return tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
   if (field->has_domain &&

@@ -12,11 +12,24 @@
  * Invariants: MBR i of the last level is tile i's box. The children of node i are nodes fanout * i and on of the next
  * level, so a level has its next level's count / fanout nodes, rounded up, and each node's box holds its children's.
  * TileDB writes fanout 10 and a root of one node. Dense fragments have a tree of no levels. Boxes are inclusive;
- * strings are compared as unsigned bytes.
+ * strings are compared as unsigned bytes. An end that is NaN (TileDB lets NaN in as a coordinate) says nothing: it is
+ * taken as open, and so are the ends of the boxes around it.
  */
 #include "format.h"
 
+#include <math.h>
+
 #define MAX_LEVELS 64 /* a fanout of 2 needs no more for any count */
+#define OPEN_LOW   0 /* keys that no float has */
+#define OPEN_HIGH  UINT64_MAX
+
+bool tsr__value_is_nan(tsr_datatype datatype, const void *value) {
+  float f = 0;
+  double d = 0;
+  if (datatype == TSR_FLOAT32) memcpy(&f, value, sizeof f);
+  if (datatype == TSR_FLOAT64) memcpy(&d, value, sizeof d);
+  return isnan(f) || isnan(d);
+}
 
 static bool is_text(const tsr_schema *schema, uint32_t dimension) {
   return schema->fields[dimension].values_per_cell == TSR_VARIABLE;
@@ -56,8 +69,9 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint64_t *keys, u
     uint64_t size = tsr_datatype_size(field->datatype);
     const uint8_t *bytes = tsr__input_take(in, 2 * size);
     if (!bytes) return TSR_OK;
-    keys[0] = tsr__key(field->datatype, bytes);
-    keys[1] = tsr__key(field->datatype, bytes + size);
+    const uint8_t *high = bytes + size;
+    keys[0] = tsr__value_is_nan(field->datatype, bytes) ? OPEN_LOW : tsr__key(field->datatype, bytes);
+    keys[1] = tsr__value_is_nan(field->datatype, high) ? OPEN_HIGH : tsr__key(field->datatype, high);
   }
   return TSR_OK;
 }
@@ -99,12 +113,17 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t level,
   return tsr__input_check(in, "R-tree", error);
 }
 
-/* Each box of `level` holds those of its children. */
+/* Each box of `level` holds those of its children; float boxes are opened where a child's are. */
 static int check_nesting(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t level, tsr_error *error) {
+  uint64_t *outer = rtree->keys[level], *inner = rtree->keys[level + 1];
   for (uint64_t i = 0; i < rtree->counts[level + 1]; i++) {
     for (uint32_t d = 0; d < rtree->dimensions; d++) {
       bool text = is_text(schema, d);
       uint64_t child = (i * rtree->dimensions + d) * 2, parent = (i / rtree->fanout * rtree->dimensions + d) * 2;
+      if (tsr_datatype_kind(schema->fields[d].datatype) == TSR_KIND_FLOAT) {
+        if (inner[child] == OPEN_LOW) outer[parent] = OPEN_LOW;
+        if (inner[child + 1] == OPEN_HIGH) outer[parent + 1] = OPEN_HIGH;
+      }
       if (is_above(rtree, text, level, parent, level + 1, child) ||
           is_above(rtree, text, level + 1, child + 1, level, parent + 1)) {
         return tsr__fail(error, TSR_CORRUPT, "R-tree level %u, box %llu is not within its parent in dimension '%s'",
@@ -159,12 +178,12 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
       return tsr__fail(error, TSR_CORRUPT, "R-tree level %u has %llu boxes over %llu with fanout %u", level - 1,
                        (unsigned long long)made.counts[level - 1], (unsigned long long)count, fanout);
     }
-    TSR_TRY(check_nesting(&made, schema, level - 1, error));
   }
   if (tsr__input_left(in)) {
     return tsr__fail(error, TSR_CORRUPT, "R-tree is followed by %llu bytes that do not belong to it",
                      (unsigned long long)tsr__input_left(in));
   }
+  for (uint32_t level = levels; level-- > 1;) TSR_TRY(check_nesting(&made, schema, level - 1, error));
   *rtree = made;
   return TSR_OK;
 }
