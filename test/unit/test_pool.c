@@ -1,0 +1,226 @@
+/* test_pool.c: every index once, the lowest error, several callers at once, and a forked child. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+#ifdef THREAD_SANITIZER /* threads of a forked child are what is tested */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; }
+#endif
+
+typedef struct tally {
+  _Atomic uint64_t calls, sum;
+  uint8_t *seen; /* written by one task each, without atomics: the pool orders it before the return */
+} tally;
+
+static int count_up(void *argument, uint64_t index, tsr_error *error) {
+  tally *t = argument;
+  atomic_fetch_add(&t->calls, 1);
+  atomic_fetch_add(&t->sum, index);
+  if (t->seen) t->seen[index]++;
+  return 1; /* a positive answer is no error */
+}
+
+static void test_every_index_once(void **state) {
+  static const unsigned threads[] = {0, 1, 2, 3, 8, 64, 1000};
+  static const uint64_t counts[] = {0, 1, 2, 3, 63, 64, 65, 10000};
+  for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+      uint64_t n = counts[k];
+      tally t = {.seen = calloc(n + 1, 1)};
+      tsr_error error = {0};
+      assert_int_equal(tsr__parallel_for(threads[i], n, count_up, &t, &error), TSR_OK);
+      assert_int_equal(t.calls, n);
+      assert_int_equal(t.sum, n > 0 ? n * (n - 1) / 2 : 0);
+      for (uint64_t at = 0; at < n; at++) assert_int_equal(t.seen[at], 1);
+      assert_int_equal(error.code, 0);
+      free(t.seen);
+    }
+  }
+}
+
+/* Tasks that wait for each other: only possible if there are as many threads. */
+typedef struct meeting {
+  pthread_mutex_t mutex;
+  pthread_cond_t all;
+  unsigned there, wanted;
+} meeting;
+
+static int meet(void *argument, uint64_t index, tsr_error *error) {
+  meeting *m = argument;
+  pthread_mutex_lock(&m->mutex);
+  if (++m->there == m->wanted) pthread_cond_broadcast(&m->all);
+  while (m->there < m->wanted) pthread_cond_wait(&m->all, &m->mutex);
+  pthread_mutex_unlock(&m->mutex);
+  return TSR_OK;
+}
+
+static void test_runs_at_once(void **state) {
+  for (unsigned threads = 2; threads <= 16; threads *= 2) {
+    meeting m = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, threads};
+    assert_int_equal(tsr__parallel_for(threads, threads, meet, &m, NULL), TSR_OK);
+    assert_int_equal(m.there, threads);
+  }
+}
+
+typedef struct bad {
+  uint64_t first, step;
+  _Atomic uint64_t calls;
+} bad;
+
+static int fail_some(void *argument, uint64_t index, tsr_error *error) {
+  bad *b = argument;
+  atomic_fetch_add(&b->calls, 1);
+  if (index >= b->first && (index - b->first) % b->step == 0)
+    return tsr__fail(error, index % 2 ? TSR_CORRUPT : TSR_IO, "task %u", (unsigned)index);
+  return TSR_OK;
+}
+
+static void test_lowest_error(void **state) {
+  for (unsigned threads = 1; threads <= 8; threads++) {
+    for (int round = 0; round < 200; round++) {
+      bad b = {.first = 37, .step = 1 + (unsigned)round % 3};
+      tsr_error error = {0};
+      assert_int_equal(tsr__parallel_for(threads, 100000, fail_some, &b, &error), TSR_CORRUPT);
+      assert_string_equal(error.message, "task 37");
+      assert_true(b.calls >= 38 && b.calls < 100000);
+    }
+    bad last = {.first = 999, .step = 1};
+    assert_int_equal(tsr__parallel_for(threads, 1000, fail_some, &last, NULL), TSR_CORRUPT);
+    assert_int_equal(last.calls, 1000);
+  }
+}
+
+static void *caller(void *argument) {
+  uint64_t wrong = 0;
+  for (int round = 0; round < 50; round++) {
+    tally t = {.seen = calloc(500, 1)};
+    if (tsr__parallel_for(4, 500, count_up, &t, NULL) != TSR_OK || t.calls != 500) wrong++;
+    for (int i = 0; i < 500; i++) wrong += t.seen[i] != 1;
+    free(t.seen);
+    bad b = {.first = 20, .step = 7};
+    tsr_error error = {0};
+    if (tsr__parallel_for(3, 500, fail_some, &b, &error) != TSR_IO || strcmp(error.message, "task 20") != 0) wrong++;
+  }
+  return (void *)(uintptr_t)wrong;
+}
+
+static void test_many_callers(void **state) {
+  pthread_t threads[8];
+  for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, caller, NULL), 0);
+  for (int i = 0; i < 8; i++) {
+    void *wrong;
+    pthread_join(threads[i], &wrong);
+    assert_null(wrong);
+  }
+}
+
+/* The child has neither its parent's workers nor, perhaps, an open mutex: it must come through all the same. */
+static void child_runs(void) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    alarm(20); /* a hang is a failure */
+    meeting m = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 4};
+    int rc = tsr__parallel_for(4, 4, meet, &m, NULL);
+    tally t = {0};
+    if (rc == TSR_OK) rc = tsr__parallel_for(3, 1000, count_up, &t, NULL);
+    _exit(rc == TSR_OK && m.there == 4 && t.calls == 1000 ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static _Atomic bool stop;
+
+static void *keep_busy(void *argument) {
+  while (!atomic_load(&stop)) {
+    tally t = {0};
+    tsr__parallel_for(3, 20, count_up, &t, NULL);
+  }
+  return NULL;
+}
+
+static void test_fork(void **state) {
+  tally t = {0};
+  assert_int_equal(tsr__parallel_for(4, 100, count_up, &t, NULL), TSR_OK); /* the parent has workers */
+  for (int i = 0; i < 3; i++) child_runs();
+  t = (tally){0};
+  assert_int_equal(tsr__parallel_for(4, 100, count_up, &t, NULL), TSR_OK); /* and keeps them */
+  assert_int_equal(t.calls, 100);
+#ifndef THREAD_SANITIZER /* its own locks do not survive a fork amid other threads' work */
+  pthread_t busy;
+  assert_int_equal(pthread_create(&busy, NULL, keep_busy, NULL), 0);
+  for (int i = 0; i < 30; i++) child_runs();
+  atomic_store(&stop, true);
+  pthread_join(busy, NULL);
+#else
+  (void)keep_busy;
+#endif
+}
+
+typedef struct signals {
+  pthread_t caller;
+  pthread_mutex_t mutex;
+  int workers, unblocked;
+  meeting all;
+} signals;
+
+static int look_at_mask(void *argument, uint64_t index, tsr_error *error) {
+  signals *s = argument;
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  pthread_mutex_lock(&s->mutex);
+  if (!pthread_equal(pthread_self(), s->caller)) {
+    s->workers++;
+    s->unblocked += !sigismember(&mask, SIGINT) || !sigismember(&mask, SIGALRM) || !sigismember(&mask, SIGCHLD);
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return meet(&s->all, index, error);
+}
+
+static void test_signals_stay_with_the_host(void **state) {
+  signals s = {.caller = pthread_self(),
+               .mutex = PTHREAD_MUTEX_INITIALIZER,
+               .all = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 4}};
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  assert_int_equal(tsr__parallel_for(4, 4, look_at_mask, &s, NULL), TSR_OK);
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  assert_int_equal(s.workers, 3);
+  assert_int_equal(s.unblocked, 0);
+  assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
+}
+
+static void test_cores(void **state) { assert_true(tsr__cores() >= 1); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_index_once),
+      cmocka_unit_test(test_runs_at_once),
+      cmocka_unit_test(test_lowest_error),
+      cmocka_unit_test(test_many_callers),
+      cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_signals_stay_with_the_host),
+      cmocka_unit_test(test_cores),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
