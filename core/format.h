@@ -57,8 +57,6 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
 /* From a plain list of MBRs (versions 1 and 2, dense fragments): one level. */
 int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *schema, tsr_arena *arena, tsr_rtree *rtree,
                             tsr_error *error);
-/* NaN coordinates exist; a box's end that is NaN is taken as open. */
-bool tsr__value_is_nan(tsr_datatype datatype, const void *value);
 /* Calls fn(argument, leaf, inside) for each leaf whose MBR meets the spans (one per dimension), in order; `inside`: it
  * lies within them. fn returns < 0 to stop with that code. */
 typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr_error *error);
@@ -150,8 +148,8 @@ int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot
                             char **name, tsr_error *error);
 /* Cells of a tile: sparse: capacity, the last one last_tile_cells; dense: cells of a grid tile. */
 uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_t tile);
-/* Between fragment_metadata.c and fragment_slot.c: the field that a slot holds, or -1 and which of the special ones; its
- * name for messages; whether it has such a part. */
+/* Between fragment_metadata.c and fragment_slot.c: the field that a slot holds, or -1 and which of the special ones;
+ * its name for messages; whether it has such a part. */
 int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_special *special);
 const char *tsr__fragment_slot_name(const tsr_fragment_metadata *metadata, uint32_t slot);
 bool tsr__fragment_slot_has_part(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part);
@@ -222,7 +220,8 @@ typedef struct tsr_names {
   char **names;
 } tsr_names;
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error);
-/* Decodes a consolidated fragment metadata file (.meta): names, and where each footer stands in the file. */
+/* Decodes the content of the generic tile that a consolidated fragment metadata file (.meta) is: names, and where each
+ * footer stands in `bytes`. */
 typedef struct tsr_footer {
   char *name;
   uint64_t at, size;
@@ -253,21 +252,28 @@ typedef struct tsr_condition_node {
   uint32_t child_count;
   struct tsr_condition_node *children;
   char *field;
+  uint32_t field_number; /* in the condition's fields */
   const uint8_t *value;
   uint64_t value_size; /* IN, NOT IN: the values, one after the other */
   const uint64_t *value_offsets;
-  uint64_t value_count; /* IN, NOT IN: value_count + 1 */
+  uint64_t value_count; /* IN, NOT IN: value_count + 1 offsets */
+  const struct tsr_condition_set *set; /* IN, NOT IN: the values, ready for search (condition.c) */
 } tsr_condition_node;
 typedef struct tsr_condition {
   char *name;
   uint64_t time;
   tsr_condition_node root;
+  uint32_t depth; /* of the tree; 1: the root alone */
+  uint32_t field_count;
+  char **fields; /* that it names, each once */
 } tsr_condition;
-/* Decodes the content of a delete's generic tile. Depth and counts are bounded (TSR_CORRUPT). */
+/* Decodes the content of a delete's generic tile; nothing is borrowed. Depth and counts are bounded (TSR_CORRUPT). */
 int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_arena *arena, tsr_condition *condition,
                           tsr_error *error);
-/* Evaluates the tree on the cells selection[0..count) of columns, as TileDB does (a comparison with null is false):
- * keep[r] = 1 where it holds. `column` gives a field's column; a field that `schema` lacks is an error. */
+/* Evaluates the tree on the cells selection[0..count) of columns (NULL: 0..count-1), as TileDB does (format.md, "Delete
+ * conditions": a comparison with null is false): keep[r] = 1 where it holds, else 0. `column` gives a field's column,
+ * is asked once for each field, and fails for one that the schema lacks. A column that is `unwritten` is one of an
+ * attribute that the cells' fragment lacks. Thread-safe. */
 typedef int (*tsr_column_getter)(void *argument, const char *field, const tsr_field **description,
                                  const tsr_column **column, tsr_error *error);
 int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
@@ -280,7 +286,7 @@ typedef struct tsr_metadata_entry {
   uint64_t key_size;
   bool deleted;
   tsr_datatype datatype;
-  uint32_t count;
+  uint32_t count; /* 0: a key without a value */
   const uint8_t *value;
   uint64_t value_size;
 } tsr_metadata_entry;
@@ -288,8 +294,8 @@ typedef struct tsr_metadata_entries {
   uint64_t count;
   tsr_metadata_entry *entries;
 } tsr_metadata_entries;
-int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *entries,
-                         tsr_error *error); /* of one file, in file order */
+/* The entries of one file, in file order; nothing is borrowed. */
+int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *entries, tsr_error *error);
 
 /* ---- group.c ---- */
 typedef struct tsr_member {
@@ -298,10 +304,11 @@ typedef struct tsr_member {
   bool is_array, relative, named, deleted;
 } tsr_member;
 typedef struct tsr_members {
+  uint32_t version; /* of the file: 1 or 2 */
   uint64_t count;
   tsr_member *members;
 } tsr_members;
-int tsr__group_decode(tsr_input *in, tsr_arena *arena, tsr_members *members,
-                      tsr_error *error); /* of one file, versions 1 and 2 */
+/* The members of one file, in file order: all members (version 1, the newest file counts) or changes (version 2). */
+int tsr__group_decode(tsr_input *in, tsr_arena *arena, tsr_members *members, tsr_error *error);
 
 #endif

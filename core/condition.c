@@ -1,0 +1,556 @@
+/* condition.c: delete conditions, the content of the generic tile in __commits/NAME.del (version 16 and later), or
+ * behind the name in a .con file.
+ *
+ *   node: u8 0 | u8 0 AND, 1 OR, 2 NOT | u64 count, at least 2 | nodes
+ *         u8 1 | u8 operator (tsr_condition_op) | u32 length, field | u64 length, value
+ *              | IN and NOT IN (version 20 and later): u64 size, u64 offsets of the values in the value
+ *
+ * The tree is the negation of what was deleted: cells that satisfy it are kept. What is accepted: at most DEPTH_MAX
+ * levels; known operators; no NOT, which TileDB itself cannot read; offsets that never fall. Whether values fit their
+ * fields is known only with a schema, so evaluation checks that first.
+ *
+ * Evaluation goes over BLOCK cells at a time, and through the tree once for each block. A comparison fills a mask of
+ * bytes by a loop for its datatype; an expression joins its children's masks, and stops where all is decided.
+ * Fixed-size values are gathered at the start of a block, so that loops run over neighbours.
+ */
+#include <stdlib.h>
+
+#include "format.h"
+
+#define DEPTH_MAX  256
+#define NODE_LEAST 14 /* bytes of the smallest comparison; every expression holds two of them */
+#define BLOCK      1024
+
+enum { NODE_EXPRESSION = 0, NODE_COMPARISON = 1 };
+enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
+
+typedef struct slice {
+  const uint8_t *bytes;
+  uint64_t size;
+} slice;
+
+/* The values of a set, sorted. Where all have one size of 1, 2, 4 or 8 bytes they are kept as integers. */
+typedef struct tsr_condition_set {
+  uint64_t count;
+  uint64_t width; /* of keys; 0: slices */
+  uint64_t *keys;
+  slice *slices;
+} tsr_condition_set;
+
+static bool is_set(uint8_t op) { return op == TSR_IN || op == TSR_NOT_IN; }
+
+/* ---- Decoding -----------------------------------------------------------------------------------------------------
+ */
+
+typedef struct decoder {
+  tsr_input *in;
+  tsr_arena *arena;
+  tsr_error *error;
+  uint32_t depth;
+  uint64_t comparisons;
+} decoder;
+
+static int compare_keys(const void *a, const void *b) {
+  uint64_t x, y;
+  memcpy(&x, a, 8);
+  memcpy(&y, b, 8);
+  return x < y ? -1 : x > y;
+}
+
+static int compare_slices(const void *a, const void *b) {
+  const slice *x = a, *y = b;
+  return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
+}
+
+static uint64_t load_key(const uint8_t *bytes, uint64_t width) {
+  uint64_t key = 0;
+  memcpy(&key, bytes, width);
+  return key;
+}
+
+static int make_set(decoder *d, tsr_condition_node *node) {
+  uint64_t count = node->value_count, width = count ? node->value_offsets[1] - node->value_offsets[0] : 0;
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, 1, sizeof(tsr_condition_set), &room, d->error));
+  tsr_condition_set *set = room;
+  set->count = count;
+  if (width != 1 && width != 2 && width != 4 && width != 8) width = 0;
+  for (uint64_t i = 0; i < count; i++)
+    if (node->value_offsets[i + 1] - node->value_offsets[i] != width) width = 0;
+  set->width = width;
+  if (width) {
+    TSR_TRY(tsr__arena_array(d->arena, count, 8, &room, d->error));
+    set->keys = room;
+    for (uint64_t i = 0; i < count; i++) set->keys[i] = load_key(node->value + node->value_offsets[i], width);
+    qsort(set->keys, count, 8, compare_keys);
+  } else {
+    TSR_TRY(tsr__arena_array(d->arena, count, sizeof(slice), &room, d->error));
+    set->slices = room;
+    for (uint64_t i = 0; i < count; i++) {
+      uint64_t at = node->value_offsets[i];
+      set->slices[i] = (slice){node->value + at, node->value_offsets[i + 1] - at};
+    }
+    qsort(set->slices, count, sizeof(slice), compare_slices);
+  }
+  node->set = set;
+  return TSR_OK;
+}
+
+static int read_set(decoder *d, tsr_condition_node *node) {
+  uint64_t size = tsr__input_u64(d->in);
+  const uint8_t *stored = tsr__input_take(d->in, size);
+  TSR_TRY(tsr__input_check(d->in, "it", d->error));
+  uint64_t count = size / 8;
+  if (size % 8 || (!count && node->value_size))
+    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes of offsets for %llu bytes of values", (unsigned long long)size,
+                     (unsigned long long)node->value_size);
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, count + 1, 8, &room, d->error));
+  uint64_t *offsets = room;
+  offsets[count] = node->value_size;
+  for (uint64_t i = 0; i < count; i++) offsets[i] = tsr__load64(stored + 8 * i);
+  for (uint64_t i = 0; i < count; i++)
+    if (offsets[i] > offsets[i + 1])
+      return tsr__fail(d->error, TSR_CORRUPT, "value %llu ends before it begins, at byte %llu of %llu",
+                       (unsigned long long)i, (unsigned long long)offsets[i], (unsigned long long)node->value_size);
+  node->value_offsets = offsets;
+  node->value_count = count;
+  return make_set(d, node);
+}
+
+static int read_comparison(decoder *d, tsr_condition_node *node) {
+  node->op = tsr__input_u8(d->in);
+  uint64_t name_size = tsr__input_u32(d->in);
+  const uint8_t *name = tsr__input_take(d->in, name_size);
+  node->value_size = tsr__input_u64(d->in);
+  const uint8_t *value = tsr__input_take(d->in, node->value_size);
+  TSR_TRY(tsr__input_check(d->in, "it", d->error));
+  if (node->op > TSR_NOT_IN && node->op != TSR_ALWAYS_TRUE && node->op != TSR_ALWAYS_FALSE)
+    return tsr__fail(d->error, TSR_CORRUPT, "operator %u is unknown", node->op);
+  if (memchr(name, 0, name_size)) return tsr__fail(d->error, TSR_CORRUPT, "a field's name holds a NUL byte");
+  void *copy;
+  TSR_TRY(tsr__arena_copy(d->arena, name, name_size, &copy, d->error));
+  node->field = copy;
+  TSR_TRY(tsr__arena_copy(d->arena, value, node->value_size, &copy, d->error));
+  node->value = copy;
+  d->comparisons++;
+  return is_set(node->op) ? read_set(d, node) : TSR_OK;
+}
+
+/* As deep as DEPTH_MAX calls. */
+static int read_node(decoder *d, tsr_condition_node *node, uint32_t depth) {
+  if (depth > DEPTH_MAX) return tsr__fail(d->error, TSR_CORRUPT, "its tree has more than %d levels", DEPTH_MAX);
+  d->depth = TSR_MAX(d->depth, depth);
+  uint8_t type = tsr__input_u8(d->in);
+  TSR_TRY(tsr__input_check(d->in, "it", d->error));
+  if (type == NODE_COMPARISON) return read_comparison(d, node);
+  if (type != NODE_EXPRESSION) return tsr__fail(d->error, TSR_CORRUPT, "node type %u is unknown", type);
+
+  node->expression = true;
+  node->op = tsr__input_u8(d->in);
+  uint64_t count = tsr__input_u64(d->in);
+  TSR_TRY(tsr__input_check(d->in, "it", d->error));
+  if (node->op > JOIN_NOT) return tsr__fail(d->error, TSR_CORRUPT, "combination %u is unknown", node->op);
+  if (node->op == JOIN_NOT) return tsr__fail(d->error, TSR_UNSUPPORTED, "it holds a NOT");
+  if (count < 2 || count > UINT32_MAX || !tsr__input_fits(d->in, count, NODE_LEAST))
+    return tsr__fail(d->error, TSR_CORRUPT, "an expression of %llu nodes, with %llu bytes left",
+                     (unsigned long long)count, (unsigned long long)tsr__input_left(d->in));
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, count, sizeof *node, &room, d->error));
+  node->children = room;
+  node->child_count = (uint32_t)count;
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(read_node(d, node->children + i, depth + 1));
+  return TSR_OK;
+}
+
+static void collect(tsr_condition_node *node, tsr_condition_node ***next) {
+  if (!node->expression) *(*next)++ = node;
+  for (uint32_t i = 0; i < node->child_count; i++) collect(node->children + i, next);
+}
+
+static int compare_fields(const void *a, const void *b) {
+  const tsr_condition_node *const *x = a, *const *y = b;
+  return strcmp((*x)->field, (*y)->field);
+}
+
+/* Numbers the fields: comparisons of one field have one number. */
+static int number_fields(decoder *d, tsr_condition *condition) {
+  void *room;
+  TSR_TRY(tsr__alloc_array(d->arena->memory, d->comparisons, sizeof(tsr_condition_node *), &room, d->error));
+  tsr_condition_node **all = room, **next = all;
+  collect(&condition->root, &next);
+  qsort(all, d->comparisons, sizeof *all, compare_fields);
+  uint32_t number = 0;
+  for (uint64_t i = 0; i < d->comparisons; i++) {
+    if (i && compare_fields(all + i - 1, all + i)) number++;
+    all[i]->field_number = number;
+  }
+  condition->field_count = number + 1;
+  int code = tsr__arena_array(d->arena, condition->field_count, sizeof(char *), &room, d->error);
+  if (code >= 0) {
+    condition->fields = room;
+    for (uint64_t i = 0; i < d->comparisons; i++) condition->fields[all[i]->field_number] = all[i]->field;
+  }
+  tsr__free(all);
+  return code;
+}
+
+static int decode(decoder *d, const char *name, tsr_condition *condition) {
+  void *copy;
+  TSR_TRY(tsr__arena_copy(d->arena, name, strlen(name), &copy, d->error));
+  condition->name = copy;
+  TSR_TRY(read_node(d, &condition->root, 1));
+  if (tsr__input_left(d->in))
+    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
+  condition->depth = d->depth;
+  return number_fields(d, condition);
+}
+
+int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_arena *arena, tsr_condition *condition,
+                          tsr_error *error) {
+  tsr_condition c = {.time = time};
+  decoder d = {in, arena, error, 0, 0};
+  int code = decode(&d, name, &c);
+  if (code < 0)
+    tsr__wrap(error, "delete condition '%s', byte %llu of %llu", name, (unsigned long long)in->at,
+              (unsigned long long)in->size);
+  else *condition = c;
+  return code;
+}
+
+/* ---- Evaluation: what is compared ---------------------------------------------------------------------------------
+ */
+
+typedef enum compared_as {
+  AS_NUMBER, /* one number, datetime or time per cell */
+  AS_CHAR, /* fixed CHAR: only the first byte, signed; but whole in sets */
+  AS_TEXT, /* bytes, unsigned, as many as the cell has */
+  AS_NOTHING /* what TileDB cannot compare */
+} compared_as;
+
+typedef struct operand { /* a field's cells */
+  const tsr_field *field;
+  const tsr_column *column;
+  compared_as as;
+  uint8_t *gathered, *gathered_validity; /* room for a block */
+  const uint8_t *values, *validity; /* of the block, one after the other; values only for numbers */
+} operand;
+
+typedef struct evaluation {
+  operand *operands;
+  const uint32_t *selection;
+  uint64_t first, count; /* the block */
+  uint8_t *scratch; /* a mask for each level */
+  tsr_error *error;
+} evaluation;
+
+static compared_as class_of(const tsr_field *field) {
+  bool one = field->values_per_cell == 1;
+  switch (tsr_datatype_kind(field->datatype)) {
+  case TSR_KIND_TEXT:
+    if (field->datatype == TSR_ASCII || field->datatype == TSR_UTF8) return AS_TEXT;
+    if (field->datatype == TSR_CHAR) return field->values_per_cell == TSR_VARIABLE ? AS_TEXT : AS_CHAR;
+    return AS_NOTHING;
+  case TSR_KIND_BYTES: return AS_NOTHING;
+  default: return one ? AS_NUMBER : AS_NOTHING;
+  }
+}
+
+/* A test for null: TileDB writes an empty value, which it can read back only where text is compared. */
+static bool is_null_test(const tsr_condition_node *node, const operand *o) {
+  return (node->op == TSR_EQ || node->op == TSR_NE) && !node->value_size && o->field->nullable &&
+         (o->as == AS_NUMBER || o->as == AS_NOTHING);
+}
+
+static int check_node(const evaluation *e, const tsr_condition_node *node) {
+  if (node->expression) {
+    for (uint32_t i = 0; i < node->child_count; i++) TSR_TRY(check_node(e, node->children + i));
+    return TSR_OK;
+  }
+  const operand *o = e->operands + node->field_number;
+  if (is_null_test(node, o) || node->op == TSR_ALWAYS_TRUE || node->op == TSR_ALWAYS_FALSE) return TSR_OK;
+  if (o->as == AS_NOTHING)
+    return tsr__fail(e->error, TSR_UNSUPPORTED, "it compares field '%s', cells of %s", node->field,
+                     tsr_datatype_name(o->field->datatype));
+  uint64_t cell = o->field->cell_size, size = node->value_size;
+  if (is_set(node->op) && cell)
+    for (uint64_t i = 0; i < node->value_count; i++) {
+      size = node->value_offsets[i + 1] - node->value_offsets[i];
+      if (size != cell) break;
+    }
+  if (is_set(node->op) ? cell && node->value_count && size != cell : o->as == AS_NUMBER && size != cell)
+    return tsr__fail(e->error, TSR_CORRUPT, "it compares field '%s', %llu bytes of %s, with %llu bytes", node->field,
+                     (unsigned long long)cell, tsr_datatype_name(o->field->datatype), (unsigned long long)size);
+  return TSR_OK;
+}
+
+/* ---- Evaluation: a block
+ * ---------------------------------------------------------------------------------------------
+ */
+
+static uint64_t cell_of(const evaluation *e, const operand *o, uint64_t row) {
+  if (o->column->constant) return 0;
+  return e->selection ? e->selection[e->first + row] : e->first + row;
+}
+
+static void gather_bytes(const evaluation *e, const operand *o, const uint8_t *from, uint64_t width, uint8_t *to) {
+#define GATHER(w)                                                                                                      \
+  case w:                                                                                                              \
+    for (uint64_t r = 0; r < e->count; r++) memcpy(to + r * w, from + cell_of(e, o, r) * w, w);                        \
+    break
+  switch (width) {
+    GATHER(1);
+    GATHER(2);
+    GATHER(4);
+    GATHER(8);
+  }
+#undef GATHER
+}
+
+static void place(const evaluation *e, operand *o) {
+  if (o->column->unwritten) return;
+  const uint8_t *values = o->column->values, *validity = o->column->validity;
+  uint64_t width = o->field->cell_size;
+  bool as_it_stands = !e->selection && !o->column->constant;
+  if (o->as == AS_NUMBER) {
+    if (as_it_stands) o->values = values + e->first * width;
+    else gather_bytes(e, o, values, width, o->gathered);
+  }
+  if (validity) {
+    if (as_it_stands) o->validity = validity + e->first;
+    else gather_bytes(e, o, validity, 1, o->gathered_validity);
+  }
+}
+
+#define EACH(OPERATOR)                                                                                                 \
+  for (uint64_t r = 0; r < count; r++) {                                                                               \
+    memcpy(&v, values + r * sizeof v, sizeof v);                                                                       \
+    mask[r] = v OPERATOR x;                                                                                            \
+  }                                                                                                                    \
+  break
+#define COMPARE_NUMBERS(NAME, TYPE)                                                                                    \
+  static void compare_##NAME(uint8_t op, const uint8_t *values, const uint8_t *value, uint64_t count, uint8_t *mask) { \
+    TYPE v, x;                                                                                                         \
+    memcpy(&x, value, sizeof x);                                                                                       \
+    switch (op) {                                                                                                      \
+    case TSR_LT: EACH(<);                                                                                              \
+    case TSR_LE: EACH(<=);                                                                                             \
+    case TSR_GT: EACH(>);                                                                                              \
+    case TSR_GE: EACH(>=);                                                                                             \
+    case TSR_EQ: EACH(==);                                                                                             \
+    default: EACH(!=);                                                                                                 \
+    }                                                                                                                  \
+  }
+COMPARE_NUMBERS(i8, int8_t)
+COMPARE_NUMBERS(u8, uint8_t)
+COMPARE_NUMBERS(i16, int16_t)
+COMPARE_NUMBERS(u16, uint16_t)
+COMPARE_NUMBERS(i32, int32_t)
+COMPARE_NUMBERS(u32, uint32_t)
+COMPARE_NUMBERS(i64, int64_t)
+COMPARE_NUMBERS(u64, uint64_t)
+COMPARE_NUMBERS(f32, float)
+COMPARE_NUMBERS(f64, double)
+
+static void compare_numbers(const tsr_condition_node *node, const operand *o, uint64_t count, uint8_t *mask) {
+#define COMPARE(NAME) compare_##NAME(node->op, o->values, node->value, count, mask)
+  switch (o->field->datatype) {
+  case TSR_INT8: COMPARE(i8); break;
+  case TSR_BOOL:
+  case TSR_UINT8: COMPARE(u8); break;
+  case TSR_INT16: COMPARE(i16); break;
+  case TSR_UINT16: COMPARE(u16); break;
+  case TSR_INT32: COMPARE(i32); break;
+  case TSR_UINT32: COMPARE(u32); break;
+  case TSR_UINT64: COMPARE(u64); break;
+  case TSR_FLOAT32: COMPARE(f32); break;
+  case TSR_FLOAT64: COMPARE(f64); break;
+  default: COMPARE(i64); break; /* INT64, datetimes, times */
+  }
+#undef COMPARE
+}
+
+static slice text_of(const evaluation *e, const operand *o, uint64_t row) {
+  uint64_t i = cell_of(e, o, row), cell = o->field->cell_size;
+  const uint8_t *values = o->column->values;
+  if (cell) return (slice){values + i * cell, cell};
+  uint64_t at = o->column->offsets[i];
+  return (slice){values + at, o->column->offsets[i + 1] - at};
+}
+
+/* Does an order (-1, 0, 1) satisfy the operator? Bits 0 to 2. */
+static const uint8_t satisfied[] = {[TSR_LT] = 1, [TSR_LE] = 3, [TSR_GT] = 4, [TSR_GE] = 6, [TSR_EQ] = 2, [TSR_NE] = 5};
+
+static void compare_texts(const evaluation *e, const tsr_condition_node *node, const operand *o, uint8_t *mask) {
+  const uint8_t *value = node->value;
+  uint64_t size = node->value_size;
+  unsigned bits = satisfied[node->op];
+  if (node->op == TSR_EQ || node->op == TSR_NE) {
+    for (uint64_t r = 0; r < e->count; r++) {
+      slice text = text_of(e, o, r);
+      mask[r] = (text.size == size && !memcmp(text.bytes, value, size)) == (node->op == TSR_EQ);
+    }
+    return;
+  }
+  for (uint64_t r = 0; r < e->count; r++) {
+    slice text = text_of(e, o, r);
+    int order = tsr__bytes_compare(text.bytes, text.size, value, size);
+    mask[r] = bits >> ((order > 0) - (order < 0) + 1) & 1;
+  }
+}
+
+static void compare_chars(const evaluation *e, const tsr_condition_node *node, const operand *o, uint8_t *mask) {
+  int8_t x = node->value_size ? (int8_t)node->value[0] : 0;
+  unsigned bits = satisfied[node->op];
+  for (uint64_t r = 0; r < e->count; r++) {
+    int8_t v = (int8_t)text_of(e, o, r).bytes[0];
+    mask[r] = bits >> ((v > x) - (v < x) + 1) & 1;
+  }
+}
+
+/* ---- Sets ---- */
+
+static bool has_key(const tsr_condition_set *set, uint64_t key) {
+  const uint64_t *base = set->keys;
+  for (uint64_t count = set->count; count > 1; count -= count / 2) base += base[count / 2] <= key ? count / 2 : 0;
+  return *base == key;
+}
+
+static bool has_text(const tsr_condition_set *set, slice text) {
+  if (set->width) return text.size == set->width && has_key(set, load_key(text.bytes, set->width));
+  uint64_t low = 0, high = set->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    int order = compare_slices(&text, set->slices + middle);
+    if (!order) return true;
+    if (order < 0) high = middle;
+    else low = middle + 1;
+  }
+  return false;
+}
+
+static void find_in_set(const evaluation *e, const tsr_condition_node *node, const operand *o, uint8_t *mask) {
+  const tsr_condition_set *set = node->set;
+  bool in = node->op == TSR_IN;
+  uint64_t width = o->field->cell_size;
+  if (!set->count) {
+    memset(mask, !in, e->count);
+    return;
+  }
+  if (o->as != AS_NUMBER) {
+    for (uint64_t r = 0; r < e->count; r++) mask[r] = has_text(set, text_of(e, o, r)) == in;
+    return;
+  }
+#define FIND(TYPE)                                                                                                     \
+  case sizeof(TYPE):                                                                                                   \
+    for (uint64_t r = 0; r < e->count; r++) {                                                                          \
+      TYPE v;                                                                                                          \
+      memcpy(&v, o->values + r * sizeof v, sizeof v);                                                                  \
+      mask[r] = has_key(set, v) == in;                                                                                 \
+    }                                                                                                                  \
+    break
+  switch (width) {
+    FIND(uint8_t);
+    FIND(uint16_t);
+    FIND(uint32_t);
+    FIND(uint64_t);
+  }
+#undef FIND
+}
+
+/* ---- The tree ---- */
+
+static void evaluate_comparison(const evaluation *e, const tsr_condition_node *node, uint8_t *mask) {
+  const operand *o = e->operands + node->field_number;
+  if (o->column->unwritten) {
+    memset(mask, 0, e->count);
+    return;
+  }
+  if (is_null_test(node, o)) {
+    bool null = node->op == TSR_EQ;
+    for (uint64_t r = 0; r < e->count; r++) mask[r] = (o->validity && !o->validity[r]) == null;
+    return;
+  }
+  if (node->op == TSR_ALWAYS_TRUE || node->op == TSR_ALWAYS_FALSE) memset(mask, node->op == TSR_ALWAYS_TRUE, e->count);
+  else if (is_set(node->op)) find_in_set(e, node, o, mask);
+  else if (o->as == AS_NUMBER) compare_numbers(node, o, e->count, mask);
+  else if (o->as == AS_CHAR) compare_chars(e, node, o, mask);
+  else compare_texts(e, node, o, mask);
+  if (o->validity)
+    for (uint64_t r = 0; r < e->count; r++) mask[r] &= o->validity[r] != 0;
+}
+
+/* In an OR, TileDB forgets what stood before a comparison of an attribute that the fragment lacks. So do we: the first
+ * child that counts. */
+static uint32_t first_child(const evaluation *e, const tsr_condition_node *node) {
+  uint32_t first = node->child_count;
+  if (node->op != JOIN_OR) return 0;
+  while (first-- > 0) {
+    const tsr_condition_node *child = node->children + first;
+    if (!child->expression && e->operands[child->field_number].column->unwritten) return first;
+  }
+  return 0;
+}
+
+static bool all_are(const uint8_t *mask, uint64_t count, uint8_t value) { return !memchr(mask, !value, count); }
+
+static void evaluate_node(const evaluation *e, const tsr_condition_node *node, uint32_t level, uint8_t *mask) {
+  if (!node->expression) {
+    evaluate_comparison(e, node, mask);
+    return;
+  }
+  uint8_t *other = e->scratch + (uint64_t)level * BLOCK, decided = node->op == JOIN_OR;
+  uint32_t i = first_child(e, node);
+  evaluate_node(e, node->children + i, level + 1, mask);
+  for (i++; i < node->child_count && !all_are(mask, e->count, decided); i++) {
+    evaluate_node(e, node->children + i, level + 1, other);
+    if (node->op == JOIN_AND)
+      for (uint64_t r = 0; r < e->count; r++) mask[r] &= other[r];
+    else
+      for (uint64_t r = 0; r < e->count; r++) mask[r] |= other[r];
+  }
+}
+
+static int prepare(const tsr_condition *condition, tsr_column_getter column, void *argument, evaluation *e,
+                   uint8_t *room) {
+  for (uint32_t i = 0; i < condition->field_count; i++, room += 9 * BLOCK) {
+    operand *o = e->operands + i;
+    int code = column(argument, condition->fields[i], &o->field, &o->column, e->error);
+    if (code < 0) return code;
+    o->as = class_of(o->field);
+    o->values = o->gathered = room;
+    o->gathered_validity = room + 8 * BLOCK;
+    if (o->column->validity) o->validity = o->gathered_validity;
+  }
+  return check_node(e, &condition->root);
+}
+
+static int evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument, evaluation *e,
+                    uint8_t *room, uint64_t count, uint8_t *keep) {
+  TSR_TRY(prepare(condition, column, argument, e, room));
+  for (e->first = 0; e->first < count; e->first += BLOCK) {
+    e->count = TSR_MIN(count - e->first, BLOCK);
+    for (uint32_t i = 0; i < condition->field_count; i++) place(e, e->operands + i);
+    evaluate_node(e, &condition->root, 0, keep + e->first);
+  }
+  return TSR_OK;
+}
+
+int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
+                            const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
+                            tsr_error *error) {
+  evaluation e = {.selection = selection, .error = error};
+  void *operands = NULL, *room = NULL;
+  uint64_t masks = (uint64_t)condition->depth * BLOCK, gathered = (uint64_t)condition->field_count * 9 * BLOCK;
+  int code = tsr__alloc_array(memory, condition->field_count, sizeof(operand), &operands, error);
+  if (code >= 0) code = tsr__alloc(memory, masks + gathered, &room, error);
+  if (code >= 0) {
+    e.operands = operands;
+    e.scratch = room;
+    code = evaluate(condition, column, argument, &e, (uint8_t *)room + masks, count, keep);
+  }
+  if (code < 0) tsr__wrap(error, "delete condition '%s'", condition->name);
+  tsr__free(room);
+  tsr__free(operands);
+  return code;
+}

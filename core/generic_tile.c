@@ -1,0 +1,129 @@
+/* generic_tile.c: generic tiles, tiles that bring their own header; all metadata is stored in them.
+ *
+ *   u32 format version | u64 persisted size | u64 tile size | u8 datatype | u64 cell size | u8 encryption (0 none,
+ *   1 AES-256-GCM) | u32 pipeline size | pipeline | persisted size bytes: the tile (filter.h)
+ *
+ * The same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline may stand here,
+ * an empty one too. The encryption is not named in the pipeline. What is accepted: the pipeline takes exactly its size,
+ * all of it lies in the input, and the chunks of the tile hold exactly `tile size` bytes.
+ */
+#include "format.h"
+
+#define HEADER_SIZE 34
+#define PROBE_SIZE  1024 /* read at once from a file: most generic tiles are smaller */
+
+typedef struct sizes { /* of what stands behind the header */
+  uint64_t pipeline, tile;
+} sizes;
+
+static int decode_header(tsr_input *in, tsr_generic_tile *header, sizes *behind, tsr_error *error) {
+  tsr_generic_tile h = {0};
+  h.version = tsr__input_u32(in);
+  h.persisted = tsr__input_u64(in);
+  h.size = tsr__input_u64(in);
+  uint8_t datatype = tsr__input_u8(in);
+  h.cell_size = tsr__input_u64(in);
+  uint8_t encryption = tsr__input_u8(in);
+  uint32_t pipeline_size = tsr__input_u32(in);
+  TSR_TRY(tsr__input_check(in, "the header", error));
+  if (h.version < TSR_FORMAT_READ_MIN) return tsr__fail(error, TSR_CORRUPT, "format version 0");
+  if (h.version > TSR_FORMAT_READ_MAX)
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u is newer than %d, the newest that is known", h.version,
+                     TSR_FORMAT_READ_MAX);
+  if (!tsr__datatype_valid(datatype)) return tsr__fail(error, TSR_CORRUPT, "datatype %u is unknown", datatype);
+  if (!h.cell_size) return tsr__fail(error, TSR_CORRUPT, "cell size 0");
+  if (encryption > 1) return tsr__fail(error, TSR_CORRUPT, "encryption type %u is unknown", encryption);
+  h.datatype = (tsr_datatype)datatype;
+  h.encrypted = encryption == 1;
+  *header = h;
+  *behind = (sizes){pipeline_size, h.persisted};
+  return TSR_OK;
+}
+
+/* `in` stands behind the header. */
+static int decode_body(tsr_input *in, const tsr_generic_tile *header, const sizes *behind, const uint8_t *key,
+                       uint64_t most, tsr_buffer *out, tsr_error *error) {
+  if (header->encrypted && !key) return tsr__fail(error, TSR_AUTH, "it is encrypted: a key is needed");
+  if (header->size > most)
+    return tsr__fail(error, TSR_TOOBIG, "it holds %llu bytes, more than the %llu that are allowed",
+                     (unsigned long long)header->size, (unsigned long long)most);
+  const uint8_t *bytes = tsr__input_take(in, behind->pipeline), *tile = tsr__input_take(in, behind->tile);
+  TSR_TRY(tsr__input_check(in, "the tile", error));
+
+  tsr_arena arena = {0};
+  tsr__arena_init(&arena, out->memory);
+  tsr_pipeline pipeline;
+  tsr_input filters = tsr__input(bytes, behind->pipeline);
+  uint64_t stored;
+  int code = tsr__pipeline_read(&filters, header->version, &arena, &pipeline, error);
+  if (code >= 0 && tsr__input_left(&filters))
+    code = tsr__fail(error, TSR_CORRUPT, "its filters take %llu of %llu bytes", (unsigned long long)filters.at,
+                     (unsigned long long)filters.size);
+  if (code >= 0) code = tsr__pipeline_original_size(tile, behind->tile, &stored, error);
+  if (code >= 0 && stored != header->size)
+    code = tsr__fail(error, TSR_CORRUPT, "its chunks hold %llu bytes, its header says %llu", (unsigned long long)stored,
+                     (unsigned long long)header->size);
+  if (code >= 0) code = tsr__buffer_reserve(out, TSR_MAX(header->size, 1), error);
+  if (code >= 0) {
+    tsr_tile_shape shape = {header->datatype, header->cell_size, header->version, header->encrypted ? key : NULL};
+    code = tsr__pipeline_decode(&pipeline, &shape, tile, behind->tile, out->data + out->size, header->size, out->memory,
+                                error);
+  }
+  if (code >= 0) out->size += header->size;
+  tsr__arena_release(&arena);
+  return code;
+}
+
+int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t *key, uint64_t most, tsr_buffer *out,
+                             tsr_generic_tile *header, uint64_t *consumed, tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  tsr_generic_tile h;
+  sizes behind;
+  int code = decode_header(&input, &h, &behind, error);
+  if (code >= 0) code = decode_body(&input, &h, &behind, key, most, out, error);
+  if (code < 0) {
+    tsr__wrap(error, "generic tile");
+    return code;
+  }
+  if (header) *header = h;
+  if (consumed) *consumed = input.at;
+  return TSR_OK;
+}
+
+static int read_tile(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *stored,
+                     tsr_buffer *out, uint64_t *next, tsr_error *error) {
+  if (offset > file->size || file->size - offset < HEADER_SIZE)
+    return tsr__fail(error, TSR_CORRUPT, "the file of %llu bytes ends before its header does",
+                     (unsigned long long)file->size);
+  uint64_t left = file->size - offset, probe = TSR_MIN(left, PROBE_SIZE);
+  TSR_TRY(tsr__buffer_reserve(stored, probe, error));
+  TSR_TRY(tsr__store_read_at(file, offset, stored->data, probe, error));
+  stored->size = probe;
+
+  tsr_input in = tsr__input(stored->data, stored->size);
+  tsr_generic_tile header;
+  sizes behind;
+  TSR_TRY(decode_header(&in, &header, &behind, error));
+  uint64_t total = tsr__add_sat(tsr__add_sat(HEADER_SIZE, behind.pipeline), behind.tile);
+  if (total > left)
+    return tsr__fail(error, TSR_CORRUPT, "it takes %llu bytes, the file has %llu from there on",
+                     (unsigned long long)total, (unsigned long long)left);
+  if (total > probe) {
+    TSR_TRY(tsr__buffer_reserve(stored, total - probe, error));
+    TSR_TRY(tsr__store_read_at(file, offset + probe, stored->data + probe, total - probe, error));
+  }
+  in = tsr__input(stored->data, total);
+  in.at = HEADER_SIZE;
+  TSR_TRY(decode_body(&in, &header, &behind, key, most, out, error));
+  if (next) *next = offset + total;
+  return TSR_OK;
+}
+
+int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *out,
+                           uint64_t *next, tsr_error *error) {
+  tsr_buffer stored = {.memory = out->memory};
+  int code = read_tile(file, offset, key, most, &stored, out, next, error);
+  tsr__buffer_release(&stored);
+  if (code < 0) tsr__wrap(error, "%s: generic tile at byte %llu", file->path, (unsigned long long)offset);
+  return code;
+}
