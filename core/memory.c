@@ -70,10 +70,14 @@ static bool charge(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
     }
   } while (
       !atomic_compare_exchange_weak_explicit(&memory->used, &used, sum, memory_order_relaxed, memory_order_relaxed));
-  uint64_t peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
-  while (peak < sum && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, sum, memory_order_relaxed,
-                                                              memory_order_relaxed)) {}
   return true;
+}
+
+static void note_peak(tsr_memory *memory) {
+  uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed);
+  uint64_t peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
+  while (peak < used && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used, memory_order_relaxed,
+                                                               memory_order_relaxed)) {}
 }
 
 static void release(tsr_memory *from, const tsr_memory *end, uint64_t size) {
@@ -92,6 +96,7 @@ int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
     return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use",
                      (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used);
   }
+  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* only now: what is undone was never in use */
   return TSR_OK;
 }
 
