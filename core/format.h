@@ -57,6 +57,8 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
 /* From a plain list of MBRs (versions 1 and 2, dense fragments): one level. */
 int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *schema, tsr_arena *arena, tsr_rtree *rtree,
                             tsr_error *error);
+/* NaN coordinates exist; a box's end that is NaN is taken as open. */
+bool tsr__value_is_nan(tsr_datatype datatype, const void *value);
 /* Calls fn(argument, leaf, inside) for each leaf whose MBR meets the spans (one per dimension), in order; `inside`: it
  * lies within them. fn returns < 0 to stop with that code. */
 typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr_error *error);
