@@ -21,12 +21,26 @@ bool tsr__datatype_is_dimension(tsr_datatype datatype);
  * 0x80, ASCII 0). */
 void tsr__datatype_fill(tsr_datatype datatype, void *value);
 
+/* The machine's type of one value: what typed loops switch on. TEXT, BYTES and BOOL are unsigned. */
+#define TSR_MACHINES(X)                                                                                                \
+  X(I8, int8_t)                                                                                                        \
+  X(I16, int16_t)                                                                                                      \
+  X(I32, int32_t)                                                                                                      \
+  X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t) X(F32, float) X(F64, double)
+typedef enum tsr_machine {
+#define X(name, type) TSR_MACHINE_##name,
+  TSR_MACHINES(X)
+#undef X
+} tsr_machine;
+tsr_machine tsr__datatype_machine(tsr_datatype datatype);
+
 /* The order key of one value of a fixed-size dimension datatype, and of many. */
+#define TSR_KEY_NAN UINT64_MAX /* of floats: FLOAT32, too */
 uint64_t tsr__key(tsr_datatype datatype, const void *value);
 void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys);
-/* The value of a key (NaNs come back as one NaN). */
+/* The value of a key (NaNs come back as one NaN; keys of no float as NaN, but the one below that of 0.0 as 0.0). */
 void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value);
-/* The keys of the datatype's least and greatest values. */
+/* The keys of the datatype's least and greatest values; of floats the infinities. */
 uint64_t tsr__key_min(tsr_datatype datatype);
 uint64_t tsr__key_max(tsr_datatype datatype);
 
@@ -53,7 +67,8 @@ typedef struct tsr_text_span {
 } tsr_text_span;
 typedef struct tsr_spans {
   bool text; /* which of the two */
-  bool all; /* the whole dimension */
+  bool all; /* the whole dimension, NaNs with it */
+  bool floats; /* keys of floats */
   uint64_t count; /* 0 and not all: nothing */
   tsr_span *spans;
   tsr_text_span *texts; /* low exclusive is written as low + "\0" */
@@ -66,7 +81,8 @@ typedef enum tsr_relation {
   TSR_OUTSIDE,
   TSR_OVERLAP,
   TSR_INSIDE
-} tsr_relation; /* INSIDE: all of [low, high] lies in one span */
+} tsr_relation; /* INSIDE: all of [low, high] lies in one span. A box of floats may hide NaNs, which no span holds, so
+                   it is INSIDE only where all are; one with a NaN or low > high as a bound says nothing: OVERLAP */
 tsr_relation tsr__spans_relate(const tsr_spans *spans, uint64_t low, uint64_t high);
 tsr_relation tsr__spans_relate_text(const tsr_spans *spans, const uint8_t *low, uint64_t low_size, const uint8_t *high,
                                     uint64_t high_size);

@@ -1,0 +1,123 @@
+/* order.c: the numbers by which sparse cells are put in global order.
+ *
+ * Row- and column-major arrays: cells go by the numbers of their space tiles, then by coordinate. Hilbert arrays: by
+ * Hilbert code, then by coordinates in row-major order. Numbers and codes stand in no file, but the order of cells
+ * does, so the arithmetic here is to the last bit that of the machine which wrote the reference's arrays:
+ *
+ *   tile number    integers: (v - low) / extent, unsigned; floats: the quotient in the dimension's own precision,
+ *                  converted to 64 bits as x86-64 does (what 2^64 and more, infinities and NaN become matters)
+ *   Hilbert bucket fixed types: (v - low) / (high - low) * (2^bits - 1) in double, converted likewise; strings: the
+ * first 8 bytes, zero-padded, big-endian, the upper `bits`; a byte of 0x80 and more, as it is a signed char there, sets
+ * all bits before it Hilbert code   Skilling's curve (Programming the Hilbert curve, AIP Conf. Proc. 707, 2004) through
+ * the buckets; bits = floor(63 / dimensions) for each dimension, dimension 0 the most significant
+ */
+#include "model.h"
+
+/* double -> uint64 in x86-64 code without AVX-512: through a signed conversion that gives 2^63 for all that it cannot
+ * hold, on value - 2^63 if that is not negative. The cast alone would be undefined. */
+static uint64_t truncate(double value) {
+  const double half = 9223372036854775808.0; /* 2^63 */
+  const uint64_t sign = UINT64_C(1) << 63;
+  if (value >= half) {
+    value -= half;
+    return value < half ? (uint64_t)value + sign : 0;
+  }
+  return value >= -half ? (uint64_t)(int64_t)value : sign; /* NaN: the latter */
+}
+
+uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
+  if (!dimension->has_extent) return 0;
+  switch (tsr__datatype_machine(dimension->datatype)) {
+  case TSR_MACHINE_F32: {
+    float v, low, extent;
+    memcpy(&v, value, 4);
+    memcpy(&low, dimension->low, 4);
+    memcpy(&extent, dimension->extent, 4);
+    float quotient = (v - low) / extent;
+    return truncate((double)quotient);
+  }
+  case TSR_MACHINE_F64: {
+    double v, low, extent;
+    memcpy(&v, value, 8);
+    memcpy(&low, dimension->low, 8);
+    memcpy(&extent, dimension->extent, 8);
+    return truncate((v - low) / extent);
+  }
+  default: {
+    /* differences of keys are differences of values; the extent is positive, so its bytes are its value */
+    uint64_t extent = 0;
+    memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
+    uint64_t distance = tsr__key(dimension->datatype, value) - tsr__key(dimension->datatype, dimension->low);
+    return extent ? distance / extent : 0;
+  }
+  }
+}
+
+static double as_double(tsr_machine machine, const void *value) {
+  switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: {                                                                                           \
+    type v;                                                                                                            \
+    memcpy(&v, value, sizeof v);                                                                                       \
+    return (double)v;                                                                                                  \
+  }
+    TSR_MACHINES(X)
+#undef X
+  }
+  return 0;
+}
+
+static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {
+  tsr_machine machine = tsr__datatype_machine(dimension->datatype);
+  double low = as_double(machine, dimension->low), high = as_double(machine, dimension->high);
+  double share = (as_double(machine, value) - low) / (high - low); /* NaN where low = high */
+  uint64_t most = (UINT64_C(1) << bits) - 1, bucket = truncate(share * (double)most);
+  /* Only bits 0..bits-1 take part in a curve of several dimensions; of a line's 2^63 the curve makes its end. */
+  return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
+}
+
+static uint64_t bucket_text(const uint8_t *text, uint64_t size, unsigned bits) {
+  uint64_t bucket = 0;
+  for (uint64_t i = 0; i < 8; i++) {
+    bucket <<= 8;
+    if (i < size) bucket |= (uint64_t)(int64_t)(int8_t)text[i];
+  }
+  return bucket >> (64 - bits);
+}
+
+/* The curve, from the highest bit down. At each level the point lies in one of 2^n cells, named by one bit per axis.
+ * The part of the curve inside that cell is a mirrored and turned copy of the whole, so the lower bits are brought back
+ * to the standard position: for each axis, a set bit mirrors axis 0, a clear one exchanges the axis with axis 0. The
+ * names of the cells, one after the other, are the code in Gray code. */
+static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
+  uint64_t gray = 0;
+  for (unsigned level = bits; level-- > 0;) {
+    uint64_t below = (UINT64_C(1) << level) - 1;
+    for (unsigned i = 0; i < dimensions; i++) {
+      uint64_t bit = axes[i] >> level & 1;
+      gray = gray << 1 | bit;
+      if (bit) {
+        axes[0] ^= below;
+      } else {
+        uint64_t differ = (axes[0] ^ axes[i]) & below;
+        axes[0] ^= differ;
+        axes[i] ^= differ;
+      }
+    }
+  }
+  for (unsigned shift = 1; shift < 64; shift *= 2) gray ^= gray >> shift;
+  return gray;
+}
+
+uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, const uint64_t *sizes) {
+  uint64_t axes[63];
+  unsigned dimensions = schema->dimension_count;
+  if (dimensions == 0 || dimensions > 63) return 0; /* no bits left: all cells have one code */
+  unsigned bits = 63 / dimensions;
+  for (unsigned d = 0; d < dimensions; d++) {
+    const tsr_field *dimension = &schema->fields[d];
+    bool text = dimension->values_per_cell == TSR_VARIABLE;
+    axes[d] = text ? bucket_text(values[d], sizes[d], bits) : bucket_fixed(dimension, values[d], bits);
+  }
+  return curve(axes, dimensions, bits);
+}
