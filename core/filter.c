@@ -3,7 +3,8 @@
  * A tile is stored as u64 number of chunks, then for each chunk
  *   u32 original size | u32 filtered size | u32 metadata size | metadata | filtered data
  * A chunk runs through the pipeline alone. Forward, the first filter sees its bytes and no metadata, and each filter
- * gives metadata and data to the next; AES-256-GCM comes last if there is a key. Backward the last filter begins; each
+ * gives metadata and data to the next; AES-256-GCM comes last if there is a key (generic tiles name it in their
+ * pipeline, schemas do not). Backward the last filter begins; each
  * takes its own metadata from the front, and at the end no metadata is left. Without filters the data is the bytes.
  *
  * Invariants: original sizes add up to the tile's size. Cells are not split from version 11 on. A chunk of original
@@ -101,10 +102,14 @@ static void close_run(run *r) {
 /* On failure nothing is left to close. */
 static int open_run(run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *shape, tsr_strings *strings,
                     tsr_memory *memory, tsr_error *error) {
-  uint32_t count = pipeline->count + (shape->key != NULL);
-  for (uint32_t i = 0; i < pipeline->count; i++)
+  bool encrypts = false;
+  for (uint32_t i = 0; i < pipeline->count; i++) {
     if (!methods_of(pipeline->filters[i].type))
       return tsr__fail(error, TSR_UNSUPPORTED, "filter type %u", (unsigned)pipeline->filters[i].type);
+    encrypts = encrypts || pipeline->filters[i].type == TSR_FILTER_AES_256_GCM;
+  }
+  if (encrypts && !shape->key) return tsr__fail(error, TSR_AUTH, "the tile is encrypted: a key is needed");
+  uint32_t count = pipeline->count + (shape->key && !encrypts);
   void *stages;
   TSR_TRY(tsr__alloc_array(memory, count, sizeof(stage), &stages, error));
   *r = (run){.shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, count};

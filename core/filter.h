@@ -16,7 +16,7 @@ typedef struct tsr_tile_shape {
   tsr_datatype datatype; /* of the values: what the first filter takes them for */
   uint64_t cell_size; /* bytes; chunks hold whole cells (version 11 and later). Variable: the datatype's size */
   uint32_t version; /* format version of the fragment or object */
-  const uint8_t *key; /* 32 bytes: AES-256-GCM runs last; NULL: not encrypted */
+  const uint8_t *key; /* 32 bytes: AES-256-GCM runs last, whether or not the pipeline names it; NULL: not encrypted */
 } tsr_tile_shape;
 
 /* Backward: `in` is a tile as stored. `out` has room for exactly out_size bytes, which must be what the chunks hold in

@@ -42,7 +42,7 @@ static int get_state(const tsr_filter_context *context, state **out, tsr_error *
 
 static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                       uint64_t out_size, tsr_error *error) {
-  state *s;
+  state *s = NULL;
   TSR_TRY(get_state(context, &s, error));
   z_stream *z = &s->inflater;
   if ((s->inflating ? inflateReset(z) : inflateInit(z)) != Z_OK)
@@ -64,7 +64,7 @@ static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return
 
 static int compress_one(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                         uint64_t *out_size, tsr_error *error) {
-  state *s;
+  state *s = NULL;
   TSR_TRY(get_state(context, &s, error));
   z_stream *z = &s->deflater;
   int level = context->filter->level < 0 ? Z_DEFAULT_COMPRESSION : TSR_MIN(context->filter->level, 9);

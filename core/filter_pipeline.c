@@ -5,9 +5,9 @@
  *   double delta (delta)                   the same, and from version 20 (19) on u8 datatype to take the values for
  *   bit width reduction, positive delta    u32 largest window, bytes
  *   scale float                            f64 scale, f64 offset, u64 bytes of the integer: 1, 2, 4 or 8
- *   none, shuffles, checksums, xor         nothing
- * The compressor's number is the filter's type, but dictionary is 7 and delta 8. Types 17 (never used), 11 (AES, which
- * is not stored) and 18 (webp) are refused.
+ *   none, shuffles, checksums, xor, AES    nothing
+ * The compressor's number is the filter's type, but dictionary is 7 and delta 8. AES stands only in the pipelines of
+ * encrypted generic tiles, never in a schema's. Types 17 (never used) and 18 (webp) are refused.
  */
 #include "filter.h"
 
@@ -21,7 +21,7 @@ static bool has_reinterpret(tsr_filter_type type, uint32_t version) {
   return (type == TSR_FILTER_DOUBLE_DELTA && version >= 20) || (type == TSR_FILTER_DELTA && version >= 19);
 }
 
-/* Bytes of a filter's options; -1 for what cannot be stored or is not known. */
+/* Bytes of a filter's options; -1 for what is not known. */
 static int options_size(uint8_t type, uint32_t version) {
   switch (type) {
   case TSR_FILTER_GZIP:
@@ -38,6 +38,7 @@ static int options_size(uint8_t type, uint32_t version) {
   case TSR_FILTER_NONE:
   case TSR_FILTER_BITSHUFFLE:
   case TSR_FILTER_BYTESHUFFLE:
+  case TSR_FILTER_AES_256_GCM:
   case TSR_FILTER_MD5:
   case TSR_FILTER_SHA256:
   case TSR_FILTER_XOR: return 0;
@@ -205,7 +206,7 @@ static int check_sizes(const tsr_pipeline *p, uint32_t place, tsr_datatype datat
 int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_datatype datatype, uint32_t values_per_cell,
                         bool is_dimension, tsr_error *error) {
   const tsr_filter *filter = &pipeline->filters[place];
-  if (options_size((uint8_t)filter->type, TSR_FORMAT_READ_MAX) < 0)
+  if (options_size((uint8_t)filter->type, TSR_FORMAT_READ_MAX) < 0 || filter->type == TSR_FILTER_AES_256_GCM)
     return tsr__fail(error, TSR_UNSUPPORTED, "filter type %u", (unsigned)filter->type);
   TSR_TRY(check_strings(pipeline, place, datatype, values_per_cell, error));
   uint64_t cell_size = tsr_datatype_size(datatype) * (values_per_cell == TSR_VARIABLE ? 1 : values_per_cell);

@@ -55,7 +55,7 @@ static int get_state(const tsr_filter_context *context, bool decoder, state **ou
 
 static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                       uint64_t out_size, tsr_error *error) {
-  state *s;
+  state *s = NULL;
   TSR_TRY(get_state(context, true, &s, error));
   size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size);
   if (ZSTD_isError(got)) return tsr__fail(error, TSR_CORRUPT, "zstd says: %s", ZSTD_getErrorName(got));
@@ -69,7 +69,7 @@ static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return
 
 static int compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                     uint64_t *out_size, tsr_error *error) {
-  state *s;
+  state *s = NULL;
   TSR_TRY(get_state(context, false, &s, error));
   int level = context->filter->level < LEAST_LEVEL ? DEFAULT_LEVEL : context->filter->level;
   size_t got = ZSTD_compressCCtx(s->encoder, out, *out_size, in, size, TSR_MIN(level, ZSTD_maxCLevel()));
