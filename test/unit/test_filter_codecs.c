@@ -1,0 +1,266 @@
+/* test_filter_codecs.c: gzip, zstd, lz4, bzip2 and run lengths of cells: tiles written by TileDB 2.30, all levels,
+ * sizes at the edges, hostile streams.
+ */
+#include "filter_test.h"
+
+#define GZIP  "000001000100000001050000000109000000"
+#define ZSTD  "000001000100000002050000000216000000"
+#define LZ4   "0000010001000000030500000003ffffffff"
+#define RLE   "0000010001000000040500000004ffffffff"
+#define BZIP2 "000001000100000005050000000509000000"
+
+static void test_gzip(void **state) {
+  check_tile(
+      GZIP, TSR_INT8, 22, NULL,
+      "0100000000000000240000002c000000100000000000000001000000240000002c00000078da6b6cdc76a5b1a15ea3a1ee78637d7d"
+      "43439d765d5d63435d9d406383645dfda25d8d0d8d8d004e9511a1",
+      "8181b6d481807f28807ec7817f7f80807e2b7e7e81807e7e108180197e7fa2ba81808181", false);
+}
+
+static void test_zstd(void **state) {
+  check_tile(
+      ZSTD, TSR_INT8, 22, NULL,
+      "0100000000000000230000002c000000100000000000000001000000230000002c00000028b52ffd20231901007e7e9d7f814b1181"
+      "7fd62c7e7ff546558081647fe27f7f789e3b7e39ff804e9f801b2b",
+      "7e7e9d7f814b11817fd62c7e7ff546558081647fe27f7f789e3b7e39ff804e9f801b2b", true);
+}
+
+static void test_lz4(void **state) {
+  check_tile(
+      LZ4, TSR_INT8, 22, NULL,
+      "010000000000000021000000230000001000000000000000010000002100000023000000f0127f807e801a7e7f80f3817e7f81503b"
+      "ebd92180f08180a280808081819d81807f7f",
+      "7f807e801a7e7f80f3817e7f81503bebd92180f08180a280808081819d81807f7f", true);
+}
+
+static void test_bzip2(void **state) {
+  check_tile(
+      BZIP2, TSR_INT8, 22, NULL,
+      "01000000000000001a0000004a0000001000000000000000010000001a0000004a000000425a6839314159265359f7cfd52a00000c"
+      "8ff504004000044108000001e000400004000800000220003100000a3d469b49b29526060aedb450f55e86db1c9f8bb9229c28487b"
+      "e7ea9500",
+      "ed7e80a48181347e637e408081807ec37e5e7f7f5458907e807f", true);
+}
+
+static void test_rle(void **state) {
+  check_tile(RLE, TSR_INT8, 22, NULL,
+             "0100000000000000140000003300000010000000000000000100000014000000"
+             "33000000ce00018000011b00018000017f00018100017e00011e0001810002c000018100018000017f00015d00018100017e0002"
+             "7f0002",
+             "ce801b807f817e1e8181c081807f5d817e7e7f7f", true);
+  check_tile(
+      RLE, TSR_INT32, 22, NULL,
+      "0100000000000000a400000018000000100000000000000001000000a4000000180000000400000000060500000000070600000000"
+      "0e07000000000e",
+      "0400000004000000040000000400000004000000040000000500000005000000050000000500000005000000050000000500000006"
+      "0000000600000006000000060000000600000006000000060000000600000006000000060000000600000006000000060000000600"
+      "0000070000000700000007000000070000000700000007000000070000000700000007000000070000000700000007000000070000"
+      "0007000000",
+      true);
+}
+
+/* Run lengths behind zstd's frame: the metadata of RLE is inside. */
+static void test_rle_zstd(void **state) {
+  check_tile(
+      "0000010002000000040500000004ffffffff020500000002ffffffff", TSR_INT32, 22, NULL,
+      "0100000000000000880000003a0000001800000001000000010000001000000019000000180000002100000028b52ffd2010810000"
+      "0000000001000000880000001800000028b52ffd2018c1000000000000000009010000000008020000000008030000000009",
+      "0000000000000000000000000000000000000000000000000000000000000000000000000100000001000000010000000100000001"
+      "0000000100000001000000010000000200000002000000020000000200000002000000020000000200000002000000030000000300"
+      "00000300000003000000030000000300000003000000030000000300"
+      "0000",
+      true);
+}
+
+static void round_trip(const char *pipeline, tsr_datatype datatype, uint64_t cell, const uint8_t *data, uint64_t size) {
+  bench b;
+  bench_open(&b, pipeline, datatype, 22);
+  b.shape.cell_size = cell;
+  bytes in = copy_bytes(data, size), tile;
+  int rc = bench_encode(&b, in, NULL, 0, &tile);
+  if (rc != TSR_OK) fail_msg("%s", b.error.message);
+  rc = bench_decode(&b, tile.data, tile.size, in, NULL, 0);
+  if (rc != TSR_OK) fail_msg("%s", b.error.message);
+  free(tile.data);
+  free(in.data);
+  bench_close(&b);
+}
+
+static void test_levels(void **state) {
+  enum { SIZE = 70001 };
+  uint8_t *data = malloc(SIZE);
+  uint64_t random = 7;
+  for (unsigned i = 0; i < SIZE; i++) data[i] = i % 64 < 40 ? (uint8_t)(i / 64) : (uint8_t)next_random(&random);
+  static const uint64_t sizes[] = {0, 1, 2, 255, 65535, 65536, 65537, SIZE};
+  static const int32_t levels[] = {INT32_MIN, -8, -7, -1, 0, 1, 3, 9, 10, 23, INT32_MAX};
+  static const char types[] = {1, 2, 3, 4, 5};
+  for (unsigned t = 0; t < sizeof types; t++)
+    for (unsigned l = 0; l < sizeof levels / sizeof *levels; l++) {
+      char pipeline[64];
+      const uint8_t *le = (const uint8_t *)&levels[l];
+      snprintf(pipeline, sizeof pipeline, "0000010001000000%02x05000000%02x%02x%02x%02x%02x", types[t], types[t], le[0],
+               le[1], le[2], le[3]);
+      for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        if (sizes[s] < 1000 || l % 3 == 0) round_trip(pipeline, TSR_UINT8, 1, data, sizes[s]);
+    }
+  free(data);
+}
+
+static void test_rle_cells(void **state) {
+  enum { CELLS = 140000 };
+  uint8_t *data = calloc(CELLS, 16);
+  static const uint64_t cells[] = {1, 2, 3, 4, 5, 7, 8, 12, 16};
+  /* chunks that are large enough for runs of more than 65,535 cells */
+  static const char *const pipeline = "ffffffff01000000040500000004ffffffff";
+  for (unsigned k = 0; k < sizeof cells / sizeof *cells; k++) {
+    memset(data, 0, CELLS * 16);
+    round_trip(pipeline, TSR_UINT8, cells[k], data, CELLS * cells[k]);
+    data[65535 * cells[k]] = 1;
+    data[131071 * cells[k]] = 1;
+    round_trip(pipeline, TSR_UINT8, cells[k], data, CELLS * cells[k]);
+    for (unsigned i = 0; i < 1000 * cells[k]; i++) data[i] = (uint8_t)(i * i >> 3);
+    round_trip(pipeline, TSR_UINT8, cells[k], data, 1000 * cells[k]);
+    for (unsigned n = 0; n < 5; n++) round_trip(pipeline, TSR_UINT8, cells[k], data, n * cells[k]);
+  }
+  free(data);
+  /* cells of another size than the tile's */
+  bench b;
+  bench_open(&b, pipeline, TSR_INT32, 22);
+  bytes in = copy_bytes("abcdef", 6), tile;
+  assert_int_equal(bench_encode(&b, in, NULL, 0, &tile), TSR_CONSTRAINT);
+  b.shape.cell_size = 0; /* a generic tile may say so */
+  assert_int_equal(bench_encode(&b, in, NULL, 0, &tile), TSR_CONSTRAINT);
+  free(in.data);
+  bench_close(&b);
+}
+
+/* The very bytes of a run that is too long for one record. */
+static void test_rle_longest_run(void **state) {
+  bench b;
+  bench_open(&b, "ffffffff01000000040500000004ffffffff", TSR_INT16, 22);
+  bytes in = {calloc(65537, 2), 65537 * 2}, tile,
+        expected = unhex("010000000000000002000200080000001000000000000000010000000200020008000000"
+                         "0000ffff"
+                         "00000002");
+  assert_int_equal(bench_encode(&b, in, NULL, 0, &tile), TSR_OK);
+  assert_int_equal(tile.size, expected.size);
+  assert_memory_equal(tile.data, expected.data, tile.size);
+  free(in.data);
+  free(tile.data);
+  free(expected.data);
+  bench_close(&b);
+}
+
+static void expect_corrupt(const char *pipeline, const char *tile_text, uint64_t size, const char *message) {
+  bench b;
+  bench_open(&b, pipeline, TSR_INT8, 22);
+  bytes tile = unhex(tile_text), expected = {calloc(size + 1, 1), size};
+  assert_int_equal(bench_decode(&b, tile.data, tile.size, expected, NULL, 0), TSR_CORRUPT);
+  if (!strstr(b.error.message, message)) fail_msg("'%s' instead of '%s'", b.error.message, message);
+  assert_true(b.memory.peak < 1 << 20); /* whatever sizes were named */
+  free(tile.data);
+  free(expected.data);
+  bench_close(&b);
+}
+
+static void test_hostile_frames(void **state) {
+#define ONE "0100000000000000"
+  /* parts that are not there; so many that their records wrap around */
+  expect_corrupt(LZ4,
+                 ONE "010000000100000008000000"
+                     "0000000001000000"
+                     "00",
+                 1, "1 parts of metadata and data");
+  expect_corrupt(LZ4,
+                 ONE "010000000100000010000000"
+                     "ffffffffffffffff"
+                     "0100000001000000"
+                     "00",
+                 1, "8589934590 parts of metadata and data");
+  /* compressed sizes that are not the data's */
+  expect_corrupt(LZ4,
+                 ONE "010000000100000010000000"
+                     "0000000001000000"
+                     "01000000ffffffff"
+                     "00",
+                 1, "4294967295 compressed bytes are named, 1 are there");
+  /* 4 GiB of data, of metadata */
+  expect_corrupt(LZ4,
+                 ONE "010000000100000010000000"
+                     "0000000001000000"
+                     "ffffffff01000000"
+                     "00",
+                 1, "4294967295 bytes come out: the chunk has 1");
+  expect_corrupt(LZ4,
+                 ONE "010000000100000018000000"
+                     "0100000001000000"
+                     "ffffffff01000000"
+                     "0100000000000000"
+                     "00",
+                 1, "4294967295 bytes of metadata are named");
+  /* 4 GiB between two filters */
+  expect_corrupt("0000010002000000030500000003ffffffff030500000003ffffffff",
+                 ONE "010000000100000010000000"
+                     "0000000001000000"
+                     "ffffffff01000000"
+                     "00",
+                 1, "4294967295 bytes come out: at most");
+  /* metadata that nobody asked for, from a frame and behind one */
+  expect_corrupt(RLE,
+                 ONE "010000000600000018000000"
+                     "0100000001000000"
+                     "0100000003000000"
+                     "0100000003000000"
+                     "410001"
+                     "420001",
+                 1, "1 of 1 bytes of metadata belong to no filter");
+  expect_corrupt(RLE,
+                 ONE "010000000300000011000000"
+                     "0000000001000000"
+                     "0100000003000000"
+                     "00"
+                     "410001",
+                 1, "1 of 17 bytes of metadata belong to no filter");
+  /* a run too long, runs too short, half a run */
+  expect_corrupt(RLE,
+                 ONE "010000000300000010000000"
+                     "0000000001000000"
+                     "0100000003000000"
+                     "410002",
+                 1, "the run at byte 0 holds 2 cells");
+  expect_corrupt(RLE,
+                 ONE "010000000300000010000000"
+                     "0000000001000000"
+                     "0100000003000000"
+                     "410000",
+                 1, "the runs give 0 bytes");
+  expect_corrupt(RLE,
+                 ONE "010000000200000010000000"
+                     "0000000001000000"
+                     "0100000002000000"
+                     "4100",
+                 1, "are no runs");
+  expect_corrupt(RLE,
+                 ONE "010000000000000010000000"
+                     "0000000001000000"
+                     "0100000000000000",
+                 1, "are no runs");
+  /* bytes behind a stream */
+  expect_corrupt(GZIP,
+                 ONE "010000000a00000010000000"
+                     "0000000001000000"
+                     "010000000a000000"
+                     "789c730400004200420042",
+                 1, "chunk 0");
+#undef ONE
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gzip),           cmocka_unit_test(test_zstd),      cmocka_unit_test(test_lz4),
+      cmocka_unit_test(test_bzip2),          cmocka_unit_test(test_rle),       cmocka_unit_test(test_rle_zstd),
+      cmocka_unit_test(test_levels),         cmocka_unit_test(test_rle_cells), cmocka_unit_test(test_rle_longest_run),
+      cmocka_unit_test(test_hostile_frames),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
