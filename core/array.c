@@ -82,6 +82,8 @@ static int plain_path(tsr_memory *memory, const char *text, char **path, tsr_err
 
 int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
                    tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
   if (*path == '\0') return not_found("''", "the path is empty", error);
   char *directory = NULL;
   TSR_TRY(plain_path(&environment->memory, path, &directory, error));
@@ -101,6 +103,8 @@ static void take_options(tsr_array *array, const tsr_array_options *options) {
 
 static void link_array(tsr_array *array) {
   array->next = array->environment->arrays;
+  array->counted_files = array->store->files_opened; /* before it was the array's */
+  array->counted_bytes = array->store->bytes_read;
   array->environment->arrays = array;
 }
 
@@ -279,6 +283,8 @@ int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **sc
 }
 
 int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, false, false, error));
   int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, schema, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
@@ -311,6 +317,8 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
 
 int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
                           const tsr_enumeration **enumeration, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
   schema_entry *entry = entry_of(array, schema);
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     tsr_enumeration *e = &entry->schema.enumerations[i];

@@ -3,12 +3,15 @@
 #ifndef TINY_ARRAY_H
 #define TINY_ARRAY_H
 
+#include <stdio.h>
+
 #include "array.h"
 
 typedef struct tiny_attribute {
   const char *name;
   tsr_datatype datatype;
   bool nullable;
+  const char *enumeration; /* its name; its file is the same name with _0 behind */
 } tiny_attribute;
 
 static inline void tiny_put(tsr_store *store, const char *path, const void *bytes, uint64_t size) {
@@ -100,10 +103,19 @@ static inline void tiny_schema(tsr_store *store, const char *path, bool dense, u
     tiny_u8(&b, attributes[i].nullable);
     tiny_u8(&b, 0);
     tiny_u8(&b, 0);
-    tiny_u32(&b, 0); /* enumeration */
+    tiny_name(&b, attributes[i].enumeration ? attributes[i].enumeration : "");
   }
   tiny_u32(&b, 0); /* labels */
-  tiny_u32(&b, 0); /* enumerations */
+  uint32_t enumerations = 0;
+  for (uint32_t i = 0; i < count; i++) enumerations += attributes[i].enumeration != NULL;
+  tiny_u32(&b, enumerations);
+  for (uint32_t i = 0; i < count; i++) {
+    char file[64];
+    if (!attributes[i].enumeration) continue;
+    snprintf(file, sizeof file, "%s_0", attributes[i].enumeration);
+    tiny_name(&b, attributes[i].enumeration);
+    tiny_name(&b, file);
+  }
   tiny_u32(&b, 1); /* current domain */
   tiny_u8(&b, 1);
   tiny_put_generic(store, path, &b);
