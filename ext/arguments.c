@@ -1,0 +1,286 @@
+/* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path and options; times, paths and keys as
+ * users give them.
+ *
+ * SQLite hands each argument over as source text. A string literal alone, in first place, is the path; `word = value`
+ * is an option, its word in any case, its value bare or in quotes.
+ */
+#include "extension.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* ---- Words and literals ---------------------------------------------------------------------------------------------
+ */
+
+static const char *skip_blanks(const char *p) {
+  while (isspace((unsigned char)*p)) p++;
+  return p;
+}
+
+/* The text of a quoted literal, doubled quotes undone; *end is behind it. NULL: not closed, or no memory. */
+static char *unquote(const char *p, const char **end) {
+  char quote = *p++;
+  char *text = sqlite3_malloc64(strlen(p) + 1);
+  uint64_t n = 0;
+  for (; text && *p; p++) {
+    if (*p == quote) {
+      if (p[1] != quote) {
+        text[n] = 0;
+        *end = p + 1;
+        return text;
+      }
+      p++;
+    }
+    text[n++] = *p;
+  }
+  sqlite3_free(text);
+  return NULL;
+}
+
+char *tsx_quote_name(const char *name) {
+  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
+  for (const char *p = name; *p && plain; p++) plain = isalnum((unsigned char)*p) || *p == '_';
+  return sqlite3_mprintf(plain ? "%s" : "\"%w\"", name);
+}
+
+/* ---- Times, keys, paths --------------------------------------------------------------------------------------------
+ */
+
+int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
+  int64_t value;
+  int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
+  if (code < 0) return code;
+  *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
+  return TSR_OK;
+}
+
+int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
+  const char *file = sqlite3_db_filename(db, schema);
+  const char *slash = file ? strrchr(file, '/') : NULL;
+  struct stat status;
+  bool relative = path[0] != '/' && sqlite3_strnicmp(path, "file://", 7) != 0;
+  if (relative && slash && stat(file, &status) == 0) /* other file systems of SQLite's have names that are no files */
+    *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
+  else *resolved = sqlite3_mprintf("%s", path);
+  return *resolved ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+}
+
+static int hex_digit(int c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error) {
+  const uint8_t *p = bytes;
+  if (size == 32) {
+    memcpy(key, p, 32);
+    return TSR_OK;
+  }
+  bool hex = size == 64;
+  for (int i = 0; hex && i < 64; i++) hex = hex_digit(p[i]) >= 0;
+  if (!hex)
+    return tsx_fail(error, TSR_AUTH, "a key is 32 bytes or 64 hex digits; this one has %llu bytes",
+                    (unsigned long long)size);
+  for (int i = 0; i < 32; i++) key[i] = (uint8_t)(hex_digit(p[2 * i]) << 4 | hex_digit(p[2 * i + 1]));
+  return TSR_OK;
+}
+
+int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error) {
+  uint8_t bytes[80];
+  FILE *file = fopen(path, "rb");
+  if (!file) return tsx_fail(error, TSR_NOT_FOUND, "key file not found: %s", path);
+  setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer */
+  size_t size = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  while (size > 64 && size < sizeof bytes && (bytes[size - 1] == '\n' || bytes[size - 1] == '\r')) size--;
+  int code = tsx_key_parse(bytes, size, key, error);
+  if (code < 0) tsx_fail(error, code, "key_file %s: a key is 32 bytes or 64 hex digits", path);
+  tsx_wipe(bytes, sizeof bytes);
+  return code;
+}
+
+void tsx_wipe(void *p, uint64_t size) {
+  volatile uint8_t *bytes = p;
+  while (size--) *bytes++ = 0;
+}
+
+/* ---- Options
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int parse_integer(const char *word, const char *text, int64_t least, int64_t most, int64_t *value,
+                         tsr_error *error) {
+  char *end;
+  long long v = strtoll(text, &end, 10);
+  if (!*text || *skip_blanks(end) || v < least || v > most)
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: an integer from %lld to %lld is wanted", word, text,
+                    (long long)least, (long long)most);
+  *value = v;
+  return TSR_OK;
+}
+
+/* The second of two words is true. */
+static int parse_choice(const char *word, const char *text, const char *no, const char *yes, bool *value,
+                        tsr_error *error) {
+  if (sqlite3_stricmp(text, no) && sqlite3_stricmp(text, yes))
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: %s or %s is wanted", word, text, no, yes);
+  *value = !sqlite3_stricmp(text, yes);
+  return TSR_OK;
+}
+
+static int parse_time(const char *word, const char *text, bool quoted, uint64_t *value, tsr_error *error) {
+  bool digits = !quoted && *text;
+  for (const char *p = text; *p && digits; p++) digits = isdigit((unsigned char)*p);
+  if (digits) {
+    int64_t v;
+    int code = parse_integer(word, text, 0, INT64_MAX, &v, error);
+    if (code == TSR_OK) *value = (uint64_t)v;
+    return code;
+  }
+  if (tsx_time_parse(text, strlen(text), value, error) < 0)
+    return tsx_fail(error, TSR_ERROR, "option %s='%s': ISO-8601 text (UTC) or integer milliseconds are wanted", word,
+                    text);
+  return TSR_OK;
+}
+
+static int parse_columns(const char *text, tsx_options *options, tsr_error *error) {
+  uint32_t count = 1;
+  for (const char *p = text; *p; p++) count += *p == ',';
+  options->columns = sqlite3_malloc64(count * sizeof(char *));
+  if (!options->columns) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  for (const char *p = text;; p++) {
+    p = skip_blanks(p);
+    const char *end = p;
+    char *name;
+    if (*p == '"') {
+      name = unquote(p, &end);
+      end = skip_blanks(end);
+    } else {
+      while (*end && *end != ',') end++;
+      const char *last = end;
+      while (last > p && isspace((unsigned char)last[-1])) last--;
+      name = sqlite3_mprintf("%.*s", (int)(last - p), p);
+    }
+    if (!name || !*name || (*end && *end != ',')) {
+      sqlite3_free(name);
+      return tsx_fail(error, TSR_ERROR, "option columns='%s': names separated by commas are wanted", text);
+    }
+    options->columns[options->column_count++] = name;
+    if (!*end) return TSR_OK;
+    p = end;
+  }
+}
+
+enum {
+  OPTION_AS_OF,
+  OPTION_SINCE,
+  OPTION_KEY_FILE,
+  OPTION_UNWRITTEN,
+  OPTION_DATETIMES,
+  OPTION_VECTORS,
+  OPTION_ENUMS,
+  OPTION_CACHE_MB,
+  OPTION_COLUMNS,
+  OPTION_MEMORY_MB,
+  OPTION_ON_CONFLICT,
+  OPTION_THREADS,
+  OPTION_COUNT
+};
+static const char *const option_words[OPTION_COUNT] = {"as_of",     "since",     "key_file",    "unwritten",
+                                                       "datetimes", "vectors",   "enums",       "cache_mb",
+                                                       "columns",   "memory_mb", "on_conflict", "threads"};
+
+static int set_option(int which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
+  const char *word = option_words[which];
+  int64_t v = 0;
+  int code = TSR_OK;
+  switch (which) {
+  case OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
+  case OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
+  case OPTION_KEY_FILE:
+    options->key_file = sqlite3_mprintf("%s", text);
+    return options->key_file ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  case OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
+  case OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
+  case OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
+  case OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
+  case OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
+  case OPTION_COLUMNS: return parse_columns(text, options, error);
+  case OPTION_CACHE_MB:
+    code = parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);
+    if (code == TSR_OK) options->cache_bytes = (uint64_t)v << 20;
+    return code;
+  case OPTION_MEMORY_MB:
+    code = parse_integer(word, text, 1, (int64_t)1 << 40, &v, error);
+    if (code == TSR_OK) options->memory_bytes = (uint64_t)v << 20;
+    return code;
+  default:
+    code = parse_integer(word, text, 1, 64, &v, error);
+    if (code == TSR_OK) options->threads = (unsigned)v;
+    return code;
+  }
+}
+
+static int parse_argument(const char *argument, unsigned *seen, tsx_options *options, tsr_error *error) {
+  const char *p = skip_blanks(argument), *start = p;
+  while (isalnum((unsigned char)*p) || *p == '_') p++;
+  int size = (int)(p - start);
+  p = skip_blanks(p);
+  if (!size || *p != '=')
+    return tsx_fail(error, TSR_ERROR, "what is this: %s (options are key=value; the path comes first, in quotes)",
+                    argument);
+  int which = 0;
+  while (which < OPTION_COUNT && (sqlite3_strnicmp(option_words[which], start, size) || option_words[which][size]))
+    which++;
+  if (which == OPTION_COUNT) return tsx_fail(error, TSR_ERROR, "unknown option: %.*s", size, start);
+  if (*seen & 1u << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
+  *seen |= 1u << which;
+  p = skip_blanks(p + 1);
+  bool quoted = *p == '\'' || *p == '"';
+  const char *end = p + strlen(p);
+  char *text;
+  if (quoted) {
+    text = unquote(p, &end);
+    if (!text || *skip_blanks(end)) {
+      sqlite3_free(text);
+      return tsx_fail(error, TSR_ERROR, "option %s: bad value %s", option_words[which], p);
+    }
+  } else {
+    while (end > p && isspace((unsigned char)end[-1])) end--;
+    text = sqlite3_mprintf("%.*s", (int)(end - p), p);
+    if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  }
+  int code = set_option(which, text, quoted, options, error);
+  sqlite3_free(text);
+  return code;
+}
+
+int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error) {
+  memset(options, 0, sizeof *options);
+  options->cache_bytes = (uint64_t)256 << 20;
+  options->memory_bytes = (uint64_t)1024 << 20;
+  options->as_of = TSR_TIME_NOW;
+  const char *first = count ? skip_blanks(arguments[0]) : "", *end;
+  if (*first != '\'' && *first != '"')
+    return tsx_fail(error, TSR_ERROR, "the path of an array is wanted first, in quotes: tessera('path', ...)");
+  options->path = unquote(first, &end);
+  if (!options->path || *skip_blanks(end) || !*options->path)
+    return tsx_fail(error, TSR_ERROR, "bad path: %s", arguments[0]);
+  unsigned seen = 0;
+  for (int i = 1; i < count; i++) {
+    int code = parse_argument(arguments[i], &seen, options, error);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+void tsx_options_release(tsx_options *options) {
+  sqlite3_free(options->path);
+  sqlite3_free(options->key_file);
+  for (uint32_t i = 0; i < options->column_count; i++) sqlite3_free(options->columns[i]);
+  sqlite3_free(options->columns);
+  memset(options, 0, sizeof *options);
+}

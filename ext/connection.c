@@ -1,0 +1,215 @@
+/* connection.c: what belongs to a connection rather than to one of its tables: the environment, the arrays that are
+ * open (VACUUM and schema changes disconnect tables; decoded tiles should outlive that), and the state of each array
+ * that a statement sees.
+ *
+ * Statements: SQLite does not tell a virtual table when a statement begins. A cursor that opens while no other is open
+ * begins one; all cursors that open before the last of them is closed see the same state of each array.
+ */
+#include "extension.h"
+
+#define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
+#define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
+
+static void *reallocate(void *argument, void *pointer, uint64_t size) {
+  (void)argument;
+  if (!size) {
+    sqlite3_free(pointer);
+    return NULL;
+  }
+  return sqlite3_realloc64(pointer, size);
+}
+
+/* SQLite before 3.41 cannot be asked whether it was interrupted, but any nested statement is stopped by it; and its
+ * steps drive the progress handler, which may stop us too. So one tiny statement is run, in every version. */
+static bool interrupted(void *argument) {
+  tsx_connection *connection = argument;
+  if (!connection->poll && connection->tables)
+    sqlite3_prepare_v3(connection->db, "SELECT 1", -1, SQLITE_PREPARE_PERSISTENT, &connection->poll, NULL);
+  if (!connection->poll) return false;
+  int code = sqlite3_step(connection->poll);
+  sqlite3_reset(connection->poll);
+  return code == SQLITE_INTERRUPT;
+}
+
+/* Where SQLite was built or set to run single-threaded, its allocator takes no locks and workers must not exist. */
+static bool single_threaded(void) {
+  if (!sqlite3_threadsafe()) return true;
+  sqlite3_mutex *a = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST), *b = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST);
+  bool single = !a || a == b;
+  sqlite3_mutex_free(a);
+  if (!single || b != a) sqlite3_mutex_free(b);
+  return single;
+}
+
+int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
+  tsx_connection *connection = sqlite3_malloc64(sizeof *connection);
+  if (!connection) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(connection, 0, sizeof *connection);
+  connection->db = db;
+  connection->references = 1;
+  connection->utf16 = -1;
+  tsr_environment_options options = {.reallocate = reallocate,
+                                     .interrupted = interrupted,
+                                     .interrupted_argument = connection,
+                                     .single_threaded = single_threaded()};
+  int code = tsr_environment_open(&options, &connection->environment, error);
+  if (code < 0) {
+    sqlite3_free(connection);
+    return code;
+  }
+  *out = connection;
+  return TSR_OK;
+}
+
+void tsx_connection_hold(tsx_connection *connection) { connection->references++; }
+
+/* Closes the states of an array that no cursor reads. */
+static void trim_snapshots(tsx_array *array) {
+  for (tsx_snapshot **p = &array->snapshots; *p;) {
+    tsx_snapshot *snapshot = *p;
+    if (snapshot->cursors) {
+      p = &snapshot->next;
+      continue;
+    }
+    *p = snapshot->next;
+    tsr_snapshot_close(snapshot->core);
+    sqlite3_free(snapshot);
+    array->snapshot_count--;
+  }
+}
+
+static void close_array(tsx_array *array) {
+  trim_snapshots(array);
+  tsr_array_close(array->core);
+  tsx_wipe(array->key, sizeof array->key);
+  sqlite3_free(array->path);
+  sqlite3_free(array);
+}
+
+void tsx_connection_drop(void *argument) {
+  tsx_connection *connection = argument;
+  if (--connection->references) return;
+  while (connection->arrays) {
+    tsx_array *array = connection->arrays;
+    connection->arrays = array->next;
+    close_array(array);
+  }
+  tsr_environment_close(connection->environment);
+  sqlite3_free(connection);
+}
+
+void tsx_connection_add_table(tsx_connection *connection) { connection->tables++; }
+
+/* sqlite3_close() refuses while statements are open, but disconnects all tables first: the last one takes the statement
+ * along. */
+void tsx_connection_remove_table(tsx_connection *connection) {
+  if (--connection->tables) return;
+  sqlite3_finalize(connection->poll);
+  connection->poll = NULL;
+}
+
+void tsx_connection_add_cursor(tsx_connection *connection) {
+  if (!connection->cursors++) connection->statement++;
+}
+
+void tsx_connection_remove_cursor(tsx_connection *connection) { connection->cursors--; }
+
+bool tsx_connection_utf16(tsx_connection *connection) {
+  if (connection->utf16 < 0) {
+    sqlite3_stmt *statement = NULL;
+    connection->utf16 = 1; /* the careful answer, if it cannot be asked */
+    if (sqlite3_prepare_v2(connection->db, "PRAGMA main.encoding", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+      connection->utf16 = strcmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") != 0;
+    sqlite3_finalize(statement);
+  }
+  return connection->utf16;
+}
+
+static bool same_key(const tsx_array *array, const uint8_t *key) {
+  return key ? array->has_key && !memcmp(array->key, key, 32) : !array->has_key;
+}
+
+int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                   unsigned threads, tsx_array **out, tsr_error *error) {
+  for (tsx_array *array = connection->arrays; array; array = array->next)
+    if (!strcmp(array->path, path) && same_key(array, key)) {
+      array->tables++;
+      tsr_array_set_cache(array->core, cache_bytes);
+      *out = array;
+      return TSR_OK;
+    }
+  tsx_array *array = sqlite3_malloc64(sizeof *array);
+  if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(array, 0, sizeof *array);
+  array->path = sqlite3_mprintf("%s", path);
+  tsr_array_options options = {.key = key, .cache_bytes = cache_bytes, .threads = threads};
+  int code = array->path ? tsr_array_open(connection->environment, path, &options, &array->core, error)
+                         : tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code < 0) {
+    sqlite3_free(array->path);
+    sqlite3_free(array);
+    return code;
+  }
+  if (key) {
+    array->has_key = true;
+    memcpy(array->key, key, 32);
+  }
+  array->tables = 1;
+  array->next = connection->arrays;
+  connection->arrays = array;
+  *out = array;
+  return TSR_OK;
+}
+
+void tsx_array_release(tsx_connection *connection, tsx_array *array) {
+  if (!array || --array->tables) return;
+  array->used = ++connection->clock;
+  trim_snapshots(array);
+  uint32_t idle = 0;
+  tsx_array **oldest = NULL;
+  for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
+    if (!(*p)->tables) {
+      idle++;
+      if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
+    }
+  if (idle > IDLE_ARRAYS) {
+    array = *oldest;
+    *oldest = array->next;
+    close_array(array);
+  }
+}
+
+int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
+                       uint64_t as_of, tsx_snapshot **out, tsr_error *error) {
+  if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
+    trim_snapshots(array); /* a statement that has ended left no cursor */
+    array->statement = connection->statement;
+  }
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
+    if (snapshot->schema == schema && snapshot->since == since && snapshot->as_of == as_of) {
+      snapshot->cursors++;
+      *out = snapshot;
+      return TSR_OK;
+    }
+  tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
+  if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = tsr_snapshot_open(array->core, schema, since, as_of, &snapshot->core, error);
+  if (code < 0) {
+    sqlite3_free(snapshot);
+    return code;
+  }
+  snapshot->schema = schema;
+  snapshot->since = since;
+  snapshot->as_of = as_of;
+  snapshot->cursors = 1;
+  snapshot->next = array->snapshots;
+  array->snapshots = snapshot;
+  array->snapshot_count++;
+  *out = snapshot;
+  return TSR_OK;
+}
+
+void tsx_snapshot_release(tsx_snapshot *snapshot) {
+  if (snapshot) snapshot->cursors--;
+}

@@ -1,0 +1,329 @@
+/* cursor.c: xFilter makes a request of its arguments and starts a reader; xNext walks the rows of its batches; xColumn
+ * takes single values out of their columns. A column is asked of the reader when the first of its cells is wanted, once
+ * for each batch.
+ */
+#include "extension.h"
+
+#define TERMS_MOST 64
+
+typedef struct in_list { /* the members of an IN list, as ranges */
+  tsr_range *ranges;
+  void **values; /* what the ranges point to: each from sqlite3_malloc */
+  uint64_t count, room;
+  bool everything;
+} in_list;
+
+typedef struct cursor {
+  sqlite3_vtab_cursor base;
+  tsx_snapshot *snapshot;
+  tsr_reader *reader; /* of the snapshot */
+  /* the decoded plan: kept while the same idxStr comes */
+  char *text;
+  tsx_term terms[TERMS_MOST];
+  uint32_t term_count;
+  /* the request */
+  tsr_ranges *dimensions; /* one per dimension */
+  tsr_ranges sets[TERMS_MOST];
+  tsx_ranges values[TERMS_MOST];
+  in_list lists[TERMS_MOST];
+  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
+  bool *dropped; /* columns whose attribute the array has no more */
+  const tsr_schema *newest; /* that `dropped` was made for */
+  bool *fields; /* fields that statements have asked for: the reader decodes them ahead */
+  /* where it stands */
+  const tsr_batch *batch; /* NULL at the end */
+  uint64_t row;
+  const tsr_column **columns; /* of the batch, NULL until asked for; one for each column of the table */
+} cursor;
+
+static int fail(cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
+
+int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsr_error error = {0};
+  if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
+  uint64_t columns = table->column_count + 1;
+  uint64_t size = sizeof(cursor) + dimensions * sizeof(tsr_ranges) + columns * (sizeof(tsr_column *) + 1) + fields;
+  cursor *c = sqlite3_malloc64(size);
+  if (!c) return SQLITE_NOMEM;
+  memset(c, 0, size);
+  c->dimensions = (tsr_ranges *)(c + 1);
+  c->columns = (const tsr_column **)(c->dimensions + dimensions);
+  c->dropped = (bool *)(c->columns + columns);
+  c->fields = c->dropped + columns;
+  tsx_connection_add_cursor(table->connection);
+  *out = &c->base;
+  return SQLITE_OK;
+}
+
+/* ---- The request --------------------------------------------------------------------------------------------------
+ */
+
+static void count_rows(cursor *c) {
+  if (c->batch)
+    tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
+                               c->row < c->batch->count ? c->row + 1 : c->batch->count);
+}
+
+static void clear_list(in_list *list) {
+  for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
+  sqlite3_free(list->values);
+  sqlite3_free(list->ranges);
+  *list = (in_list){0};
+}
+
+/* Frees what the last request held. */
+static void clear_request(cursor *c) {
+  for (uint32_t i = 0; i < c->term_count; i++) clear_list(&c->lists[i]);
+  for (int i = 0; i < 2; i++) {
+    sqlite3_value_free(c->times[i]);
+    c->times[i] = NULL;
+  }
+  c->batch = NULL;
+}
+
+int tsx_cursor_close(sqlite3_vtab_cursor *base) {
+  cursor *c = (cursor *)base;
+  count_rows(c);
+  clear_request(c);
+  tsr_reader_close(c->reader);
+  tsx_snapshot_release(c->snapshot);
+  tsx_connection_remove_cursor(((tsx_table *)base->pVtab)->connection);
+  sqlite3_free(c->text);
+  sqlite3_free(c);
+  return SQLITE_OK;
+}
+
+/* A time given in the query; NULL keeps the table's. */
+static int take_time(cursor *c, int which, sqlite3_value *value, uint64_t *time) {
+  tsr_error error = {0};
+  const char *name = which ? "since" : "as_of";
+  sqlite3_value_free(c->times[which]);
+  c->times[which] = sqlite3_value_dup(value);
+  if (!c->times[which]) return SQLITE_NOMEM;
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_NULL: return SQLITE_OK;
+  case SQLITE_INTEGER: {
+    sqlite3_int64 v = sqlite3_value_int64(value);
+    *time = v < 0 ? 0 : (uint64_t)v;
+    return SQLITE_OK;
+  }
+  case SQLITE_TEXT:
+    if (tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, &error) ==
+        TSR_OK)
+      return SQLITE_OK;
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH, "%s: %s", name, error.message);
+  default:
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted",
+                         name);
+  }
+}
+
+static bool list_room(in_list *list) {
+  if (list->count + TSX_RANGES_MOST <= list->room) return true;
+  uint64_t room = list->room ? list->room * 2 : 16;
+  tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
+  if (ranges) list->ranges = ranges;
+  void **values = sqlite3_realloc64(list->values, room * sizeof *values);
+  if (values) list->values = values;
+  if (!ranges || !values) return false;
+  list->room = room;
+  return true;
+}
+
+/* Copies the ranges of one member: its values go with the next one. */
+static bool add_member(in_list *list, const tsx_ranges *member) {
+  if (member->count == TSX_EVERYTHING) list->everything = true;
+  for (int i = 0; i < member->count; i++) {
+    if (!list_room(list)) return false;
+    tsr_range range = member->ranges[i];
+    uint64_t low = range.low ? (range.low_size ? range.low_size : 8) : 0;
+    uint64_t high = range.high ? (range.high_size ? range.high_size : 8) : 0;
+    bool text = range.low != member->values[i][0] && range.high != member->values[i][1];
+    if (text) { /* one text, both ends; it may be empty */
+      low = range.low_size;
+      high = 0;
+    }
+    uint8_t *copy = sqlite3_malloc64(low + high + 1);
+    if (!copy) return false;
+    if (range.low) memcpy(copy, range.low, low);
+    if (range.high && !text) memcpy(copy + low, range.high, high);
+    if (range.low) range.low = copy;
+    if (range.high) range.high = text ? copy : copy + low;
+    list->values[list->count] = copy;
+    list->ranges[list->count++] = range;
+  }
+  return true;
+}
+
+static int take_list(cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, bool utf16) {
+  in_list *list = &c->lists[term];
+  sqlite3_value *member = NULL;
+  tsx_ranges ranges;
+  int code = SQLITE_OK;
+  for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
+       code = sqlite3_vtab_in_next(value, &member)) {
+    tsx_ranges_make(column, TSX_IN, member, utf16, &ranges);
+    if (!add_member(list, &ranges)) return SQLITE_NOMEM;
+  }
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* One term as a set of ranges of its dimension. */
+static int take_term(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsx_column *column = &table->columns[c->terms[term].column];
+  tsr_ranges *set = &c->sets[term];
+  if (c->terms[term].op == TSX_IN) {
+    int code = take_list(c, term, column, value, utf16);
+    if (code != SQLITE_OK) return code;
+    *set =
+        (tsr_ranges){.ranges = c->lists[term].ranges, .count = c->lists[term].count, .all = c->lists[term].everything};
+  } else {
+    tsx_ranges *ranges = &c->values[term];
+    tsx_ranges_make(column, c->terms[term].op, value, utf16, ranges);
+    bool everything = ranges->count == TSX_EVERYTHING;
+    *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
+  }
+  set->also = c->dimensions[column->field].also;
+  c->dimensions[column->field].also = set;
+  return SQLITE_OK;
+}
+
+static int take_terms(cursor *c, int count, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  bool utf16 = tsx_connection_utf16(table->connection);
+  if ((uint32_t)count != c->term_count) return SQLITE_SCHEMA;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
+  for (uint32_t i = 0; i < c->term_count; i++) {
+    int column = c->terms[i].column, code;
+    if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
+    else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
+    else if (column < (int)table->column_count && table->columns[column].description->is_dimension)
+      code = take_term(c, i, values[i], utf16);
+    else code = SQLITE_SCHEMA;
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+/* Attributes that have been dropped since the table was made: an error where they are asked for. A table that looks at
+ * an earlier time has the columns of that time. */
+static int find_dropped(cursor *c, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsr_schema *newest = table->schema;
+  if (!table->options.has_as_of) {
+    int code = tsr_array_schema(table->array->core, TSR_TIME_NOW, &newest, error);
+    if (code < 0) return code;
+  }
+  if (newest == c->newest) return TSR_OK;
+  c->newest = newest;
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    c->dropped[i] = newest != table->schema;
+    for (uint32_t f = 0; c->dropped[i] && f < newest->dimension_count + newest->attribute_count; f++)
+      if (!strcmp(newest->fields[f].name, table->columns[i].description->name)) c->dropped[i] = false;
+  }
+  return TSR_OK;
+}
+
+static int advance(cursor *c) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsr_error error = {0};
+  int code = tsr_reader_next(c->reader, &c->batch, &error);
+  c->row = 0;
+  memset(c->columns, 0, table->column_count * sizeof *c->columns);
+  if (code <= 0) c->batch = NULL;
+  return code < 0 ? fail(c, &error) : SQLITE_OK;
+}
+
+int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
+  cursor *c = (cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
+  tsr_error error = {0};
+  count_rows(c);
+  clear_request(c);
+  if (!c->text || strcmp(c->text, text ? text : "")) {
+    c->term_count = 0;
+    sqlite3_free(c->text);
+    if (!(c->text = sqlite3_mprintf("%s", text ? text : ""))) return SQLITE_NOMEM;
+    int code = tsx_access_decode(table, text, c->terms, TERMS_MOST, &c->term_count);
+    if (code != SQLITE_OK)
+      return tsx_vtab_fail(base->pVtab, code, "%s: a plan that does not fit the table", table->path);
+  }
+  uint64_t since = table->options.since, as_of = table->options.as_of;
+  int code = take_terms(c, count, values, &since, &as_of);
+  if (code != SQLITE_OK) return code;
+  tsx_snapshot *snapshot = NULL;
+  if (tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, &snapshot, &error) < 0)
+    return fail(c, &error);
+  if (snapshot == c->snapshot) {
+    tsx_snapshot_release(snapshot); /* held already */
+  } else {
+    tsr_reader_close(c->reader);
+    c->reader = NULL;
+    tsx_snapshot_release(c->snapshot);
+    c->snapshot = snapshot;
+    if (tsr_reader_open(snapshot->core, &c->reader, &error) < 0) return fail(c, &error);
+    if (find_dropped(c, &error) < 0) return fail(c, &error);
+  }
+  tsr_request request = {.dimensions = c->dimensions,
+                         .fields = c->fields,
+                         .times = true,
+                         .memory_bytes = table->options.memory_bytes,
+                         .threads = table->options.threads};
+  if (tsr_reader_start(c->reader, &request, &error) < 0) return fail(c, &error);
+  return advance(c);
+}
+
+/* ---- Rows -----------------------------------------------------------------------------------------------------------
+ */
+
+int tsx_cursor_next(sqlite3_vtab_cursor *base) {
+  cursor *c = (cursor *)base;
+  if (++c->row < c->batch->count) return SQLITE_OK;
+  count_rows(c);
+  return advance(c);
+}
+
+int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((cursor *)base)->batch; }
+
+static uint64_t cell_index(const cursor *c) {
+  return c->batch->selection ? c->batch->selection[c->row] : c->batch->first + c->row;
+}
+
+/* as_of and since show just the value that was given: SQLite may test it again. */
+static int hidden_column(cursor *c, sqlite3_context *context, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  if (column == TSX_WRITTEN_AT(table)) {
+    if (c->batch->written)
+      sqlite3_result_int64(context, (sqlite3_int64)(c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time));
+  } else if (c->times[column - TSX_AS_OF(table)]) {
+    sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
+  }
+  return SQLITE_OK;
+}
+
+int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
+  cursor *c = (cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
+  if (column >= (int)table->column_count) return hidden_column(c, context, column);
+  if (!c->columns[column]) {
+    tsr_error error = {0};
+    if (c->dropped[column])
+      return tsx_vtab_fail(base->pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
+                           table->path, table->columns[column].name);
+    if (tsr_reader_column(c->reader, table->columns[column].field, &c->columns[column], &error) < 0)
+      return fail(c, &error);
+    c->fields[table->columns[column].field] = true;
+  }
+  tsx_column_result(context, &table->columns[column], c->columns[column], cell_index(c), table->options.fill_unwritten);
+  return SQLITE_OK;
+}
+
+int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
+  cursor *c = (cursor *)base;
+  uint64_t i = cell_index(c);
+  *rowid = c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
+  return SQLITE_OK;
+}

@@ -1,0 +1,230 @@
+/* extension.h: the SQLite side of tessera, as thin as it can be. It sees the core only through tessera.h.
+ *
+ *   main.c        entry point: checks the version, registers modules and functions
+ *   connection.c  what belongs to a connection: environment, open arrays, the state a statement sees, interrupts
+ *   arguments.c   the text of CREATE VIRTUAL TABLE -> path and options
+ *   module.c      create, connect, destroy, rename of array tables; their declaration and shadow table
+ *   best_index.c  constraints <-> idxStr, rows and costs
+ *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
+ *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
+ *   tables.c      the tessera_* tables          functions.c  the tessera_* functions
+ *   errors.c      core code -> SQLITE_*
+ *
+ * Names shared between these files begin with tsx_. All of it runs on the thread that SQLite called.
+ */
+#ifndef TSX_EXTENSION_H
+#define TSX_EXTENSION_H
+
+#include <stdarg.h>
+#include <string.h>
+
+#ifdef SQLITE_CORE
+#include "sqlite3.h"
+#else
+#include "sqlite3ext.h"
+SQLITE_EXTENSION_INIT3
+#endif
+
+#include "tessera.h"
+
+#define TSX_SQLITE_MIN 3038000
+
+/* ---- errors.c ---- */
+int tsx_sqlite_code(int code); /* of a core code */
+int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error); /* sets zErrMsg, returns the SQLite code */
+int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);
+void tsx_result_error(sqlite3_context *context, const tsr_error *error);
+int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- connection.c ---- */
+typedef struct tsx_snapshot { /* one state of an array, as a statement sees it */
+  struct tsx_snapshot *next;
+  const tsr_schema *schema; /* whose fields it shows */
+  uint64_t since, as_of;
+  tsr_snapshot *core;
+  uint32_t cursors; /* that read it now */
+} tsx_snapshot;
+
+typedef struct tsx_array { /* an array that this connection has open; shared by its tables */
+  struct tsx_array *next;
+  char *path;
+  bool has_key;
+  uint8_t key[32];
+  tsr_array *core;
+  uint32_t tables; /* that use it */
+  uint64_t used; /* the connection's clock when its last table let go of it */
+  uint64_t statement; /* the statement that `snapshots` belong to */
+  tsx_snapshot *snapshots;
+  uint32_t snapshot_count;
+} tsx_array;
+
+typedef struct tsx_connection {
+  sqlite3 *db;
+  uint32_t references; /* modules and functions that point here */
+  tsr_environment *environment;
+  tsx_array *arrays;
+  uint32_t tables; /* sqlite3_vtab objects: the poll statement lives as long as one does */
+  uint32_t cursors; /* open now */
+  uint64_t statement; /* counts up when a cursor opens while none is open */
+  uint64_t clock; /* counts arrays that were let go */
+  sqlite3_stmt *poll; /* SELECT 1: see tsx_connection_open */
+  int utf16; /* the database's text encoding: -1 not asked yet */
+} tsx_connection;
+
+int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
+void tsx_connection_hold(tsx_connection *connection);
+void tsx_connection_drop(void *connection); /* as a destructor of modules and functions */
+void tsx_connection_add_table(tsx_connection *connection);
+void tsx_connection_remove_table(tsx_connection *connection);
+void tsx_connection_add_cursor(tsx_connection *connection);
+void tsx_connection_remove_cursor(tsx_connection *connection);
+/* Is text kept as UTF-16 (then SQLite's order of text is not that of its UTF-8 bytes)? */
+bool tsx_connection_utf16(tsx_connection *connection);
+/* The array at a path, opened if it is not. `key` is 32 bytes or NULL. Released by tsx_array_release. */
+int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                   unsigned threads, tsx_array **array, tsr_error *error);
+void tsx_array_release(tsx_connection *connection, tsx_array *array);
+/* The state between two times that the running statement sees: the same for all its cursors. Held for the caller, a
+ * cursor. */
+int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
+                       uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error);
+void tsx_snapshot_release(tsx_snapshot *snapshot); /* NULL is fine */
+
+/* ---- arguments.c ---- */
+typedef struct tsx_options {
+  char *path; /* as given, without quotes */
+  bool has_as_of, has_since;
+  uint64_t as_of, since; /* milliseconds */
+  char *key_file;
+  bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, conflict_abort;
+  uint64_t cache_bytes, memory_bytes;
+  unsigned threads;
+  char **columns; /* the names of the option `columns`, or NULL */
+  uint32_t column_count;
+} tsx_options;
+/* Of the module arguments that follow the table's name. Strings come from sqlite3_malloc; tsx_options_release frees. */
+int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error);
+void tsx_options_release(tsx_options *options);
+/* Milliseconds of a time given as ISO-8601 text (a short form means its first millisecond) or as an integer. */
+int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
+/* A path as a table's database has it: relative to the directory of its file if it has one. sqlite3_malloc'ed. */
+int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error);
+/* Reads a key file: 32 raw bytes or 64 hex digits. */
+int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error);
+int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
+void tsx_wipe(void *p, uint64_t size); /* zeroes in a way that no compiler removes */
+/* A name as SQL writes it: as it is if a plain word, else in double quotes. sqlite3_malloc'ed. */
+char *tsx_quote_name(const char *name);
+
+/* ---- value.c ---- */
+typedef enum tsx_form { /* how a field's cells appear */
+                        TSX_INT8,
+                        TSX_INT16,
+                        TSX_INT32,
+                        TSX_INT64,
+                        TSX_UINT8,
+                        TSX_UINT16,
+                        TSX_UINT32,
+                        TSX_UINT64,
+                        TSX_FLOAT32,
+                        TSX_FLOAT64,
+                        TSX_TEXT,
+                        TSX_TEXT16,
+                        TSX_TEXT32,
+                        TSX_BLOB,
+                        TSX_DATETIME,
+                        TSX_JSON,
+                        TSX_LABEL
+} tsx_form;
+
+typedef struct tsx_column {
+  char *name; /* in SQL */
+  uint32_t field; /* of the schema */
+  const tsr_field *description;
+  tsx_form form;
+  const char *declared; /* INTEGER, REAL, TEXT, BLOB */
+  const tsr_enumeration *enumeration; /* TSX_LABEL, else NULL */
+  tsx_form label_form; /* how the labels appear */
+  bool datetimes_integer;
+  /* dimensions, once tsx_column_prepare has run: */
+  bool mixed; /* some cells may appear as another type than the column's (UINT64 past the signed range as text, years
+                 past 9999 as integers) */
+  int64_t printable_low, printable_high; /* TSX_DATETIME: values that have ISO text */
+} tsx_column;
+/* Chooses form and declared type; enumeration may be NULL. */
+void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
+                       tsx_column *column);
+/* For dimensions, before comparisons are asked about. */
+void tsx_column_prepare(tsx_column *column);
+/* One cell as the result of xColumn. */
+void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
+                       bool fill_unwritten);
+
+/* Constraints. Operators of a request, as best_index.c encodes them. */
+typedef enum tsx_op { TSX_EQ, TSX_GT, TSX_GE, TSX_LT, TSX_LE, TSX_IS, TSX_IN } tsx_op;
+
+/* The values of a dimension that can satisfy `column op value`: a union of so many ranges. Its memory is the caller's.
+ */
+#define TSX_EVERYTHING  (-1) /* nothing can be said: SQLite decides */
+#define TSX_RANGES_MOST 3
+typedef struct tsx_ranges {
+  int count; /* 0: no cell can satisfy it; TSX_EVERYTHING */
+  tsr_range ranges[TSX_RANGES_MOST];
+  uint8_t values[TSX_RANGES_MOST][2]
+                [8]; /* what the ranges point to, but for text, which is borrowed from the SQL value */
+} tsx_ranges;
+void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges);
+/* Is the test that tsx_ranges_make stands for exactly SQLite's? `value` is the right side, NULL if it is not known yet.
+ */
+bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
+
+/* ---- module.c ---- */
+typedef struct tsx_table {
+  sqlite3_vtab base;
+  tsx_connection *connection;
+  char *schema_name, *name; /* of the SQL table */
+  tsx_options options;
+  char *path; /* resolved */
+  tsx_array *array; /* NULL if it could not be opened */
+  const tsr_schema *schema;
+  uint32_t column_count;
+  tsx_column *columns;
+  char *declaration; /* what SQLite was told */
+  /* hidden columns stand behind the others: as_of, since, written_at */
+} tsx_table;
+#define TSX_AS_OF(table)      ((int)(table)->column_count)
+#define TSX_SINCE(table)      ((int)(table)->column_count + 1)
+#define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
+extern const sqlite3_module tsx_module_array;
+/* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
+int tsx_table_ready(tsx_table *table, tsr_error *error);
+
+/* ---- best_index.c ---- */
+/* What idxStr says, decoded. */
+typedef struct tsx_term {
+  int column;
+  tsx_op op;
+} tsx_term; /* in the order of xFilter's arguments */
+typedef struct tsx_access {
+  uint32_t count;
+  tsx_term *terms;
+} tsx_access;
+int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+/* Decodes idxStr against the table's columns; SQLITE_SCHEMA if it does not fit. `terms` has room for `most`. */
+int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms, uint32_t most, uint32_t *count);
+char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count);
+
+/* ---- cursor.c ---- */
+int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
+int tsx_cursor_close(sqlite3_vtab_cursor *cursor);
+int tsx_cursor_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values);
+int tsx_cursor_next(sqlite3_vtab_cursor *cursor);
+int tsx_cursor_eof(sqlite3_vtab_cursor *cursor);
+int tsx_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column);
+int tsx_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
+
+/* ---- tables.c, functions.c ---- */
+int tsx_register_tables(tsx_connection *connection);
+int tsx_register_functions(tsx_connection *connection);
+
+#endif

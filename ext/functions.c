@@ -1,0 +1,36 @@
+/* functions.c: the tessera_* functions. */
+#include "extension.h"
+
+static void version(sqlite3_context *context, int count, sqlite3_value **values) {
+  char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d", TSR_VERSION, TSR_FORMAT_READ_MIN,
+                               TSR_FORMAT_READ_MAX);
+  if (!text) sqlite3_result_error_nomem(context);
+  else sqlite3_result_text(context, text, -1, sqlite3_free);
+}
+
+static void reset_stats(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_environment_reset_counters(connection->environment);
+}
+
+typedef struct function {
+  const char *name;
+  int arguments;
+  int flags;
+  void (*call)(sqlite3_context *context, int count, sqlite3_value **values);
+} function;
+
+static const function functions[] = {
+    {"tessera_version", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version},
+    {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
+};
+
+int tsx_register_functions(tsx_connection *connection) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    tsx_connection_hold(connection); /* dropped by SQLite, also where this call fails */
+    int code = sqlite3_create_function_v2(connection->db, functions[i].name, functions[i].arguments, functions[i].flags,
+                                          connection, functions[i].call, NULL, NULL, tsx_connection_drop);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}

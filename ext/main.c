@@ -1,0 +1,39 @@
+/* main.c: the entry point. Checks SQLite's version at run time, then registers everything for this connection. */
+#include "extension.h"
+
+#ifndef SQLITE_CORE
+SQLITE_EXTENSION_INIT1
+#endif
+
+#ifdef _WIN32
+#define TSX_EXPORT __declspec(dllexport)
+#else
+#define TSX_EXPORT __attribute__((visibility("default")))
+#endif
+
+TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+
+int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+#ifndef SQLITE_CORE
+  SQLITE_EXTENSION_INIT2(api);
+#else
+  (void)api;
+#endif
+  if (sqlite3_libversion_number() < TSX_SQLITE_MIN) {
+    *message = sqlite3_mprintf("tessera %s needs SQLite 3.38.0 or newer; this is SQLite %s", TSR_VERSION,
+                               sqlite3_libversion());
+    return SQLITE_ERROR;
+  }
+  tsr_error error = {0};
+  tsx_connection *connection = NULL;
+  if (tsx_connection_open(db, &connection, &error) < 0) {
+    *message = sqlite3_mprintf("%s", error.message);
+    return tsx_sqlite_code(error.code);
+  }
+  tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
+  int code = sqlite3_create_module_v2(db, "tessera", &tsx_module_array, connection, tsx_connection_drop);
+  if (code == SQLITE_OK) code = tsx_register_tables(connection);
+  if (code == SQLITE_OK) code = tsx_register_functions(connection);
+  tsx_connection_drop(connection);
+  return code;
+}

@@ -1,0 +1,341 @@
+/* module.c: array tables come, go and are renamed.
+ *
+ * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
+ * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename.
+ */
+#include "extension.h"
+
+#include <ctype.h>
+
+/* ---- Columns -------------------------------------------------------------------------------------------------------
+ */
+
+static bool name_taken(const tsx_table *table, uint32_t count, const char *name) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!sqlite3_stricmp(table->columns[i].name, name)) return true;
+  return false;
+}
+
+/* A field's name in SQL: anonymous fields are attr0, dim1...; a name that collides with an earlier one gets _2, _3...
+ * Bytes that are no UTF-8 are shown as %XX. */
+static char *field_name(const tsx_table *table, const tsr_schema *schema, uint32_t field, uint32_t count) {
+  const tsr_field *f = &schema->fields[field];
+  char *base;
+  if (!*f->name) {
+    uint32_t number = f->is_dimension ? field : field - schema->dimension_count;
+    base = sqlite3_mprintf("%s%u", f->is_dimension ? "dim" : "attr", number);
+  } else {
+    sqlite3_str *out = sqlite3_str_new(NULL);
+    for (const uint8_t *p = (const uint8_t *)f->name; *p;) {
+      int more = *p < 0x80                 ? 0
+                 : *p >= 0xC2 && *p < 0xE0 ? 1
+                 : *p >= 0xE0 && *p < 0xF0 ? 2
+                 : *p >= 0xF0 && *p < 0xF5 ? 3
+                                           : -1;
+      bool good = more >= 0;
+      for (int i = 1; i <= more && good; i++) good = (p[i] & 0xC0) == 0x80;
+      if (good && more == 2) good = !(p[0] == 0xE0 && p[1] < 0xA0) && !(p[0] == 0xED && p[1] >= 0xA0);
+      if (good && more == 3) good = !(p[0] == 0xF0 && p[1] < 0x90) && !(p[0] == 0xF4 && p[1] >= 0x90);
+      if (good) {
+        sqlite3_str_append(out, (const char *)p, more + 1);
+        p += more + 1;
+      } else {
+        sqlite3_str_appendf(out, "%%%02X", *p++);
+      }
+    }
+    base = sqlite3_str_finish(out);
+  }
+  for (unsigned n = 2; base && name_taken(table, count, base); n++) {
+    char *next =
+        sqlite3_mprintf("%.*s_%u", (int)(n == 2 ? strlen(base) : (size_t)(strrchr(base, '_') - base)), base, n);
+    sqlite3_free(base);
+    base = next;
+  }
+  return base;
+}
+
+static void free_columns(tsx_table *table) {
+  for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
+  sqlite3_free(table->columns);
+  table->columns = NULL;
+  table->column_count = 0;
+}
+
+/* Names are settled over all fields, so that a choice of columns does not rename them; then those not asked for go. */
+static int keep_chosen(tsx_table *table, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  if (!options->columns) return TSR_OK;
+  for (uint32_t i = 0; i < options->column_count; i++)
+    if (!name_taken(table, table->column_count, options->columns[i]))
+      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->columns[i]);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    bool wanted = false;
+    for (uint32_t j = 0; j < options->column_count && !wanted; j++)
+      wanted = !sqlite3_stricmp(options->columns[j], table->columns[i].name);
+    if (wanted) table->columns[kept++] = table->columns[i];
+    else sqlite3_free(table->columns[i].name);
+  }
+  table->column_count = kept;
+  return TSR_OK;
+}
+
+static int make_columns(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema;
+  tsr_array *core = table->array->core;
+  int code = tsr_array_schema(core, table->options.as_of, &schema, error);
+  if (code == TSR_NOT_FOUND) code = tsr_array_schema(core, TSR_TIME_NOW, &schema, error); /* before its first schema */
+  if (code < 0) return code;
+  uint32_t fields = schema->dimension_count + schema->attribute_count;
+  table->columns = sqlite3_malloc64(fields * sizeof *table->columns);
+  if (!table->columns) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(table->columns, 0, fields * sizeof *table->columns);
+  for (uint32_t i = 0; i < fields; i++) {
+    tsx_column *column = &table->columns[i];
+    const tsr_field *field = &schema->fields[i];
+    const tsr_enumeration *enumeration = NULL;
+    column->field = i;
+    column->name = field_name(table, schema, i, i);
+    if (!column->name) return tsx_fail(error, TSR_NOMEM, "out of memory");
+    table->column_count = i + 1;
+    if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1 &&
+        (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
+      return code;
+    tsx_column_choose(field, enumeration, &table->options, column);
+    if (field->is_dimension) tsx_column_prepare(column);
+  }
+  table->schema = schema;
+  if ((code = keep_chosen(table, error)) < 0) return code;
+  int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
+  if (table->column_count > (uint32_t)most)
+    return tsx_fail(error, TSR_ERROR,
+                    "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
+                    table->path, table->column_count, most);
+  return TSR_OK;
+}
+
+static char *hidden_name(const tsx_table *table, const char *name) {
+  char *text = sqlite3_mprintf("%s", name);
+  while (text && name_taken(table, table->column_count, text)) {
+    char *longer = sqlite3_mprintf("_%s", text);
+    sqlite3_free(text);
+    text = longer;
+  }
+  return text;
+}
+
+/* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. */
+static char *declaration(const tsx_table *table) {
+  static const char *const hidden[][2] = {{"as_of", "BLOB"}, {"since", "BLOB"}, {"written_at", "INTEGER"}};
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(out, "CREATE TABLE x(");
+  for (uint32_t i = 0; i < table->column_count; i++)
+    sqlite3_str_appendf(out, "\"%w\" %s, ", table->columns[i].name, table->columns[i].declared);
+  for (int i = 0; i < 3; i++) {
+    char *name = hidden_name(table, hidden[i][0]);
+    sqlite3_str_appendf(out, "%s\"%w\" %s HIDDEN", i ? ", " : "", name ? name : hidden[i][0], hidden[i][1]);
+    sqlite3_free(name);
+  }
+  sqlite3_str_appendall(out, ")");
+  return sqlite3_str_finish(out);
+}
+
+/* ---- The array behind the table
+ * ------------------------------------------------------------------------------------------- */
+
+static int open_array(tsx_table *table, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  uint8_t key[32];
+  int code = TSR_OK;
+  if (options->key_file) {
+    char *path = NULL;
+    code = tsx_path_resolve(table->connection->db, table->schema_name, options->key_file, &path, error);
+    if (code == TSR_OK) code = tsx_key_read(path, key, error);
+    sqlite3_free(path);
+    if (code < 0) return code;
+  }
+  code = tsx_array_open(table->connection, table->path, options->key_file ? key : NULL, options->cache_bytes,
+                        options->threads, &table->array, error);
+  tsx_wipe(key, sizeof key);
+  if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
+    free_columns(table);
+    tsx_array_release(table->connection, table->array);
+    table->array = NULL;
+  }
+  return code;
+}
+
+int tsx_table_ready(tsx_table *table, tsr_error *error) {
+  if (table->array) return TSR_OK;
+  int code = open_array(table, error);
+  if (code < 0) return code;
+  char *now = declaration(table);
+  bool same = now && !strcmp(now, table->declaration);
+  sqlite3_free(now);
+  if (same) return TSR_OK;
+  free_columns(table);
+  tsx_array_release(table->connection, table->array);
+  table->array = NULL;
+  return tsx_fail(error, TSR_ERROR, "the columns of %s have changed: open the database again", table->path);
+}
+
+/* ---- The shadow table
+ * -------------------------------------------------------------------------------------------------- */
+
+static int run(sqlite3 *db, char **message, char *sql) {
+  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+static int write_config(const tsx_table *table, char **message) {
+  sqlite3 *db = table->connection->db;
+  int code = run(db, message,
+                 sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                 table->schema_name, table->name));
+  if (code == SQLITE_OK)
+    code = run(db, message,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                               table->name, table->declaration));
+  return code;
+}
+
+/* The stored declaration, or NULL. Whatever it is, sqlite3_declare_vtab takes nothing but a CREATE TABLE. */
+static char *read_config(const tsx_table *table) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
+                              table->name);
+  char *text = NULL;
+  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW)
+    text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return text;
+}
+
+/* ---- Methods
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static int disconnect(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  free_columns(table);
+  tsx_array_release(table->connection, table->array);
+  tsx_connection_remove_table(table->connection);
+  tsx_connection_drop(table->connection);
+  tsx_options_release(&table->options);
+  sqlite3_free(table->declaration);
+  sqlite3_free(table->path);
+  sqlite3_free(table->schema_name);
+  sqlite3_free(table->name);
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+/* Makes the table object, without looking at the array. */
+static int make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments, tsx_table **out,
+                      tsr_error *error) {
+  tsx_table *table = sqlite3_malloc64(sizeof *table);
+  if (!table) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(table, 0, sizeof *table);
+  table->connection = connection;
+  tsx_connection_hold(connection);
+  tsx_connection_add_table(connection);
+  table->schema_name = sqlite3_mprintf("%s", arguments[1]);
+  table->name = sqlite3_mprintf("%s", arguments[2]);
+  int code = table->schema_name && table->name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
+  if (code == TSR_OK) code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
+  if (code < 0) {
+    disconnect(&table->base);
+    return code;
+  }
+  *out = table;
+  return TSR_OK;
+}
+
+static int fail(tsx_table *table, const tsr_error *error, char **message) {
+  *message = sqlite3_mprintf("%s", error->message);
+  if (table) disconnect(&table->base);
+  return tsx_sqlite_code(error->code);
+}
+
+static int create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                  char **message) {
+  tsr_error error = {0};
+  tsx_table *table = NULL;
+  if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
+  if (open_array(table, &error) < 0) return fail(table, &error, message);
+  table->declaration = declaration(table);
+  int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
+  if (code == SQLITE_OK) code = write_config(table, message);
+  if (code != SQLITE_OK) {
+    if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    disconnect(&table->base);
+    return code;
+  }
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                   char **message) {
+  tsr_error error = {0};
+  tsx_table *table = NULL;
+  if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
+  if (open_array(table, &error) == TSR_OK) {
+    table->declaration = declaration(table);
+  } else {
+    if (!(table->declaration = read_config(table))) return fail(table, &error, message);
+  }
+  int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
+  if (code != SQLITE_OK) {
+    *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    disconnect(&table->base);
+    return code;
+  }
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+static int destroy(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  int code = run(table->connection->db, NULL,
+                 sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
+  if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
+  return disconnect(vtab);
+}
+
+static int rename_table(sqlite3_vtab *vtab, const char *name) {
+  tsx_table *table = (tsx_table *)vtab;
+  char *copy = sqlite3_mprintf("%s", name);
+  if (!copy) return SQLITE_NOMEM;
+  int code = run(table->connection->db, NULL,
+                 sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"", table->schema_name,
+                                 table->name, name));
+  if (code != SQLITE_OK) {
+    sqlite3_free(copy);
+    return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
+  }
+  sqlite3_free(table->name);
+  table->name = copy;
+  return SQLITE_OK;
+}
+
+static int shadow_name(const char *suffix) { return !sqlite3_stricmp(suffix, "config"); }
+
+const sqlite3_module tsx_module_array = {.iVersion = 3,
+                                         .xCreate = create,
+                                         .xConnect = connect,
+                                         .xBestIndex = tsx_best_index,
+                                         .xDisconnect = disconnect,
+                                         .xDestroy = destroy,
+                                         .xOpen = tsx_cursor_open,
+                                         .xClose = tsx_cursor_close,
+                                         .xFilter = tsx_cursor_filter,
+                                         .xNext = tsx_cursor_next,
+                                         .xEof = tsx_cursor_eof,
+                                         .xColumn = tsx_cursor_column,
+                                         .xRowid = tsx_cursor_rowid,
+                                         .xRename = rename_table,
+                                         .xShadowName = shadow_name};

@@ -1,0 +1,113 @@
+"""Reads every array of the corpus through the extension, at every time that its description names, and compares every cell.
+
+usage: read.py EXTENSION CORPUS [PATTERN]
+"""
+import hashlib
+import os
+import sqlite3
+import sys
+import tempfile
+
+import arrays
+
+
+def literal(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def open_table(db, directory, description, start, end, keys):
+    options = arrays.OPTIONS
+    if start:
+        options += f", since={start}"
+    if end is not None:
+        options += f", as_of={end}"
+    key = description.get("encryption_key")
+    if key:
+        path = os.path.join(keys, "key")
+        with open(path, "wb") as f:
+            f.write(key.encode())
+        options += f", key_file={literal(path)}"
+    db.execute("DROP TABLE IF EXISTS t")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({literal(directory)}, {options})")
+
+
+def column_names(description_columns, fields, dims):
+    """The SQL names of these columns: anonymous fields are numbered, names that collide (ignoring case) get _2."""
+    names, seen = [], set()
+    for i, name in enumerate(description_columns):
+        sql = name or (f"dim{i}" if i < dims else f"attr{i - dims}")
+        base, n = sql, 2
+        while sql.lower() in seen:
+            sql, n = f"{base}_{n}", n + 1
+        seen.add(sql.lower())
+        names.append(sql)
+    return names
+
+
+def field_of(description, name, position, dims):
+    for field in description["dims"][:dims] if position < dims else description["attrs"]:
+        if field["name"] == name:
+            return field
+    raise KeyError(name)
+
+
+def check_read(db, directory, description, read, keys):
+    """None, or what is wrong."""
+    start, end = read["timestamp"] or (0, None)
+    open_table(db, directory, description, start, end, keys)
+    dims = len(description["dims"])
+    columns = read["columns"]
+    fields = [field_of(description, name, i, dims) for i, name in enumerate(columns)]
+    for field, i in zip(fields, range(len(fields))):
+        if i < dims:
+            field["cell_val_num"] = 1
+    names = [row[1].decode() for row in db.execute("PRAGMA table_info(t)")]
+    wanted = column_names(columns, fields, dims)
+    if names != wanted:
+        return f"columns {names}, expected {wanted}"
+    rows = [tuple(arrays.actual(v, f) for v, f in zip(row, fields)) for row in db.execute("SELECT * FROM t")]
+    rows.sort(key=lambda row: arrays.order(row, dims))
+    if len(rows) != read["count"]:
+        return f"{len(rows)} rows, expected {read['count']}"
+    if "cells" in read:
+        cells = [tuple(arrays.expected(v, f) for v, f in zip(row, fields)) for row in read["cells"]]
+        cells.sort(key=lambda row: arrays.order(row, dims))
+        for got, want in zip(rows, cells):
+            if got != want:
+                return f"row {got}, expected {want}"
+        return None
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(b",".join(arrays.canonical(v, f) for v, f in zip(row, fields)) + b"\n")
+    return None if digest.hexdigest() == read["sha256"] else "the contents' digest differs"
+
+
+def main():
+    extension, corpus = sys.argv[1:3]
+    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as keys:
+        for name, directory, description in arrays.find(corpus, pattern):
+            db = sqlite3.connect(":memory:")
+            db.text_factory = bytes
+            db.enable_load_extension(True)
+            db.load_extension(extension)
+            for read in description["reads"]:
+                try:
+                    wrong = check_read(db, directory, description, read, keys)
+                except Exception as e:  # whatever it is, the next array must be tried too
+                    wrong = None if "error" in read else f"{type(e).__name__}: {e}"
+                if "error" in read:
+                    continue  # TileDB itself cannot read it: no crash is all that is asked
+                if wrong:
+                    failed += 1
+                    print(f"FAIL {name} at {read['timestamp']}: {wrong[:400]}")
+                else:
+                    passed += 1
+            db.close()
+    print(f"corpus: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The rules of the house that a machine can check (docs/design.md): what includes what, how large files are, that each header stands
+alone, and what the libraries export.
+
+usage: rules.py ROOT COMPILER EXTENSION CORE_LIBRARY
+"""
+import os
+import re
+import subprocess
+import sys
+
+# The layers of the core, lowest first; a header sees those before it in this list, and base.h, tessera.h always.
+LAYERS = ["base", "store", "crypto", "model", "filter", "format", "array", "ops"]
+SEES = {"base": [], "store": ["base"], "crypto": ["base"], "model": ["base"],
+        "filter": ["base", "model", "crypto"], "format": ["base", "model", "crypto", "filter", "store"],
+        "array": ["base", "model", "crypto", "filter", "store", "format"],
+        "ops": ["base", "model", "crypto", "filter", "store", "format", "array"]}
+# The room of each file of the core, by its header; a name's longest prefix counts.
+ROOMS = {"error": "base", "memory": "base", "bytes": "base", "pool": "base", "store": "store", "crypto": "crypto",
+         "datatype": "model", "datetime": "model", "domain": "model", "order": "model", "name": "model",
+         "filter": "filter", "generic_tile": "format", "schema": "format", "enumeration": "format", "fragment_metadata": "format",
+         "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",
+         "condition": "format", "group": "format", "tile": "format", "environment": "array", "array": "array",
+         "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "plan": "ops",
+         "reader": "ops", "read": "ops", "load": "ops", "sweep": "ops", "piece": "ops"}
+PRIVATE = {"filter_compress.h": "filter"}   # headers that a few files of one room share
+MOST_LINES = 1200
+faults = []
+
+
+def fault(text):
+    faults.append(text)
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read().split("\n")
+
+
+def room(name):
+    stem = name[:-2]
+    for prefix in sorted(ROOMS, key=len, reverse=True):
+        if stem == prefix or stem.startswith(prefix + "_"):
+            return ROOMS[prefix]
+    return None
+
+
+def check_includes(root):
+    for name in sorted(os.listdir(f"{root}/core")):
+        if not name.endswith((".c", ".h")):
+            continue
+        own = name[:-2] if name.endswith(".h") and name[:-2] in LAYERS else PRIVATE.get(name) or room(name)
+        if name == "tessera.h":
+            own = None
+        elif own is None:
+            fault(f"core/{name}: belongs to no room; name its room in test/rules/rules.py")
+            continue
+        for number, line in enumerate(lines(f"{root}/core/{name}"), 1):
+            where = f"core/{name}:{number}"
+            if re.match(r"\s*#\s*include\s*[<\"]sqlite3", line):
+                fault(f"{where}: the core knows nothing of SQLite")
+            if re.match(r"\s*#\s*include\s*<(mbedtls|psa)/", line) and name != "crypto.c":
+                fault(f"{where}: only crypto.c includes mbedTLS")
+            match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if not match or match.group(1) == "tessera.h":
+                continue
+            seen = match.group(1)
+            if seen in PRIVATE and PRIVATE[seen] == own:
+                continue
+            if seen[:-2] not in LAYERS or own is None or (seen[:-2] != own and seen[:-2] not in SEES[own]):
+                fault(f"{where}: {own or 'tessera.h'} may not see {seen}")
+    for name in sorted(os.listdir(f"{root}/ext")):
+        if not name.endswith((".c", ".h")):
+            continue
+        for number, line in enumerate(lines(f"{root}/ext/{name}"), 1):
+            match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if match and match.group(1) not in ("extension.h", "tessera.h", "sqlite3.h", "sqlite3ext.h"):
+                fault(f"ext/{name}:{number}: the extension sees the core through tessera.h only, not {match.group(1)}")
+
+
+def check_sizes(root):
+    for folder in ("core", "ext", "test"):
+        for directory, _, names in os.walk(f"{root}/{folder}"):
+            for name in names:
+                if name.endswith((".c", ".h", ".py")):
+                    count = len(lines(f"{directory}/{name}")) - 1
+                    if count > MOST_LINES:
+                        fault(f"{directory}/{name}: {count} lines; over {MOST_LINES} there are two nouns in it")
+
+
+def check_headers(root, compiler):
+    for folder in ("core", "ext"):
+        for name in sorted(os.listdir(f"{root}/{folder}")):
+            if not name.endswith(".h"):
+                continue
+            result = subprocess.run([compiler, "-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", f"-I{root}/core",
+                                     f"-I{root}/ext", "-x", "c", f"{root}/{folder}/{name}"], capture_output=True, text=True)
+            if result.returncode:
+                fault(f"{folder}/{name} does not compile alone:\n{result.stderr[:800]}")
+
+
+def exported(library):
+    out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return sorted(line.split()[-1] for line in out.splitlines() if line.split()[-2] in "TDBRVW")
+
+
+def check_exports(extension, core):
+    symbols = [s for s in exported(extension) if not s.startswith(("__asan", "__ubsan", "__odr_asan", "__tsan"))]
+    if symbols != ["sqlite3_tessera_init"]:
+        fault(f"tessera.so exports {symbols[:20]}, not sqlite3_tessera_init alone")
+    symbols = [s for s in exported(core) if not s.startswith(("__asan", "__ubsan", "__odr_asan", "__tsan"))]
+    wrong = [s for s in symbols if not re.match(r"tsr_[a-z]", s)]
+    if wrong or not symbols:
+        fault(f"the core library exports {wrong[:20]}; only tsr_* may be seen")
+
+
+def main():
+    root, compiler, extension, core = sys.argv[1:5]
+    check_includes(root)
+    check_sizes(root)
+    check_headers(root, compiler)
+    check_exports(extension, core)
+    for text in faults:
+        print(text)
+    print(f"rules: {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
