@@ -205,7 +205,8 @@ struct tsr_snapshot {
   uint32_t references;
   uint64_t since, as_of; /* as_of: what was asked, or the clock when it was opened */
   uint64_t asked, generation, next_change; /* when it may be shared: see snapshot.c */
-  const tsr_schema *schema;
+  const tsr_schema *asked_schema; /* NULL: the one in force at its end */
+  const tsr_schema *schema; /* whose fields it shows */
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   uint64_t fragment_count;

@@ -362,7 +362,8 @@ static int number_unwritten(selection *s) {
 
 static int fill(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
+  snapshot->schema = snapshot->asked_schema;
+  if (!snapshot->schema) TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   find_next_change(snapshot, s->array->listing);
   TSR_TRY(select_fragments(s));
   TSR_TRY(select_conditions(s));
@@ -378,17 +379,22 @@ static int fill(selection *s) {
   return number_unwritten(s);
 }
 
-static int make(tsr_array *array, uint64_t since, uint64_t asked, uint64_t as_of, tsr_snapshot **snapshot,
-                tsr_error *error) {
+typedef struct wish { /* what the caller of tsr_snapshot_open asked for */
+  const tsr_schema *schema;
+  uint64_t since, as_of;
+} wish;
+
+static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapshot **snapshot, tsr_error *error) {
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_snapshot), &block, error));
   selection s = {.array = array, .snapshot = block, .error = error};
   tsr__arena_init(&s.snapshot->arena, &array->memory);
   s.snapshot->array = array;
   s.snapshot->references = 1;
-  s.snapshot->since = since;
+  s.snapshot->since = asked->since;
   s.snapshot->as_of = as_of;
-  s.snapshot->asked = asked;
+  s.snapshot->asked = asked->as_of;
+  s.snapshot->asked_schema = asked->schema;
   s.snapshot->generation = array->listing->generation;
   int rc = fill(&s);
   if (rc < 0) {
@@ -400,11 +406,11 @@ static int make(tsr_array *array, uint64_t since, uint64_t asked, uint64_t as_of
 }
 
 /* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or it is missing for good. */
-static int make_patiently(tsr_array *array, uint64_t since, uint64_t asked, uint64_t as_of, tsr_snapshot **snapshot,
+static int make_patiently(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapshot **snapshot,
                           tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
   for (int i = 0;; i++) {
-    int rc = make(array, since, asked, as_of, snapshot, error);
+    int rc = make(array, asked, as_of, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == ATTEMPTS) return rc;
     if (rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0)
       return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
@@ -415,10 +421,11 @@ static int make_patiently(tsr_array *array, uint64_t since, uint64_t asked, uint
 
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
-static bool may_share(const tsr_snapshot *snapshot, uint64_t since, uint64_t asked, uint64_t now) {
+static bool may_share(const tsr_snapshot *snapshot, const wish *asked, uint64_t now) {
   if (snapshot->generation != snapshot->array->listing->generation) return false;
-  if (snapshot->since != since || snapshot->asked != asked) return false;
-  return asked != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
+  if (snapshot->since != asked->since || snapshot->asked != asked->as_of || snapshot->asked_schema != asked->schema)
+    return false;
+  return asked->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
 }
 
 /* Moves recent[i] to the front. */
@@ -449,20 +456,22 @@ static void forget_outdated(tsr_array *array) {
   array->pruned = array->listing->generation;
 }
 
-int tsr_snapshot_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_snapshot **snapshot, tsr_error *error) {
+int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
+                      tsr_snapshot **snapshot, tsr_error *error) {
+  const wish asked = {.schema = schema, .since = since, .as_of = as_of};
   uint64_t now = tsr__environment_now();
   tsr_error unseen;
   if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, true, false, error));
   forget_outdated(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (!array->recent[i] || !may_share(array->recent[i], since, as_of, now)) continue;
+    if (!array->recent[i] || !may_share(array->recent[i], &asked, now)) continue;
     *snapshot = take_recent(array, i);
     tsr__snapshot_hold(*snapshot);
     return TSR_OK;
   }
   tsr_snapshot *made = NULL;
-  int rc = make_patiently(array, since, as_of, as_of == TSR_TIME_NOW ? now : as_of, &made, error);
+  int rc = make_patiently(array, &asked, as_of == TSR_TIME_NOW ? now : as_of, &made, error);
   if (rc < 0) {
     if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
     return rc;

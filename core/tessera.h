@@ -80,20 +80,20 @@ TSR_API const char *tsr_code_name(int code);
 /* name, code on disk, bytes of one value, kind */
 #define TSR_DATATYPES(X)                                                                                               \
   X(INT32, 0, 4, SIGNED)                                                                                               \
-  X(INT64, 1, 8, SIGNED) X(FLOAT32, 2, 4, FLOAT) X(FLOAT64, 3, 8, FLOAT) X(CHAR, 4, 1, TEXT) X(INT8, 5, 1, SIGNED)     \
-      X(UINT8, 6, 1, UNSIGNED) X(INT16, 7, 2, SIGNED) X(UINT16, 8, 2, UNSIGNED) X(UINT32, 9, 4, UNSIGNED)              \
-          X(UINT64, 10, 8, UNSIGNED) X(ASCII, 11, 1, TEXT) X(UTF8, 12, 1, TEXT) X(UTF16, 13, 2, TEXT)                  \
-              X(UTF32, 14, 4, TEXT) X(UCS2, 15, 2, TEXT) X(UCS4, 16, 4, TEXT) X(ANY, 17, 1, BYTES) X(                  \
-                  DATETIME_YEAR, 18, 8, DATETIME) X(DATETIME_MONTH, 19, 8, DATETIME) X(DATETIME_WEEK, 20, 8, DATETIME) \
-                  X(DATETIME_DAY, 21, 8, DATETIME) X(DATETIME_HR, 22, 8, DATETIME) X(DATETIME_MIN, 23, 8, DATETIME)    \
-                      X(DATETIME_SEC, 24, 8, DATETIME) X(DATETIME_MS, 25, 8, DATETIME) X(DATETIME_US, 26, 8, DATETIME) \
-                          X(DATETIME_NS, 27, 8, DATETIME) X(DATETIME_PS, 28, 8, DATETIME)                              \
-                              X(DATETIME_FS, 29, 8, DATETIME) X(DATETIME_AS, 30, 8, DATETIME) X(TIME_HR, 31, 8, TIME)  \
-                                  X(TIME_MIN, 32, 8, TIME) X(TIME_SEC, 33, 8, TIME) X(TIME_MS, 34, 8, TIME)            \
-                                      X(TIME_US, 35, 8, TIME) X(TIME_NS, 36, 8, TIME) X(TIME_PS, 37, 8, TIME)          \
-                                          X(TIME_FS, 38, 8, TIME) X(TIME_AS, 39, 8, TIME) X(BLOB, 40, 1, BYTES)        \
-                                              X(BOOL, 41, 1, BOOLEAN) X(GEOM_WKB, 42, 1, BYTES)                        \
-                                                  X(GEOM_WKT, 43, 1, TEXT)
+  X(INT64, 1, 8, SIGNED)                                                                                               \
+  X(FLOAT32, 2, 4, FLOAT) X(FLOAT64, 3, 8, FLOAT) X(CHAR, 4, 1, TEXT) X(INT8, 5, 1, SIGNED) X(UINT8, 6, 1, UNSIGNED)   \
+      X(INT16, 7, 2, SIGNED) X(UINT16, 8, 2, UNSIGNED) X(UINT32, 9, 4, UNSIGNED) X(UINT64, 10, 8, UNSIGNED)            \
+          X(ASCII, 11, 1, TEXT) X(UTF8, 12, 1, TEXT) X(UTF16, 13, 2, TEXT) X(UTF32, 14, 4, TEXT) X(UCS2, 15, 2, TEXT)  \
+              X(UCS4, 16, 4, TEXT) X(ANY, 17, 1, BYTES) X(DATETIME_YEAR, 18, 8, DATETIME) X(                           \
+                  DATETIME_MONTH, 19, 8, DATETIME) X(DATETIME_WEEK, 20, 8, DATETIME) X(DATETIME_DAY, 21, 8, DATETIME)  \
+                  X(DATETIME_HR, 22, 8, DATETIME) X(DATETIME_MIN, 23, 8, DATETIME) X(DATETIME_SEC, 24, 8, DATETIME)    \
+                      X(DATETIME_MS, 25, 8, DATETIME) X(DATETIME_US, 26, 8, DATETIME) X(DATETIME_NS, 27, 8, DATETIME)  \
+                          X(DATETIME_PS, 28, 8, DATETIME) X(DATETIME_FS, 29, 8, DATETIME)                              \
+                              X(DATETIME_AS, 30, 8, DATETIME) X(TIME_HR, 31, 8, TIME) X(TIME_MIN, 32, 8, TIME)         \
+                                  X(TIME_SEC, 33, 8, TIME) X(TIME_MS, 34, 8, TIME) X(TIME_US, 35, 8, TIME)             \
+                                      X(TIME_NS, 36, 8, TIME) X(TIME_PS, 37, 8, TIME) X(TIME_FS, 38, 8, TIME)          \
+                                          X(TIME_AS, 39, 8, TIME) X(BLOB, 40, 1, BYTES) X(BOOL, 41, 1, BOOLEAN)        \
+                                              X(GEOM_WKB, 42, 1, BYTES) X(GEOM_WKT, 43, 1, TEXT)
 
 typedef enum tsr_datatype {
 #define X(name, code, size, kind) TSR_##name = code,
@@ -256,9 +256,9 @@ TSR_API void tsr_environment_close(tsr_environment *environment);
  * in the others. */
 #define TSR_COUNTERS(X)                                                                                                \
   X(files_opened)                                                                                                      \
-  X(fragments_considered) X(fragments_skipped) X(tiles_considered) X(tiles_skipped_by_domain)                          \
-      X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) X(bytes_read) X(bytes_decoded) X(cells_decoded)          \
-          X(rows_returned) X(commits_listed)
+  X(fragments_considered)                                                                                              \
+  X(fragments_skipped) X(tiles_considered) X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read)          \
+      X(tiles_cached) X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) X(commits_listed)
 typedef struct tsr_counters {
 #define X(name) uint64_t name;
   TSR_COUNTERS(X)
@@ -302,14 +302,16 @@ TSR_API int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, co
 
 typedef struct tsr_snapshot tsr_snapshot;
 
-/* The state of the array between two times, both inclusive. Lists the array's directories only where they have changed
+/* `schema` is whose fields readers show, one of this array (tsr_array_schema); NULL: the one in force at `as_of`. An
+ * attribute that a fragment lacks reads as its fill value, unwritten.
+ *
+ * The state of the array between two times, both inclusive. Lists the array's directories only where they have changed
  * since the last listing; fragments that are known are not read again. Fragments are opened (their footers read) here.
  */
-TSR_API int tsr_snapshot_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_snapshot **snapshot,
-                              tsr_error *error);
+TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
+                              tsr_snapshot **snapshot, tsr_error *error);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot); /* after its readers; NULL is fine */
-TSR_API const tsr_schema *
-tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed: the schema in force at its end */
+TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed */
 /* 1 and the box around all that has been written, one interval per dimension (borrowed until the snapshot is closed); 0
  * if empty. */
 TSR_API int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error);
@@ -328,6 +330,7 @@ typedef struct tsr_ranges { /* of one dimension: their union, in any order */
   const tsr_range *ranges;
   uint64_t count;
   bool all; /* the whole dimension; then ranges and count are not looked at */
+  const struct tsr_ranges *also; /* another union that must hold too, or NULL */
 } tsr_ranges;
 
 typedef struct tsr_request {
