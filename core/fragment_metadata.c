@@ -188,7 +188,7 @@ static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
     int64_t field = tsr__fragment_slot_field(metadata, s, &special);
     tsr_slot *slot = &metadata->slots[s];
     bool coordinates = field >= 0 ? field < schema->dimension_count : special == TSR_SLOT_COORDS;
-    slot->present = !coordinates || !metadata->dense;
+    slot->present = metadata->tile_count > 0 && (!coordinates || !metadata->dense);
     if (field < 0 && special == TSR_SLOT_COORDS && metadata->version >= 5) { slot->present = false; }
     for (int part = 0; part < TSR_PART_COUNT && slot->present; part++) {
       if (!tsr__fragment_slot_has_part(metadata, s, part)) continue;
@@ -417,7 +417,7 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
   tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
   tsr_buffer content = {.memory = memory};
   tsr__arena_init(&made.arena, memory);
-  int code = tsr__generic_tile_read(file, 0, key, content_limit(file->size), &content, NULL, error);
+  int code = tsr__fragment_metadata_tile(&made, file, 0, key, UINT64_MAX, &content, error);
   if (code == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
     code = decode_old(&in, find, argument, &made, error);
@@ -522,10 +522,14 @@ void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
 
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error) {
-  uint64_t next;
+  uint64_t next, limit = TSR_MIN(most, content_limit(file->size));
   TSR_TRY(check_offset(metadata, at, "a generic tile", NULL, error));
-  TSR_TRY(tsr__generic_tile_read(file, at, key, TSR_MIN(most, content_limit(file->size)), content, &next, error));
-  return TSR_OK;
+  int code = tsr__generic_tile_read(file, at, key, limit, content, &next, error);
+  if (code == TSR_TOOBIG) {
+    return tsr__fail(error, TSR_CORRUPT, "the generic tile holds more than the %llu bytes that can be here",
+                     (unsigned long long)limit);
+  }
+  return code;
 }
 
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,

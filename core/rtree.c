@@ -10,10 +10,10 @@
  *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
  *
  * Invariants: MBR i of the last level is tile i's box. The children of node i are nodes fanout * i and on of the next
- * level, so a level has its next level's count / fanout nodes, rounded up, and each node's box holds its children's.
- * TileDB writes fanout 10 and a root of one node. Dense fragments have a tree of no levels. Boxes are inclusive;
- * strings are compared as unsigned bytes. An end that is NaN (TileDB lets NaN in as a coordinate) says nothing: it is
- * taken as open, and so are the ends of the boxes around it.
+ * level, so a level has its next level's count / fanout nodes, rounded up. Each node's box holds its children's: where
+ * it does not (ends that are NaN, strings of versions 5 to 9) it is widened. TileDB writes fanout 10 and a root of one
+ * node. Dense fragments have a tree of no levels. Boxes are inclusive; strings are compared as unsigned bytes. An end
+ * that is NaN (TileDB lets NaN in as a coordinate) says nothing and is taken as open.
  */
 #include "format.h"
 
@@ -113,25 +113,20 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t level,
   return tsr__input_check(in, "R-tree", error);
 }
 
-/* Each box of `level` holds those of its children; float boxes are opened where a child's are. */
-static int check_nesting(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t level, tsr_error *error) {
-  uint64_t *outer = rtree->keys[level], *inner = rtree->keys[level + 1];
+/* Widens the boxes of `level` to hold their children's. */
+static void widen(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t level) {
   for (uint64_t i = 0; i < rtree->counts[level + 1]; i++) {
     for (uint32_t d = 0; d < rtree->dimensions; d++) {
       bool text = is_text(schema, d);
       uint64_t child = (i * rtree->dimensions + d) * 2, parent = (i / rtree->fanout * rtree->dimensions + d) * 2;
-      if (tsr_datatype_kind(schema->fields[d].datatype) == TSR_KIND_FLOAT) {
-        if (inner[child] == OPEN_LOW) outer[parent] = OPEN_LOW;
-        if (inner[child + 1] == OPEN_HIGH) outer[parent + 1] = OPEN_HIGH;
-      }
-      if (is_above(rtree, text, level, parent, level + 1, child) ||
-          is_above(rtree, text, level + 1, child + 1, level, parent + 1)) {
-        return tsr__fail(error, TSR_CORRUPT, "R-tree level %u, box %llu is not within its parent in dimension '%s'",
-                         level + 1, (unsigned long long)i, schema->fields[d].name);
+      bool lower = is_above(rtree, text, level, parent, level + 1, child);
+      bool higher = is_above(rtree, text, level + 1, child + 1, level, parent + 1);
+      for (uint64_t end = lower ? 0 : 1; end < (higher ? 2 : 1); end++) {
+        rtree->keys[level][parent + end] = rtree->keys[level + 1][child + end];
+        if (text) rtree->sizes[level][parent + end] = rtree->sizes[level + 1][child + end];
       }
     }
   }
-  return TSR_OK;
 }
 
 static int make_levels(tsr_input *in, const tsr_schema *schema, uint32_t levels, tsr_arena *arena, tsr_rtree *rtree,
@@ -183,7 +178,7 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
     return tsr__fail(error, TSR_CORRUPT, "R-tree is followed by %llu bytes that do not belong to it",
                      (unsigned long long)tsr__input_left(in));
   }
-  for (uint32_t level = levels; level-- > 1;) TSR_TRY(check_nesting(&made, schema, level - 1, error));
+  for (uint32_t level = levels; level-- > 1;) widen(&made, schema, level - 1);
   *rtree = made;
   return TSR_OK;
 }
