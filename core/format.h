@@ -57,6 +57,9 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
 /* From a plain list of MBRs (versions 1 and 2, dense fragments): one level. */
 int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *schema, tsr_arena *arena, tsr_rtree *rtree,
                             tsr_error *error);
+/* The high end of a string box that is open: above every string, but such as begin with it (rtree.c). */
+#define TSR_TOP_TEXT_SIZE 32
+extern const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE];
 /* NaN coordinates exist; a box's end that is NaN is taken as open. */
 bool tsr__value_is_nan(tsr_datatype datatype, const void *value);
 /* Calls fn(argument, leaf, inside) for each leaf whose MBR meets the spans (one per dimension), in order; `inside`: it
@@ -96,7 +99,7 @@ typedef struct tsr_fragment_metadata {
   char *schema_name; /* "__array_schema.tdb" below version 10 */
   const tsr_schema *schema; /* that schema; borrowed from the array */
   bool dense, empty_domain;
-  tsr_interval *non_empty_domain; /* one per dimension */
+  tsr_interval *non_empty_domain; /* one per dimension; a string's high end may be tsr__top_text: unknown */
   uint64_t sparse_tile_count, last_tile_cells;
   uint64_t tile_count; /* sparse: sparse_tile_count; dense: tiles that the non-empty domain touches */
   bool has_times, has_delete_metadata;

@@ -31,10 +31,10 @@
  *
  * Dense or sparse is not said: sparse fragments have MBRs.
  *
- * Invariants after decoding: the non-empty domain lies in the domain and is not inside out (an end that is NaN, which
- * TileDB lets in as a coordinate, becomes the domain's); tile_count is what the
- * files can hold; last_tile_cells is 1 to the capacity; generic tiles stand before the footer; tile offsets rise and
- * lie within their file, whose size stands behind them.
+ * Invariants after decoding: the non-empty domain lies in the domain and is not inside out (ends that say nothing, see
+ * rtree.c, become the domain's, or tsr__top_text); tile_count is what the files can hold; last_tile_cells is 1 to the
+ * capacity; generic tiles stand before the footer; tile offsets rise and lie within their file, whose size stands
+ * behind them.
  */
 #include "format.h"
 
@@ -74,7 +74,8 @@ static int read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *err
   return TSR_OK;
 }
 
-static int read_text_interval(tsr_input *in, tsr_arena *arena, tsr_interval *interval, tsr_error *error) {
+static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_interval *interval,
+                              tsr_error *error) {
   uint64_t size = tsr__input_u64(in), low_size = tsr__input_u64(in);
   if (low_size > size) {
     return tsr__fail(error, TSR_CORRUPT, "the low end takes %llu bytes of the %llu of both",
@@ -82,14 +83,20 @@ static int read_text_interval(tsr_input *in, tsr_arena *arena, tsr_interval *int
   }
   const uint8_t *bytes = tsr__input_take(in, size);
   if (!bytes) return TSR_OK; /* the caller asks the input */
+  const uint8_t *high_bytes = bytes + low_size;
+  uint64_t high_size = size - low_size;
+  if (low_size == 0 && version < 10) {
+    high_bytes = tsr__top_text;
+    high_size = TSR_TOP_TEXT_SIZE;
+  }
   void *low, *high;
   TSR_TRY(tsr__arena_copy(arena, bytes, low_size, &low, error));
-  TSR_TRY(tsr__arena_copy(arena, bytes + low_size, size - low_size, &high, error));
+  TSR_TRY(tsr__arena_copy(arena, high_bytes, high_size, &high, error));
   interval->low_text = low;
   interval->low_size = low_size;
   interval->high_text = high;
-  interval->high_size = size - low_size;
-  if (tsr__bytes_compare(low, low_size, high, size - low_size) > 0) {
+  interval->high_size = high_size;
+  if (tsr__bytes_compare(low, low_size, high, high_size) > 0) {
     return tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
   }
   return TSR_OK;
@@ -126,7 +133,7 @@ static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error
     if (metadata->empty_domain) {
       (void)tsr__input_take(in, 2 * tsr_datatype_size(field->datatype));
     } else if (field->values_per_cell == TSR_VARIABLE) {
-      code = read_text_interval(in, &metadata->arena, interval, error);
+      code = read_text_interval(in, metadata->version, &metadata->arena, interval, error);
     } else {
       code = read_interval(in, field, interval, error);
     }

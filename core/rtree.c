@@ -10,10 +10,12 @@
  *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
  *
  * Invariants: MBR i of the last level is tile i's box. The children of node i are nodes fanout * i and on of the next
- * level, so a level has its next level's count / fanout nodes, rounded up. Each node's box holds its children's: where
- * it does not (ends that are NaN, strings of versions 5 to 9) it is widened. TileDB writes fanout 10 and a root of one
- * node. Dense fragments have a tree of no levels. Boxes are inclusive; strings are compared as unsigned bytes. An end
- * that is NaN (TileDB lets NaN in as a coordinate) says nothing and is taken as open.
+ * level, so a level has its next level's count / fanout nodes, rounded up. Each node's box holds its children's, and is
+ * widened where it does not. TileDB writes fanout 10 and a root of one node. Dense fragments have a tree of no levels.
+ * Boxes are inclusive; strings are compared as unsigned bytes.
+ *
+ * Two kinds of ends say nothing, and are taken as open: NaN, which TileDB lets in as a coordinate; and in versions 5 to
+ * 9 the high end of a string box whose low end is '', which those libraries lost (errata.md).
  */
 #include "format.h"
 
@@ -30,6 +32,10 @@ bool tsr__value_is_nan(tsr_datatype datatype, const void *value) {
   if (datatype == TSR_FLOAT64) memcpy(&d, value, sizeof d);
   return isnan(f) || isnan(d);
 }
+
+const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                                  255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                                  255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 
 static bool is_text(const tsr_schema *schema, uint32_t dimension) {
   return schema->fields[dimension].values_per_cell == TSR_VARIABLE;
@@ -53,7 +59,8 @@ static uint64_t mbr_size(const tsr_schema *schema) {
 
 /* Past the end of the input all reads give zeros; the caller asks afterwards. `sizes` is NULL if no dimension is a
  * string. */
-static int decode_range(tsr_input *in, const tsr_field *field, uint64_t *keys, uint64_t *sizes, tsr_error *error) {
+static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version, uint64_t *keys, uint64_t *sizes,
+                        tsr_error *error) {
   if (field->values_per_cell == TSR_VARIABLE) {
     uint64_t size = tsr__input_u64(in), low_size = tsr__input_u64(in);
     keys[0] = in->at;
@@ -65,6 +72,10 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint64_t *keys, u
     keys[1] = keys[0] + low_size;
     sizes[0] = low_size;
     sizes[1] = size - low_size;
+    if (low_size == 0 && version < 10) {
+      keys[1] = in->size; /* where the text holds tsr__top_text */
+      sizes[1] = TSR_TOP_TEXT_SIZE;
+    }
   } else {
     uint64_t size = tsr_datatype_size(field->datatype);
     const uint8_t *bytes = tsr__input_take(in, 2 * size);
@@ -85,8 +96,8 @@ static bool is_above(const tsr_rtree *rtree, bool text, uint32_t a_level, uint64
 }
 
 /* Decodes `count` MBRs into the arrays of `level`, which it allocates, and checks that no box is inside out. */
-static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t level, uint64_t count, tsr_arena *arena,
-                        tsr_rtree *rtree, tsr_error *error) {
+static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t version, uint32_t level, uint64_t count,
+                        tsr_arena *arena, tsr_rtree *rtree, tsr_error *error) {
   uint32_t dimensions = schema->dimension_count;
   if (!tsr__input_fits(in, count, mbr_size(schema))) {
     return tsr__fail(error, TSR_CORRUPT, "R-tree level %u has %llu boxes, more than the %llu bytes left can hold",
@@ -101,7 +112,8 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t level,
   if (rtree->sizes) rtree->sizes[level] = sizes;
   for (uint64_t i = 0; i < values && !in->failed; i += 2) {
     const tsr_field *field = &schema->fields[i / 2 % dimensions];
-    int code = decode_range(in, field, rtree->keys[level] + i, rtree->sizes ? rtree->sizes[level] + i : NULL, error);
+    int code =
+        decode_range(in, field, version, rtree->keys[level] + i, rtree->sizes ? rtree->sizes[level] + i : NULL, error);
     if (code == TSR_OK && is_above(rtree, field->values_per_cell == TSR_VARIABLE, level, i, level, i + 1)) {
       code = tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
     }
@@ -135,9 +147,11 @@ static int make_levels(tsr_input *in, const tsr_schema *schema, uint32_t levels,
   TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t), &counts, error));
   TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &keys, error));
   if (has_text(schema)) {
-    /* Strings stay where they stand: the text is the whole input, offsets count from its beginning. */
+    /* Strings stay where they stand: the text is the whole input, and offsets count from its beginning. */
     TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &sizes, error));
-    TSR_TRY(tsr__arena_copy(arena, in->data, in->size, &text, error));
+    TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(in->size, TSR_TOP_TEXT_SIZE), &text, error));
+    if (in->size) memcpy(text, in->data, in->size);
+    memcpy((uint8_t *)text + in->size, tsr__top_text, TSR_TOP_TEXT_SIZE);
   }
   *rtree = (tsr_rtree){.dimensions = schema->dimension_count, .levels = levels};
   rtree->counts = counts;
@@ -167,7 +181,7 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
   for (uint32_t level = 0; level < levels; level++) {
     uint64_t count = tsr__input_u64(in);
     TSR_TRY(tsr__input_check(in, "R-tree", error));
-    TSR_TRY(decode_level(in, schema, level, count, arena, &made, error));
+    TSR_TRY(decode_level(in, schema, version, level, count, arena, &made, error));
     if (level == 0) continue;
     if (made.counts[level - 1] != count / fanout + (count % fanout != 0)) {
       return tsr__fail(error, TSR_CORRUPT, "R-tree level %u has %llu boxes over %llu with fanout %u", level - 1,
@@ -187,7 +201,7 @@ int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *sch
                             tsr_error *error) {
   tsr_rtree made;
   TSR_TRY(make_levels(in, schema, 1, arena, &made, error));
-  TSR_TRY(decode_level(in, schema, 0, count, arena, &made, error));
+  TSR_TRY(decode_level(in, schema, 1, 0, count, arena, &made, error));
   *rtree = made;
   return TSR_OK;
 }
