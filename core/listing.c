@@ -191,14 +191,20 @@ static int list_directory(renewal *r, int which, tsr_listing *out) {
   return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
 }
 
+/* A .con or .ign, whose own names may be anything. */
+static int read_file(renewal *r, const char *name, const tsr_commit_file **file) {
+  const char *path;
+  TSR_TRY(join_path(r, directories[COMMITS], name, &path));
+  TSR_TRY(tsr__array_commit_file(r->array, path, file, r->error));
+  ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+  return TSR_OK;
+}
+
 static int read_ignored(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
-    tsr_committed item;
-    int rc = parse_entry(r, directories[COMMITS], entries->entries[i].name, ".ign", &item);
-    if (rc < 0) return rc;
-    if (rc == 0) continue;
     const tsr_commit_file *file;
-    TSR_TRY(tsr__array_commit_file(r->array, item.path, &file, r->error));
+    if (!ends_in(entries->entries[i].name, ".ign")) continue;
+    TSR_TRY(read_file(r, entries->entries[i].name, &file));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
   }
@@ -237,11 +243,8 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
 static int read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
-    const char *path;
-    if (!ends_in(entries->entries[i].name, ".con")) continue; /* its own name may be anything */
-    TSR_TRY(join_path(r, directories[COMMITS], entries->entries[i].name, &path));
-    TSR_TRY(tsr__array_commit_file(r->array, path, &file, r->error));
-    ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+    if (!ends_in(entries->entries[i].name, ".con")) continue;
+    TSR_TRY(read_file(r, entries->entries[i].name, &file));
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
   }
   return TSR_OK;
@@ -284,6 +287,16 @@ static int add_old_fragment(renewal *r, const char *text) {
   return append(r, &r->listing->pending, &item);
 }
 
+/* A .meta is a help only: one whose name has no times is not used. */
+static int add_footers(renewal *r, const char *directory, const char *text) {
+  tsr_committed item;
+  tsr_name parsed;
+  uint64_t stem;
+  if (!tsr__name_suffix(text, ".meta", &stem) || !tsr__name_parse(text, stem, &parsed)) return TSR_OK;
+  TSR_TRY(parse_entry(r, directory, text, ".meta", &item));
+  return append(r, &r->listing->footers, &item);
+}
+
 static int list_old_layout(renewal *r, const tsr_listing *root) {
   for (uint64_t i = 0; i < root->count; i++) {
     const char *text = root->entries[i].name, *stem;
@@ -299,8 +312,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     if (entry->kind != TSR_ENTRY_FILE) rc = add_old_fragment(r, entry->name);
     else if ((rc = parse_entry(r, directories[ROOT], entry->name, ".vac", &item)) > 0)
       rc = append(r, &r->listing->vacuums, &item);
-    else if (rc == 0 && (rc = parse_entry(r, directories[ROOT], entry->name, ".meta", &item)) > 0)
-      rc = append(r, &r->listing->footers, &item);
+    else if (rc == 0) rc = add_footers(r, directories[ROOT], entry->name);
     if (rc < 0) return rc;
   }
   return TSR_OK;
@@ -309,11 +321,8 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
 static int list_footers(renewal *r) {
   tsr_listing entries;
   int rc = list_directory(r, FOOTERS, &entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
-    tsr_committed item;
-    if ((rc = parse_entry(r, directories[FOOTERS], entries.entries[i].name, ".meta", &item)) > 0)
-      rc = append(r, &r->listing->footers, &item);
-  }
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++)
+    rc = add_footers(r, directories[FOOTERS], entries.entries[i].name);
   tsr__listing_release(&entries);
   return rc;
 }
