@@ -60,8 +60,6 @@ int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *sch
 /* The high end of a string box that is open: above every string, but such as begin with it (rtree.c). */
 #define TSR_TOP_TEXT_SIZE 32
 extern const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE];
-/* NaN coordinates exist; a box's end that is NaN is taken as open. */
-bool tsr__value_is_nan(tsr_datatype datatype, const void *value);
 /* Calls fn(argument, leaf, inside) for each leaf whose MBR meets the spans (one per dimension), in order; `inside`: it
  * lies within them. fn returns < 0 to stop with that code. */
 typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr_error *error);

@@ -106,11 +106,14 @@ static int read_interval(tsr_input *in, const tsr_field *field, tsr_interval *in
   uint64_t size = tsr_datatype_size(field->datatype);
   const uint8_t *bytes = tsr__input_take(in, 2 * size);
   if (!bytes) return TSR_OK;
-  bool low_known = !tsr__value_is_nan(field->datatype, bytes);
-  bool high_known = !tsr__value_is_nan(field->datatype, bytes + size);
-  memcpy(interval->low, low_known ? bytes : field->low, size);
-  memcpy(interval->high, high_known ? bytes + size : field->high, size);
-  uint64_t low = tsr__key(field->datatype, interval->low), high = tsr__key(field->datatype, interval->high);
+  const uint8_t *low_bytes = bytes, *high_bytes = bytes + size;
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
+    if (tsr__key(field->datatype, low_bytes) == TSR_KEY_NAN) low_bytes = field->low;
+    if (tsr__key(field->datatype, high_bytes) == TSR_KEY_NAN) high_bytes = field->high;
+  }
+  memcpy(interval->low, low_bytes, size);
+  memcpy(interval->high, high_bytes, size);
+  uint64_t low = tsr__key(field->datatype, low_bytes), high = tsr__key(field->datatype, high_bytes);
   if (low > high) return tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
   if (field->has_domain &&
       (low < tsr__key(field->datatype, field->low) || high > tsr__key(field->datatype, field->high))) {

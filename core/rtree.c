@@ -19,19 +19,7 @@
  */
 #include "format.h"
 
-#include <math.h>
-
 #define MAX_LEVELS 64 /* a fanout of 2 needs no more for any count */
-#define OPEN_LOW   0 /* keys that no float has */
-#define OPEN_HIGH  UINT64_MAX
-
-bool tsr__value_is_nan(tsr_datatype datatype, const void *value) {
-  float f = 0;
-  double d = 0;
-  if (datatype == TSR_FLOAT32) memcpy(&f, value, sizeof f);
-  if (datatype == TSR_FLOAT64) memcpy(&d, value, sizeof d);
-  return isnan(f) || isnan(d);
-}
 
 const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                                   255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
@@ -80,9 +68,9 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version,
     uint64_t size = tsr_datatype_size(field->datatype);
     const uint8_t *bytes = tsr__input_take(in, 2 * size);
     if (!bytes) return TSR_OK;
-    const uint8_t *high = bytes + size;
-    keys[0] = tsr__value_is_nan(field->datatype, bytes) ? OPEN_LOW : tsr__key(field->datatype, bytes);
-    keys[1] = tsr__value_is_nan(field->datatype, high) ? OPEN_HIGH : tsr__key(field->datatype, high);
+    keys[0] = tsr__key(field->datatype, bytes);
+    keys[1] = tsr__key(field->datatype, bytes + size); /* NaN's is the greatest */
+    if (keys[0] == TSR_KEY_NAN && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) keys[0] = 0;
   }
   return TSR_OK;
 }
