@@ -1,9 +1,9 @@
 /* ops.h: what is done with arrays: planning and reading (writing, maintenance and checks join them here).
  *
- * A request becomes spans (one set per dimension), the spans choose fragments, then tiles; readers decode columns of
- * those tiles, in windows that go to the pool, and hand out batches. Sparse tiles whose boxes meet no other fragment's
- * stream straight through; the others go through the sweep (read_sparse.c), where the newest version of each coordinate
- * wins.
+ * A request becomes spans (one set per dimension), the spans choose fragments, then tiles; readers decode tiles in
+ * windows that go to the pool, and hand out batches that point into them. Dense arrays are walked space tile by space
+ * tile, the newest fragment that covers a cell owns it. Sparse tiles whose boxes meet no other fragment's stream
+ * straight through; the others go through the sweep, where the newest version of each coordinate wins.
  */
 #ifndef TSR_OPS_H
 #define TSR_OPS_H
@@ -12,59 +12,190 @@
 
 /* ---- plan.c: the planner and the reader use the same code ---- */
 typedef struct tsr_plan_tile {
-  uint32_t fragment;
-  bool inside;
+  uint32_t fragment; /* index in the snapshot */
+  bool inside; /* its box lies within the spans */
   uint64_t tile;
-} tsr_plan_tile; /* fragment: index in the snapshot */
+} tsr_plan_tile;
+typedef struct tsr_side { /* of a dense request, on one dimension: ordinals within the non-empty domain, sorted, apart
+                           */
+  uint64_t count;
+  tsr_span *spans;
+} tsr_side;
+typedef struct tsr_plan_box { /* dense: a fragment whose box meets the request */
+  uint32_t fragment;
+  bool sparse; /* its cells own single cells of the array (formats to 10 wrote such fragments) */
+  const uint64_t *low, *high; /* ordinals */
+} tsr_plan_box;
 typedef struct tsr_plan {
-  tsr_snapshot *snapshot;
-  tsr_arena *arena;
-  bool empty; /* some dimension has no span */
+  bool empty; /* nothing can be found */
   tsr_spans *spans; /* one per dimension */
-  /* sparse */
+  /* sparse: tiles that may hold cells of the request, by fragment, then tile */
   uint64_t tile_count;
-  tsr_plan_tile *tiles; /* those that may hold cells of the request, by fragment, then tile */
-  /* dense: fragments whose boxes meet the request, oldest first; tiles are enumerated by read_dense.c */
-  uint64_t fragment_count;
-  uint32_t *fragments;
-  uint64_t *box_low, *box_high; /* ordinals: the hull of the spans within the non-empty domain */
+  tsr_plan_tile *tiles;
+  /* dense: what the request wants of each dimension, fragments oldest first; tiles are enumerated by read_dense.c */
+  tsr_side *sides;
+  uint64_t box_count;
+  tsr_plan_box *boxes;
 } tsr_plan;
-int tsr__plan_make(tsr_snapshot *snapshot, const tsr_request *request, tsr_arena *arena, tsr_plan *plan,
+/* All memory comes from `arena`. Loads R-trees. */
+int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
+/* How many values the sides hold, and how many tiles of `extent` they meet, counted from `low` to `high`. */
+uint64_t tsr__side_values(const tsr_side *side);
+uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high);
 
-/* ---- reader.c: tiles for readers, batches for callers ---- */
-/* Loads tiles (from the cache or the store) of several (fragment, slot, tile) at once, in parallel; each wanted tile is
- * held. */
+/* ---- load.c: decoded tiles of fragments, from the cache or the store ---- */
+typedef struct tsr_held tsr_held;
 typedef struct tsr_want {
   tsr_fragment *fragment;
   uint32_t slot;
   uint64_t number;
-  tsr_tile *tile;
+  tsr_tile *tile; /* out: held */
+  bool decoded; /* out: it was not in the cache */
+  tsr_held *held; /* for whom */
 } tsr_want;
+/* Loads all, in parallel, or none; each is held for the caller, and its bytes charged to `memory`: give both back with
+ * tsr__tile_return. Wants of one slot with consecutive numbers that stand together are read together. */
 int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
                     tsr_error *error);
+void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
+/* Bytes in memory of a tile of a slot, before it is decoded. */
+int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
+                   tsr_error *error);
 
-/* A source of batches: read_dense.c and read_sparse.c. */
-typedef struct tsr_source {
+/* The slots of one tile of a fragment that a reader has in hand. */
+struct tsr_held {
+  uint32_t fragment; /* index in the snapshot */
+  bool counted; /* in cells_decoded */
+  uint64_t number, cells;
+  struct tsr_held *next; /* among those free */
+  tsr_tile *tiles[]; /* by slot, NULL where not loaded */
+};
+
+/* ---- reader.c ---- */
+typedef struct tsr_source { /* of batches: read_dense.c and read_sparse.c */
   int (*next)(struct tsr_source *source, tsr_batch *batch, tsr_error *error); /* 1, 0, < 0 */
   int (*column)(struct tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error);
-  void (*close)(struct tsr_source *source);
+  void (*close)(struct tsr_source *source); /* gives back what it holds; its memory is the reader's arena's */
 } tsr_source;
 struct tsr_reader {
   tsr_snapshot *snapshot;
   tsr_memory memory; /* the query's budget */
   tsr_arena arena; /* reset at each start */
+  tsr_arena window; /* reset by the source for each window */
   tsr_plan plan;
-  tsr_source *source;
+  tsr_source *source; /* NULL: nothing can be found */
+  bool done; /* after the last batch, or an error */
   bool *fields; /* decoded ahead */
   bool times;
   uint64_t limit;
   unsigned threads;
   tsr_batch batch;
-  tsr_column *columns;
-  bool *column_ready; /* of the current batch, one per field */
+  tsr_column *columns, *fills; /* per field: of the current batch; the fill value */
+  bool *column_ready;
+  uint64_t (*fill_offsets)[2];
+  uint32_t slot_count; /* the most that a fragment has */
+  uint64_t window_tiles; /* of the next window */
+  tsr_held *free;
+  tsr_buffer wants; /* tsr_want: what tsr__reader_load loads */
+  tsr_buffer selection, owners, sorted, numbers, *values; /* dense: of the present piece; values by dimension */
 };
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
+
+int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,
+                     tsr_error *error);
+void tsr__reader_drop(tsr_reader *reader, tsr_held *held); /* NULL is fine */
+/* Asks for a slot of a held tile (slot -1 and what is there already: nothing), then loads all that was asked for. */
+int tsr__reader_want(tsr_reader *reader, tsr_held *held, int64_t slot, tsr_error *error);
+int tsr__reader_want_fields(tsr_reader *reader, tsr_held *held, tsr_error *error); /* those of the request */
+int tsr__reader_load(tsr_reader *reader, tsr_error *error);
+/* A field's column of a held tile from cell `first` on; the slot is loaded if it is not there. Index 0 is that cell. */
+int tsr__reader_column(tsr_reader *reader, tsr_held *held, uint32_t field, uint64_t first, tsr_column *column,
+                       tsr_error *error);
+/* The same of a slot that is loaded; `field` says what it holds. */
+void tsr__reader_slot_column(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot,
+                             uint64_t first, tsr_column *column);
+/* The values of dimension d in a tile of a sparse fragment: its own slot, or its part of a __coords tile. */
+typedef struct tsr_coordinates {
+  const uint8_t *values;
+  const uint64_t *offsets; /* strings */
+} tsr_coordinates;
+tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *held, uint32_t dimension);
+/* The time of a fragment's cells where they have none of their own: its end. */
+static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
+
+/* How many tiles the next window may have: 1, 2, 4, ... up to a few for each thread. */
+uint64_t tsr__reader_window(tsr_reader *reader);
+/* Bytes in memory of the request's fields of a tile; 0 where they are asked for one by one. */
+int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error);
+
+/* ---- piece.c: parts of a space tile, small enough for selections and maps of owners ---- */
+#define TSR_PIECE_CELLS 65536u /* wanted cells of a piece, at most */
+#define TSR_PIECE_REACH (UINT64_C(1) << 20) /* from its first to its last cell, where it has more than one row */
+typedef struct tsr_axis { /* of a tile; axes stand from the slowest to the fastest in cell order */
+  uint32_t dimension;
+  uint64_t base; /* ordinal of the tile's first value */
+  uint64_t extent, stride;
+  uint64_t count; /* wanted values */
+  uint64_t span_count;
+  tsr_span *spans; /* wanted values, counted from base */
+} tsr_axis;
+typedef struct tsr_piece { /* the product of its axes */
+  uint32_t dimensions;
+  tsr_axis *axes;
+  uint64_t cells, origin, reach; /* origin: its first cell's index in the tile; indices below count from there */
+  uint64_t *values, *at; /* scratch of the walk over its rows */
+} tsr_piece;
+typedef struct tsr_pieces { /* what is wanted of a tile, piece by piece */
+  tsr_axis *whole;
+  tsr_piece piece; /* the present one */
+  uint32_t split; /* axes before it have one value in a piece, it has some, those behind have all */
+  uint64_t rows_most; /* values of the split axis in a piece */
+  uint64_t width_most; /* and how far apart */
+  bool started;
+  uint64_t *span_at, *value; /* where the next piece begins on the axes to `split` */
+} tsr_pieces;
+/* The tile at `tile` (coordinates by dimension); `first` is the first span of each side that meets it. All of it lies
+ * in `arena`. */
+int tsr__pieces_init(const tsr_grid *grid, const tsr_side *sides, const uint64_t *tile, const uint64_t *first,
+                     tsr_arena *arena, tsr_pieces *pieces, tsr_error *error);
+bool tsr__pieces_next(tsr_pieces *pieces);
+void tsr__pieces_rewind(tsr_pieces *pieces);
+/* Are its cells one run in the tile? */
+bool tsr__piece_is_run(const tsr_piece *piece);
+/* The indices of its cells, in cell order. */
+void tsr__piece_select(const tsr_piece *piece, uint32_t *cells);
+/* owners[position] = owner where it is `none` and the cell lies in the box low..high (ordinals by dimension); returns
+ * how many. Positions are those of tsr__piece_select. */
+uint64_t tsr__piece_own(const tsr_piece *piece, const uint64_t *low, const uint64_t *high, uint32_t owner,
+                        uint32_t none, uint32_t *owners);
+/* The position of the cell at these ordinals; -1 if it is not of the piece. */
+int64_t tsr__piece_find(const tsr_piece *piece, const uint64_t *ordinals);
+/* values[index] of each cell: what the axis's ordinal stands for in a datatype of `size` bytes, whose ordinal 0 is
+ * `low`. */
+void tsr__piece_values(const tsr_piece *piece, uint32_t axis, const uint8_t *low, uint64_t size, void *values);
+/* values[index] = base + the cell's row-major ordinal in a domain of these strides (by dimension) */
+void tsr__piece_numbers(const tsr_piece *piece, const uint64_t *strides, int64_t base, int64_t *numbers);
+
+/* ---- sweep.c: sparse tiles that overlap: one version of each coordinate ---- */
+typedef struct tsr_sparse_tile { /* in hand */
+  tsr_plan_tile plan;
+  tsr_held *held;
+  uint32_t *cells; /* those that count; NULL: all */
+  uint64_t count;
+} tsr_sparse_tile;
+typedef struct tsr_sweep tsr_sweep;
+/* Which tiles of the plan may be given as they come, and which hold coordinates that others may hold, too: `order` has
+ * their indices, `streams` that may come first, then those of the sweep, which is NULL where there are none. */
+int tsr__sweep_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_sweep **sweep, tsr_error *error);
+/* Gives the sweep the next tile in order; its coordinates, and its cell times where it has some, are loaded. `cells`
+ * is copied, the tile is the sweep's. */
+int tsr__sweep_add(tsr_sweep *sweep, const tsr_sparse_tile *tile, tsr_error *error);
+typedef enum tsr_sweep_result { TSR_SWEEP_END, TSR_SWEEP_TILE, TSR_SWEEP_NEEDS } tsr_sweep_result;
+/* A tile of which all is known: its cells are those that won; the caller takes it, its cells live until the next call.
+ * Or it needs the next tile first. */
+int tsr__sweep_next(tsr_sweep *sweep, tsr_sparse_tile *tile, tsr_error *error);
+void tsr__sweep_close(tsr_sweep *sweep); /* NULL is fine; its own memory is the reader's arena's */
 
 #endif

@@ -1,0 +1,282 @@
+/* load.c: decoded tiles of fragments, from the cache or from the store.
+ *
+ * What is missing in the cache is read (neighbours in a file by one read, on workers where the store allows it), then
+ * decoded on the pool. Decoded tiles belong to the array, since the cache may keep them; their bytes are charged to the
+ * query that holds them before any memory is taken, so one that cannot fit is refused by its sizes in the metadata.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "ops.h"
+
+#define RUN_BYTES                                                                                                      \
+  (UINT64_C(4) << 20) /* stored bytes that are read at once, at most, where there is more than one tile */
+
+typedef struct job { /* a tile that is not in the cache */
+  tsr_want *want;
+  uint64_t cost; /* charged */
+  tsr_tile_format format;
+  tsr_tile_source source;
+} job;
+
+typedef struct run { /* jobs whose stored bytes stand together in each of the slot's files */
+  uint64_t first, end;
+  tsr_file *files[TSR_PART_COUNT]; /* NULL: the slot has no such part, or it is empty */
+  uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
+  uint8_t *bytes; /* the parts one after the other */
+} run;
+
+typedef struct loading {
+  tsr_array *array;
+  tsr_memory *memory;
+  pthread_t caller;
+  job *jobs;
+  uint64_t job_count;
+  run *runs;
+  uint64_t run_count;
+} loading;
+
+/* ---- What a tile is, for sizes and messages --------------------------------------------------------------------- */
+
+static const char *slot_name(const tsr_fragment *fragment, uint32_t slot) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  static const struct {
+    tsr_special special;
+    const char *name;
+  } specials[] = {{TSR_SLOT_COORDS, "__coords"},
+                  {TSR_SLOT_TIMES, "cell times"},
+                  {TSR_SLOT_DELETE_TIMES, "delete times"},
+                  {TSR_SLOT_DELETE_CONDITIONS, "delete conditions"}};
+  for (unsigned i = 0; i < sizeof specials / sizeof specials[0]; i++)
+    if (tsr__fragment_special_slot(m, specials[i].special) == (int64_t)slot) return specials[i].name;
+  for (uint32_t f = 0; f < m->schema->dimension_count + m->schema->attribute_count; f++)
+    if (tsr__fragment_slot(m, f) == (int64_t)slot) return m->schema->fields[f].name;
+  return "?";
+}
+
+static int wrap_tile(const tsr_fragment *fragment, uint32_t slot, uint64_t number, tsr_error *error) {
+  return tsr__wrap(error, "fragment %s, field %s, tile %llu", fragment->name, slot_name(fragment, slot),
+                   (unsigned long long)number);
+}
+
+static bool has_part(const tsr_tile_format *format, unsigned part) {
+  return part == TSR_PART_FIXED || (part == TSR_PART_VARIABLE && format->values_per_cell == TSR_VARIABLE) ||
+         (part == TSR_PART_VALIDITY && format->nullable);
+}
+
+/* The slot's offsets are loaded. */
+static uint64_t cost_of(const tsr_tile_format *format, const tsr_slot *slot, uint64_t number, uint64_t cells) {
+  uint64_t size = tsr_datatype_size(format->datatype), bytes;
+  if (format->coordinate_dimensions > 0) bytes = tsr__mul_sat(tsr__mul_sat(cells, size), format->coordinate_dimensions);
+  else if (format->values_per_cell == TSR_VARIABLE)
+    bytes = tsr__add_sat(tsr__mul_sat(tsr__add_sat(cells, 1), 8), slot->var_sizes ? slot->var_sizes[number] : 0);
+  else bytes = tsr__mul_sat(tsr__mul_sat(cells, size), format->values_per_cell);
+  return tsr__add_sat(bytes, format->nullable ? cells : 0);
+}
+
+int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
+                   tsr_error *error) {
+  tsr_tile_format format;
+  TSR_TRY(tsr__fragment_load_slot(array, fragment, slot, error));
+  TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(array), &format, error));
+  *bytes =
+      cost_of(&format, &fragment->metadata.slots[slot], number, tsr__fragment_tile_cells(&fragment->metadata, number));
+  return TSR_OK;
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+
+/* What the job needs to know of its tile, and its bytes in memory, charged. */
+static int prepare_job(loading *l, job *j, tsr_error *error) {
+  tsr_fragment *fragment = j->want->fragment;
+  const uint32_t slot = j->want->slot;
+  const uint64_t number = j->want->number;
+  if (slot >= fragment->metadata.slot_count || number >= fragment->metadata.tile_count)
+    return tsr__fail(error, TSR_CORRUPT, "the fragment has %u slots and %llu tiles", fragment->metadata.slot_count,
+                     (unsigned long long)fragment->metadata.tile_count);
+  TSR_TRY(tsr__fragment_load_slot(l->array, fragment, slot, error));
+  TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(l->array), &j->format, error));
+  const tsr_slot *s = &fragment->metadata.slots[slot];
+  j->source.cells = tsr__fragment_tile_cells(&fragment->metadata, number);
+  if (j->format.values_per_cell == TSR_VARIABLE) {
+    if (!s->var_sizes) return tsr__fail(error, TSR_CORRUPT, "the fragment has no sizes of its variable-length tiles");
+    j->source.variable_size = s->var_sizes[number];
+  }
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (!has_part(&j->format, p)) continue;
+    if (!s->offsets[p] || s->offsets[p][number + 1] < s->offsets[p][number])
+      return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
+    j->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
+  }
+  const uint64_t cost = cost_of(&j->format, s, number, j->source.cells);
+  TSR_TRY(tsr__memory_charge(l->memory, cost, error));
+  j->cost = cost;
+  return TSR_OK;
+}
+
+static int compare_jobs(const void *a, const void *b) {
+  const tsr_want *x = ((const job *)a)->want, *y = ((const job *)b)->want;
+  if (x->fragment != y->fragment) return x->fragment->id < y->fragment->id ? -1 : 1;
+  if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static uint64_t stored_bytes(const job *j) {
+  uint64_t bytes = 0;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, j->source.sizes[p]);
+  return bytes;
+}
+
+/* Runs of jobs that stand together, their files open. */
+static int make_runs(loading *l, tsr_error *error) {
+  for (uint64_t i = 0; i < l->job_count;) {
+    run *r = &l->runs[l->run_count];
+    const tsr_want *want = l->jobs[i].want;
+    const tsr_slot *slot = &want->fragment->metadata.slots[want->slot];
+    uint64_t bytes = 0;
+    r->first = i;
+    do {
+      bytes = tsr__add_sat(bytes, stored_bytes(&l->jobs[i]));
+      i++;
+    } while (i < l->job_count && l->jobs[i].want->fragment == want->fragment && l->jobs[i].want->slot == want->slot &&
+             l->jobs[i].want->number == l->jobs[i - 1].want->number + 1 &&
+             tsr__add_sat(bytes, stored_bytes(&l->jobs[i])) <= RUN_BYTES);
+    r->end = i;
+    for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+      for (uint64_t k = r->first; k < r->end; k++) r->sizes[p] += l->jobs[k].source.sizes[p];
+      if (r->sizes[p] == 0) continue;
+      r->offsets[p] = slot->offsets[p][want->number];
+      if (tsr__fragment_file(l->array, want->fragment, want->slot, p, &r->files[p], error) < 0)
+        return wrap_tile(want->fragment, want->slot, want->number, error);
+    }
+    void *memory;
+    if (tsr__alloc(l->memory, bytes, &memory, error) < 0)
+      return wrap_tile(want->fragment, want->slot, want->number, error);
+    r->bytes = memory;
+    l->run_count++;
+  }
+  return TSR_OK;
+}
+
+static int read_run(void *argument, uint64_t index, tsr_error *error) {
+  loading *l = argument;
+  run *r = &l->runs[index];
+  uint8_t *at = r->bytes;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (r->sizes[p] > 0 && tsr__store_read_at(r->files[p], r->offsets[p], at, r->sizes[p], error) < 0) {
+      const tsr_want *want = l->jobs[r->first].want;
+      return wrap_tile(want->fragment, want->slot, want->number, error);
+    }
+    for (uint64_t k = r->first; k < r->end; k++) {
+      l->jobs[k].source.bytes[p] = at;
+      at += l->jobs[k].source.sizes[p];
+    }
+  }
+  return TSR_OK;
+}
+
+static int decode_job(void *argument, uint64_t index, tsr_error *error) {
+  loading *l = argument;
+  job *j = &l->jobs[index];
+  if (pthread_equal(pthread_self(), l->caller)) TSR_TRY(tsr__interrupted(l->array->environment, error));
+  if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->want->tile, error) < 0)
+    return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
+  return TSR_OK;
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------------------- */
+
+void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
+  if (!tile) return;
+  tsr__memory_release(memory, tile->bytes);
+  tsr__tile_drop(tile);
+}
+
+/* From the cache; what is not there becomes a job. */
+static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *error) {
+  uint64_t missing = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_want *w = &wants[i];
+    tsr_tile *tile = tsr__cache_get(l->array->cache, w->fragment->id, w->slot, w->number);
+    if (!tile) {
+      missing++;
+      continue;
+    }
+    if (tsr__memory_charge(l->memory, tile->bytes, error) < 0) {
+      tsr__tile_drop(tile);
+      return wrap_tile(w->fragment, w->slot, w->number, error);
+    }
+    w->tile = tile;
+  }
+  tsr__count(l->array->environment, TSR_COUNT_tiles_cached, count - missing);
+  if (missing == 0) return TSR_OK;
+
+  void *memory;
+  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(job), &memory, error));
+  l->jobs = memory;
+  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(run), &memory, error));
+  l->runs = memory;
+  for (uint64_t i = 0; i < count; i++) {
+    if (wants[i].tile) continue;
+    job *j = &l->jobs[l->job_count];
+    j->want = &wants[i];
+    if (prepare_job(l, j, error) < 0) return wrap_tile(wants[i].fragment, wants[i].slot, wants[i].number, error);
+    l->job_count++;
+  }
+  return TSR_OK;
+}
+
+static int load_missing(loading *l, unsigned threads, tsr_error *error) {
+  tsr_environment *environment = l->array->environment;
+  const unsigned workers = environment->single_threaded ? 1 : threads;
+  TSR_TRY(tsr__interrupted(environment, error));
+  if (l->job_count > 1) qsort(l->jobs, l->job_count, sizeof(job), compare_jobs);
+  TSR_TRY(make_runs(l, error));
+  TSR_TRY(tsr__parallel_for(l->array->store->workers_may_read ? workers : 1, l->run_count, read_run, l, error));
+  TSR_TRY(tsr__parallel_for(workers, l->job_count, decode_job, l, error));
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < l->job_count; i++) { /* from what it was to cost to what it does */
+    job *j = &l->jobs[i];
+    const uint64_t cost = j->want->tile->bytes;
+    if (cost > j->cost && tsr__memory_charge(l->memory, cost - j->cost, error) < 0)
+      return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
+    if (cost < j->cost) tsr__memory_release(l->memory, j->cost - cost);
+    j->cost = cost;
+    j->want->decoded = true;
+    bytes += j->want->tile->bytes;
+  }
+  for (uint64_t i = 0; i < l->job_count; i++) {
+    const tsr_want *w = l->jobs[i].want;
+    tsr__cache_put(l->array->cache, w->fragment->id, w->slot, w->number, w->tile);
+  }
+  tsr__count(environment, TSR_COUNT_tiles_read, l->job_count);
+  tsr__count(environment, TSR_COUNT_bytes_decoded, bytes);
+  return TSR_OK;
+}
+
+int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
+                    tsr_error *error) {
+  loading l = {.array = array, .memory = memory, .caller = pthread_self()};
+  for (uint64_t i = 0; i < count; i++) {
+    wants[i].tile = NULL;
+    wants[i].decoded = false;
+  }
+  int r = find_tiles(&l, wants, count, error);
+  if (r >= 0 && l.job_count > 0) r = load_missing(&l, threads, error);
+  for (uint64_t i = 0; i < l.run_count; i++) tsr__free(l.runs[i].bytes);
+  if (r < 0) {
+    for (uint64_t i = 0; i < l.job_count; i++) { /* what a job has charged, its tile has not */
+      tsr__memory_release(memory, l.jobs[i].cost);
+      tsr__tile_drop(l.jobs[i].want->tile);
+      l.jobs[i].want->tile = NULL;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+      tsr__tile_return(wants[i].tile, memory);
+      wants[i].tile = NULL;
+    }
+  }
+  if (l.jobs) tsr__array_files_done(array);
+  tsr__free(l.jobs);
+  tsr__free(l.runs);
+  return r < 0 ? tsr__array_damage(r, error) : r;
+}

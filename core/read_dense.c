@@ -1,0 +1,594 @@
+/* read_dense.c: batches of a dense array: each wanted cell from the newest fragment whose box covers it.
+ *
+ * The space tiles that hold wanted cells are walked lazily, in tile order, an odometer of tile coordinates; nothing is
+ * kept of those that have passed. For each tile the fragments whose boxes meet it are known from lists that are
+ * narrowed dimension by dimension. One fragment that covers all that is wanted of a tile gives its cells at once; where
+ * there are several, or gaps, a map of owners is made piece by piece. Cells that no fragment covers form batches of
+ * their own (written = false). A sparse fragment in a dense array owns the cells that it holds.
+ */
+#include "ops.h"
+
+typedef struct candidate { /* a fragment for the cells of a space tile, newest first */
+  const tsr_plan_box *box;
+  bool used; /* it owns cells */
+  uint64_t number; /* dense: of its tile */
+  tsr_held *held;
+} candidate;
+
+typedef struct space_tile {
+  uint64_t *at, *first; /* coordinates; the first span of each side that meets it */
+  uint64_t *low, *high; /* the box around what is wanted of it, in ordinals */
+  uint64_t cells; /* wanted */
+  uint32_t count;
+  candidate *candidates;
+  bool covered; /* the one candidate's box covers all that is wanted */
+} space_tile;
+
+typedef struct sparse_tile { /* of a sparse fragment, around the present space tile */
+  uint32_t candidate;
+  tsr_held *held;
+  uint32_t *cells; /* those that own cells of the piece */
+  uint64_t count;
+} sparse_tile;
+
+typedef struct part { /* a batch of the present piece */
+  tsr_held *held; /* NULL: never written */
+  bool sparse;
+  const uint32_t *cells; /* NULL: one run */
+  uint64_t count, first;
+} part;
+
+typedef struct dense_source {
+  tsr_source base;
+  tsr_reader *reader;
+  const tsr_plan *plan;
+  const tsr_grid *grid;
+  uint32_t dimensions;
+  bool loads; /* some attribute is decoded ahead */
+  /* the walk over space tiles */
+  bool ended;
+  uint64_t *at, *first;
+  uint64_t *scratch; /* one for each dimension */
+  uint32_t **lists; /* [k]: boxes that meet the tile in the first k dimensions in tile order */
+  uint32_t *list_counts;
+  /* the window */
+  space_tile *tiles;
+  uint64_t tile_count, tile_at;
+  /* the present tile and piece */
+  bool open; /* pieces stand in tiles[tile_at] */
+  tsr_pieces pieces;
+  uint64_t sparse_count;
+  sparse_tile *sparse;
+  part *parts;
+  uint64_t part_count, part_at, part_capacity;
+  bool *values_ready; /* reader->values[d] is of this piece */
+} dense_source;
+
+/* ---- Walking ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t dimension_at(const dense_source *s, uint32_t k) {
+  return s->grid->col_major_tiles ? s->dimensions - 1 - k : k;
+}
+
+static uint64_t tile_start(const dense_source *s, const uint64_t *at, uint32_t d) { return at[d] * s->grid->extent[d]; }
+
+static uint64_t tile_end(const dense_source *s, const uint64_t *at, uint32_t d) {
+  return TSR_MIN(tsr__add_sat(tile_start(s, at, d), s->grid->extent[d] - 1), s->grid->last[d]);
+}
+
+/* Narrows the lists from dimension k (in tile order) on. */
+static void narrow(dense_source *s, uint32_t k) {
+  for (; k < s->dimensions; k++) {
+    const uint32_t d = dimension_at(s, k);
+    const uint64_t low = tile_start(s, s->at, d), high = tile_end(s, s->at, d);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->list_counts[k]; i++) {
+      const uint32_t box = s->lists[k][i];
+      if (s->plan->boxes[box].low[d] <= high && s->plan->boxes[box].high[d] >= low) s->lists[k + 1][n++] = box;
+    }
+    s->list_counts[k + 1] = n;
+  }
+}
+
+static void reset_dimension(dense_source *s, uint32_t d) {
+  s->first[d] = 0;
+  s->at[d] = s->plan->sides[d].spans[0].low / s->grid->extent[d];
+}
+
+/* To the next tile that holds wanted cells. */
+static void advance(dense_source *s) {
+  for (uint32_t k = s->dimensions; k-- > 0;) {
+    const uint32_t d = dimension_at(s, k);
+    const tsr_side *side = &s->plan->sides[d];
+    const uint64_t end = tile_end(s, s->at, d);
+    while (s->first[d] < side->count && side->spans[s->first[d]].high <= end) s->first[d]++;
+    if (s->first[d] < side->count) {
+      s->at[d] = TSR_MAX(side->spans[s->first[d]].low, end + 1) / s->grid->extent[d];
+      narrow(s, k);
+      return;
+    }
+    reset_dimension(s, d);
+  }
+  s->ended = true;
+}
+
+/* What is wanted of the tile at which the walk stands. */
+static int note_wanted(const dense_source *s, space_tile *tile, tsr_error *error) {
+  const uint32_t n = s->dimensions;
+  void *memory;
+  TSR_TRY(tsr__arena_alloc(&s->reader->window, 4 * n * sizeof(uint64_t), &memory, error));
+  *tile = (space_tile){.at = memory, .cells = 1};
+  tile->first = tile->at + n;
+  tile->low = tile->first + n;
+  tile->high = tile->low + n;
+  memcpy(tile->at, s->at, n * sizeof(uint64_t));
+  memcpy(tile->first, s->first, n * sizeof(uint64_t));
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_side *side = &s->plan->sides[d];
+    const uint64_t start = tile_start(s, tile->at, d), end = tile_end(s, tile->at, d);
+    uint64_t values = 0, i = tile->first[d];
+    tile->low[d] = TSR_MAX(side->spans[i].low, start);
+    for (; i < side->count && side->spans[i].low <= end; i++) {
+      tile->high[d] = TSR_MIN(side->spans[i].high, end);
+      values += tile->high[d] - TSR_MAX(side->spans[i].low, start) + 1;
+    }
+    tile->cells *= values; /* no more than the tile has */
+  }
+  return TSR_OK;
+}
+
+/* ---- The window ------------------------------------------------------------------------------------------------- */
+
+static uint64_t fragment_tile(const dense_source *s, const tsr_fragment *fragment, const uint64_t *at) {
+  uint64_t number = 0;
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const uint32_t d = dimension_at(s, k);
+    number = number * fragment->tile_count[d] + (at[d] - fragment->tile_low[d]);
+  }
+  return number;
+}
+
+static bool meets(const dense_source *s, const space_tile *tile, const tsr_plan_box *box) {
+  for (uint32_t d = 0; d < s->dimensions; d++)
+    if (box->low[d] > tile->high[d] || box->high[d] < tile->low[d]) return false;
+  return true;
+}
+
+static bool covers(const dense_source *s, const space_tile *tile, const tsr_plan_box *box) {
+  for (uint32_t d = 0; d < s->dimensions; d++)
+    if (box->low[d] > tile->low[d] || box->high[d] < tile->high[d]) return false;
+  return !box->sparse;
+}
+
+/* The fragments that may own cells of the tile: those behind one that covers all do not. */
+static int find_candidates(dense_source *s, space_tile *tile, tsr_error *error) {
+  const uint32_t met = s->list_counts[s->dimensions];
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->reader->window, met, sizeof(candidate), &memory, error));
+  tile->candidates = memory;
+  for (uint32_t i = met; i-- > 0;) {
+    const tsr_plan_box *box = &s->plan->boxes[s->lists[s->dimensions][i]];
+    if (!meets(s, tile, box)) continue;
+    candidate *c = &tile->candidates[tile->count++];
+    c->box = box;
+    if (!box->sparse) c->number = fragment_tile(s, s->reader->snapshot->fragments[box->fragment].fragment, tile->at);
+    if (!covers(s, tile, box)) continue;
+    tile->covered = tile->count == 1;
+    break;
+  }
+  if (tile->count == 1) tile->candidates[0].used = !tile->candidates[0].box->sparse;
+  return TSR_OK;
+}
+
+/* Who of the candidates (dense ones) owns each cell of a piece; `count` stands for nobody. */
+static int own_piece(dense_source *s, space_tile *tile, const tsr_piece *piece, uint32_t **owners, tsr_error *error) {
+  tsr_buffer *buffer = &s->reader->owners;
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, piece->cells * sizeof(uint32_t), error));
+  *owners = (uint32_t *)(void *)buffer->data;
+  for (uint64_t i = 0; i < piece->cells; i++) (*owners)[i] = tile->count;
+  return TSR_OK;
+}
+
+static uint64_t own_box(const tsr_piece *piece, const space_tile *tile, uint32_t c, uint32_t *owners) {
+  const tsr_plan_box *box = tile->candidates[c].box;
+  return tsr__piece_own(piece, box->low, box->high, c, tile->count, owners);
+}
+
+/* Finds out which candidates own cells, so that no other tile is decoded. */
+static int mark_used(dense_source *s, space_tile *tile, tsr_error *error) {
+  tsr_pieces pieces;
+  uint32_t unused = 0;
+  for (uint32_t c = 0; c < tile->count; c++) unused += !tile->candidates[c].box->sparse && !tile->candidates[c].used;
+  if (unused == 0) return TSR_OK;
+  TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, &s->reader->window, &pieces, error));
+  while (unused > 0 && tsr__pieces_next(&pieces)) {
+    uint32_t *owners;
+    uint64_t left = pieces.piece.cells;
+    TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
+    TSR_TRY(own_piece(s, tile, &pieces.piece, &owners, error));
+    for (uint32_t c = 0; c < tile->count && left > 0; c++) {
+      if (tile->candidates[c].box->sparse) continue;
+      const uint64_t owned = own_box(&pieces.piece, tile, c, owners);
+      left -= owned;
+      if (owned > 0 && !tile->candidates[c].used) {
+        tile->candidates[c].used = true;
+        unused--;
+      }
+    }
+  }
+  return TSR_OK;
+}
+
+static int hold(dense_source *s, candidate *c, tsr_error *error) {
+  if (c->held) return TSR_OK;
+  return tsr__reader_hold(s->reader, c->box->fragment, c->number, s->grid->tile_cells, &c->held, error);
+}
+
+/* Bytes that the tile's used candidates will take. */
+static int cost_of(dense_source *s, const space_tile *tile, uint64_t *bytes, tsr_error *error) {
+  *bytes = 0;
+  for (uint32_t c = 0; c < tile->count; c++) {
+    uint64_t cost;
+    if (!tile->candidates[c].used) continue;
+    TSR_TRY(tsr__reader_cost(s->reader, tile->candidates[c].box->fragment, tile->candidates[c].number, &cost, error));
+    *bytes = tsr__add_sat(*bytes, cost);
+  }
+  return TSR_OK;
+}
+
+static void drop_tile(dense_source *s, space_tile *tile) {
+  for (uint32_t c = 0; c < tile->count; c++) {
+    tsr__reader_drop(s->reader, tile->candidates[c].held);
+    tile->candidates[c].held = NULL;
+  }
+}
+
+static void drop_sparse(dense_source *s) {
+  for (uint64_t i = 0; i < s->sparse_count; i++) tsr__reader_drop(s->reader, s->sparse[i].held);
+  s->sparse_count = 0;
+}
+
+/* The tile at which the walk stands, with those who own its cells. */
+static int add_tile(dense_source *s, space_tile *tile, tsr_error *error) {
+  TSR_TRY(note_wanted(s, tile, error));
+  TSR_TRY(find_candidates(s, tile, error));
+  return s->loads ? mark_used(s, tile, error) : TSR_OK;
+}
+
+/* The next tiles, decoded. The first always goes in; others as the budget and the limit allow. */
+static int fill_window(dense_source *s, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  uint64_t bytes = 0, cells = 0;
+  void *memory;
+  TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  tsr__arena_reset(&reader->window);
+  s->tile_count = s->tile_at = 0;
+  TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(space_tile), &memory, error));
+  s->tiles = memory;
+  while (s->tile_count < most && !s->ended) {
+    space_tile *tile = &s->tiles[s->tile_count];
+    uint64_t cost = 0;
+    TSR_TRY(add_tile(s, tile, error));
+    if (s->loads) TSR_TRY(cost_of(s, tile, &cost, error));
+    bytes = tsr__add_sat(bytes, cost);
+    if (s->tile_count > 0 && bytes > budget) break; /* looked at again in the next window */
+    s->tile_count++;
+    for (uint32_t c = 0; c < tile->count && s->loads; c++) {
+      if (!tile->candidates[c].used) continue;
+      TSR_TRY(hold(s, &tile->candidates[c], error));
+      TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
+    }
+    cells = tsr__add_sat(cells, tile->cells);
+    advance(s);
+    if (reader->limit > 0 && cells >= reader->limit) break;
+  }
+  return tsr__reader_load(reader, error);
+}
+
+/* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
+
+typedef struct leaf_list {
+  dense_source *source;
+  uint32_t candidate;
+} leaf_list;
+
+static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
+  dense_source *s = ((leaf_list *)argument)->source;
+  const tsr_reader *reader = s->reader;
+  const uint32_t candidate_index = ((leaf_list *)argument)->candidate;
+  const uint32_t f = s->tiles[s->tile_at].candidates[candidate_index].box->fragment;
+  void *memory;
+  if ((s->sparse_count & (s->sparse_count - 1)) == 0) { /* a power of two: double */
+    TSR_TRY(tsr__arena_array(&s->reader->window, TSR_MAX(1, 2 * s->sparse_count), sizeof(sparse_tile), &memory, error));
+    if (s->sparse_count) memcpy(memory, s->sparse, s->sparse_count * sizeof(sparse_tile));
+    s->sparse = memory;
+  }
+  sparse_tile *tile = &s->sparse[s->sparse_count];
+  *tile = (sparse_tile){.candidate = candidate_index};
+  const uint64_t cells = tsr__fragment_tile_cells(&reader->snapshot->fragments[f].fragment->metadata, leaf);
+  TSR_TRY(tsr__reader_hold(s->reader, f, leaf, cells, &tile->held, error));
+  s->sparse_count++;
+  TSR_TRY(tsr__arena_array(&s->reader->window, cells, sizeof(uint32_t), &memory, error));
+  tile->cells = memory;
+  for (uint32_t d = 0; d < s->dimensions; d++)
+    TSR_TRY(tsr__reader_want(s->reader, tile->held, reader->snapshot->fragments[f].slots[d], error));
+  return tsr__reader_want_fields(s->reader, tile->held, error);
+}
+
+/* The tiles of sparse fragments around what is wanted of the present tile. */
+static int find_sparse(dense_source *s, const space_tile *tile, tsr_error *error) {
+  tsr_snapshot *snapshot = s->reader->snapshot;
+  void *memory;
+  bool any = false;
+  for (uint32_t c = 0; c < tile->count; c++) any |= tile->candidates[c].box->sparse;
+  if (!any) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&s->reader->window, s->dimensions, sizeof(tsr_spans) + sizeof(tsr_span), &memory, error));
+  tsr_spans *spans = memory;
+  tsr_span *around = (tsr_span *)(void *)(spans + s->dimensions);
+  for (uint32_t d = 0; d < s->dimensions; d++) {
+    around[d] = (tsr_span){s->grid->low_key[d] + tile->low[d], s->grid->low_key[d] + tile->high[d]};
+    spans[d] = (tsr_spans){.count = 1, .spans = &around[d]};
+  }
+  for (uint32_t c = 0; c < tile->count; c++) {
+    if (!tile->candidates[c].box->sparse) continue;
+    const tsr_rtree *rtree;
+    leaf_list list = {.source = s, .candidate = c};
+    TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[tile->candidates[c].box->fragment].fragment,
+                                &rtree, error));
+    TSR_TRY(tsr__rtree_query(rtree, spans, add_leaf, &list, error));
+  }
+  return tsr__reader_load(s->reader, error);
+}
+
+/* The cells of a candidate's tiles take what nobody newer has: the last stored first. Returns how many. */
+static uint64_t own_cells(dense_source *s, const tsr_piece *piece, uint32_t c, uint32_t none, uint32_t *owners) {
+  const tsr_schema *schema = s->reader->snapshot->schema;
+  uint64_t owned = 0;
+  for (uint64_t i = s->sparse_count; i-- > 0;) {
+    sparse_tile *tile = &s->sparse[i];
+    if (tile->candidate != c) continue;
+    for (uint64_t cell = tile->held->cells; cell-- > 0;) {
+      for (uint32_t d = 0; d < s->dimensions; d++) {
+        const tsr_field *f = &schema->fields[d];
+        const uint8_t *value = tsr__held_coordinates(s->reader, tile->held, d).values + cell * f->cell_size;
+        s->scratch[d] = tsr__key(f->datatype, value) - s->grid->low_key[d];
+      }
+      const int64_t position = tsr__piece_find(piece, s->scratch);
+      if (position < 0 || owners[position] != none) continue;
+      owners[position] = c;
+      tile->cells[tile->count++] = (uint32_t)cell;
+      owned++;
+    }
+  }
+  return owned;
+}
+
+/* ---- Pieces into batches ---------------------------------------------------------------------------------------- */
+
+static int add_part(dense_source *s, part p, tsr_error *error) {
+  if (p.count == 0) return TSR_OK;
+  if (s->part_count == s->part_capacity) {
+    const uint64_t capacity = TSR_MAX(4, 2 * s->part_capacity);
+    void *memory;
+    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(part), &memory, error));
+    if (s->part_count) memcpy(memory, s->parts, s->part_count * sizeof(part));
+    s->parts = memory;
+    s->part_capacity = capacity;
+  }
+  s->parts[s->part_count++] = p;
+  return TSR_OK;
+}
+
+static int select_cells(tsr_buffer *buffer, const tsr_piece *piece, uint32_t **cells, tsr_error *error) {
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, piece->cells * sizeof(uint32_t), error));
+  *cells = (uint32_t *)(void *)buffer->data;
+  tsr__piece_select(piece, *cells);
+  return TSR_OK;
+}
+
+/* Sorts cells by owner, one part for each; owner `count` is nobody. */
+static int split_by_owner(dense_source *s, space_tile *tile, const tsr_piece *piece, const uint32_t *owners,
+                          tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  uint32_t *cells;
+  TSR_TRY(select_cells(&reader->selection, piece, &cells, error));
+  reader->sorted.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&reader->sorted, piece->cells * sizeof(uint32_t), error));
+  uint32_t *sorted = (uint32_t *)(void *)reader->sorted.data;
+  reader->numbers.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&reader->numbers, (tile->count + 2) * sizeof(uint64_t), error));
+  uint64_t *ends = (uint64_t *)(void *)reader->numbers.data; /* of each owner's cells, once they are all in place */
+  memset(ends, 0, (tile->count + 2) * sizeof(uint64_t));
+  for (uint64_t i = 0; i < piece->cells; i++) ends[owners[i] + 1]++;
+  for (uint32_t c = 0; c <= tile->count; c++) ends[c + 1] += ends[c];
+  for (uint64_t i = 0; i < piece->cells; i++) sorted[ends[owners[i]]++] = cells[i];
+  for (uint32_t c = 0; c <= tile->count; c++) {
+    const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
+    if (n == 0 || (c < tile->count && tile->candidates[c].box->sparse)) continue;
+    if (c < tile->count) TSR_TRY(hold(s, &tile->candidates[c], error));
+    const bool run = sorted[from + n - 1] - sorted[from] == n - 1;
+    TSR_TRY(add_part(s,
+                     (part){.held = c < tile->count ? tile->candidates[c].held : NULL,
+                            .cells = run ? NULL : sorted + from,
+                            .first = sorted[from],
+                            .count = n},
+                     error));
+  }
+  return TSR_OK;
+}
+
+static int make_parts(dense_source *s, space_tile *tile, tsr_error *error) {
+  const tsr_piece *piece = &s->pieces.piece;
+  s->part_count = s->part_at = 0;
+  memset(s->values_ready, 0, s->dimensions * sizeof(bool));
+  if (tile->covered || tile->count == 0) {
+    part p = {.count = piece->cells};
+    uint32_t *cells = NULL;
+    if (tile->covered) {
+      TSR_TRY(hold(s, &tile->candidates[0], error));
+      p.held = tile->candidates[0].held;
+    }
+    if (!tsr__piece_is_run(piece)) TSR_TRY(select_cells(&s->reader->selection, piece, &cells, error));
+    p.cells = cells;
+    return add_part(s, p, error);
+  }
+  uint32_t *owners;
+  uint64_t left = piece->cells;
+  for (uint64_t i = 0; i < s->sparse_count; i++) s->sparse[i].count = 0;
+  TSR_TRY(own_piece(s, tile, piece, &owners, error));
+  for (uint32_t c = 0; c < tile->count && left > 0; c++) {
+    left -=
+        tile->candidates[c].box->sparse ? own_cells(s, piece, c, tile->count, owners) : own_box(piece, tile, c, owners);
+  }
+  TSR_TRY(split_by_owner(s, tile, piece, owners, error));
+  for (uint64_t i = 0; i < s->sparse_count; i++) {
+    const sparse_tile *t = &s->sparse[i];
+    TSR_TRY(add_part(s, (part){.held = t->held, .sparse = true, .cells = t->cells, .count = t->count}, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- The source ------------------------------------------------------------------------------------------------- */
+
+/* Rowids of cells that were never written: by row-major ordinal in the domain, or tile by tile where there are too many
+ * of those. */
+static int number_unwritten(dense_source *s, const space_tile *tile, tsr_batch *batch, tsr_error *error) {
+  const tsr_piece *piece = &s->pieces.piece;
+  tsr_reader *reader = s->reader;
+  const tsr_snapshot *snapshot = reader->snapshot;
+  if (snapshot->unwritten_row_base >= 0) {
+    tsr_buffer *buffer = &reader->numbers;
+    uint64_t stride = 1;
+    buffer->size = 0;
+    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(piece->reach, sizeof(int64_t)), error));
+    for (uint32_t d = s->dimensions; d-- > 0; stride *= s->grid->last[d] + 1) s->scratch[d] = stride;
+    tsr__piece_numbers(piece, s->scratch, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
+    batch->rowids = (const int64_t *)(const void *)buffer->data;
+    return TSR_OK;
+  }
+  tsr_buffer name = {.memory = &reader->memory};
+  int r = tsr__buffer_printf(&name, error, "never written in tile");
+  for (uint32_t d = 0; d < s->dimensions && r >= 0; d++)
+    r = tsr__buffer_printf(&name, error, " %llu", (unsigned long long)tile->at[d]);
+  if (r >= 0) r = tsr__buffer_append_u8(&name, 0, error);
+  if (r >= 0)
+    r = tsr__environment_rows(snapshot->array->environment, snapshot->array->path, (const char *)name.data,
+                              s->grid->tile_cells, &batch->row_base, error);
+  tsr__buffer_release(&name);
+  batch->row_base += (int64_t)piece->origin;
+  return r;
+}
+
+static int give_part(dense_source *s, const part *p, tsr_batch *batch, tsr_error *error) {
+  batch->count = p->count;
+  batch->selection = p->cells;
+  batch->first = p->cells ? 0 : p->first;
+  batch->written = p->held != NULL;
+  if (!p->held) return number_unwritten(s, &s->tiles[s->tile_at], batch, error);
+  const tsr_fragment *fragment = s->reader->snapshot->fragments[p->held->fragment].fragment;
+  batch->time = tsr__fragment_time(fragment);
+  batch->row_base = fragment->row_base + (int64_t)(p->held->number * fragment->cells_per_tile);
+  if (!p->sparse) batch->row_base += (int64_t)s->pieces.piece.origin;
+  return TSR_OK;
+}
+
+static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
+  dense_source *s = (dense_source *)source;
+  if (s->part_at < s->part_count) s->part_at++;
+  while (s->part_at == s->part_count) {
+    if (s->open && tsr__pieces_next(&s->pieces)) {
+      TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
+      TSR_TRY(make_parts(s, &s->tiles[s->tile_at], error));
+      continue;
+    }
+    if (s->open) {
+      drop_sparse(s);
+      drop_tile(s, &s->tiles[s->tile_at++]);
+      s->open = false;
+    }
+    if (s->tile_at == s->tile_count) {
+      if (s->ended) return 0;
+      TSR_TRY(fill_window(s, error));
+    }
+    const space_tile *tile = &s->tiles[s->tile_at];
+    TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, &s->reader->window, &s->pieces, error));
+    TSR_TRY(find_sparse(s, tile, error));
+    s->open = true;
+  }
+  TSR_TRY(give_part(s, &s->parts[s->part_at], batch, error));
+  return 1;
+}
+
+/* A dimension of a dense batch: made of the piece once, when it is first asked for. */
+static int dimension_column(dense_source *s, uint32_t d, tsr_column *column, tsr_error *error) {
+  const tsr_piece *piece = &s->pieces.piece;
+  const tsr_field *field = &s->reader->snapshot->schema->fields[d];
+  const uint32_t axis = s->grid->col_major_cells ? s->dimensions - 1 - d : d;
+  tsr_buffer *buffer = &s->reader->values[d];
+  const bool constant = piece->axes[axis].count == 1;
+  if (!s->values_ready[d]) {
+    buffer->size = 0;
+    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(constant ? 1 : piece->reach, field->cell_size), error));
+    if (constant)
+      tsr__key_value(field->datatype, s->grid->low_key[d] + piece->axes[axis].base + piece->axes[axis].spans[0].low,
+                     buffer->data);
+    else tsr__piece_values(piece, axis, field->low, field->cell_size, buffer->data);
+    s->values_ready[d] = true;
+  }
+  *column = (tsr_column){.values = buffer->data, .cell_size = field->cell_size, .constant = constant};
+  return TSR_OK;
+}
+
+static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
+  dense_source *s = (dense_source *)source;
+  const part *p = &s->parts[s->part_at];
+  if (p->sparse) return tsr__reader_column(s->reader, p->held, field, 0, column, error);
+  if (field < s->dimensions) return dimension_column(s, field, column, error);
+  if (p->held) return tsr__reader_column(s->reader, p->held, field, s->pieces.piece.origin, column, error);
+  *column = s->reader->fills[field];
+  return TSR_OK;
+}
+
+static void close_dense(tsr_source *source) {
+  dense_source *s = (dense_source *)source;
+  drop_sparse(s);
+  for (uint64_t i = s->tile_at; i < s->tile_count; i++) drop_tile(s, &s->tiles[i]);
+}
+
+int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error) {
+  const tsr_grid *grid = &reader->snapshot->grid;
+  const uint32_t n = grid->dimensions;
+  const uint64_t boxes = reader->plan.box_count;
+  void *memory;
+  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(dense_source), &memory, error));
+  dense_source *s = memory;
+  s->base = (tsr_source){.next = next, .column = column_of, .close = close_dense};
+  s->reader = reader;
+  s->plan = &reader->plan;
+  s->grid = grid;
+  s->dimensions = n;
+  for (uint32_t f = n; f < n + reader->snapshot->schema->attribute_count; f++) s->loads |= reader->fields[f];
+  TSR_TRY(tsr__arena_array(&reader->arena, 3 * n, sizeof(uint64_t), &memory, error));
+  s->at = memory;
+  s->first = s->at + n;
+  s->scratch = s->first + n;
+  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(bool), &memory, error));
+  s->values_ready = memory;
+  TSR_TRY(tsr__arena_array(&reader->arena, n + 1, sizeof(uint32_t), &memory, error));
+  s->list_counts = memory;
+  TSR_TRY(tsr__arena_array(&reader->arena, n + 1, sizeof(uint32_t *), &memory, error));
+  s->lists = memory;
+  for (uint32_t k = 0; k <= n; k++) {
+    TSR_TRY(tsr__arena_array(&reader->arena, boxes, sizeof(uint32_t), &memory, error));
+    s->lists[k] = memory;
+  }
+  for (uint32_t i = 0; i < boxes; i++) s->lists[0][i] = i;
+  s->list_counts[0] = (uint32_t)boxes;
+  for (uint32_t d = 0; d < n; d++) reset_dimension(s, d);
+  narrow(s, 0);
+  *source = &s->base;
+  return TSR_OK;
+}

@@ -1,0 +1,346 @@
+/* read_sparse.c: batches of a sparse array.
+ *
+ * Tiles of the plan are loaded in windows: first the dimensions that must be looked at (a tile whose box lies within
+ * the spans on a dimension needs none of it), then, for those that have cells of the request, what delete conditions
+ * name, then the fields that were asked for. Tiles that can share no coordinate with others give a batch each as they
+ * come; the others go through the sweep, and give theirs when it has chosen among their cells. Deletes come last: the
+ * newest version of a cell is chosen first, then dropped.
+ *
+ * Times of cells: where the snapshot cuts a fragment's range, cells outside since..as_of do not exist. A cell whose
+ * time of deletion is not later than as_of is deleted. A condition is for cells of its time or older.
+ */
+#include "ops.h"
+
+typedef struct sparse_source {
+  tsr_source base;
+  tsr_reader *reader;
+  uint64_t *order; /* tiles of the plan: `streams` that give their batches as they come, then the sweep's */
+  uint64_t streams, count, at; /* at: the next to be loaded */
+  tsr_sweep *sweep;
+  tsr_sparse_tile *window;
+  uint64_t window_count, window_at; /* at: the present one, or the next */
+  tsr_sparse_tile present;
+  tsr_buffer keep; /* of conditions */
+} sparse_source;
+
+static const tsr_snapshot_fragment *fragment_of(const sparse_source *s, const tsr_sparse_tile *tile) {
+  return &s->reader->snapshot->fragments[tile->plan.fragment];
+}
+
+static int64_t special_slot(const tsr_snapshot_fragment *f, tsr_special special) {
+  return tsr__fragment_special_slot(&f->fragment->metadata, special);
+}
+
+static const uint64_t *special_values(const sparse_source *s, const tsr_sparse_tile *tile, tsr_special special) {
+  return (const uint64_t *)(const void *)tile->held->tiles[special_slot(fragment_of(s, tile), special)]->values;
+}
+
+/* ---- What a tile's cells depend on ------------------------------------------------------------------------------ */
+
+/* Is there a condition that some cells are too young for? */
+static bool conditions_have_times(const tsr_snapshot_fragment *f) {
+  for (uint32_t i = 0; i < f->condition_count; i++)
+    if (f->conditions[i]->time < f->fragment->parsed.end) return f->fragment->metadata.has_times;
+  return false;
+}
+
+/* Must the cells be looked at on dimension d? */
+static bool must_look(const sparse_source *s, const tsr_sparse_tile *tile, uint32_t d) {
+  const tsr_spans *spans = &s->reader->plan.spans[d];
+  const tsr_rtree *rtree = fragment_of(s, tile)->fragment->metadata.rtree; /* the plan has loaded it */
+  if (tile->plan.inside || spans->all) return false;
+  const uint32_t leaf = rtree->levels - 1;
+  const uint64_t at = (tile->plan.tile * rtree->dimensions + d) * 2;
+  const uint64_t *keys = rtree->keys[leaf] + at, *sizes = rtree->sizes ? rtree->sizes[leaf] + at : NULL;
+  if (spans->text)
+    return tsr__spans_relate_text(spans, rtree->text + keys[0], sizes[0], rtree->text + keys[1], sizes[1]) !=
+           TSR_INSIDE;
+  return tsr__spans_relate(spans, keys[0], keys[1]) != TSR_INSIDE;
+}
+
+static int want_coordinates(sparse_source *s, tsr_sparse_tile *tile, bool swept, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  const tsr_fragment_metadata *m = &f->fragment->metadata;
+  for (uint32_t d = 0; d < s->reader->snapshot->schema->dimension_count; d++)
+    if (swept || must_look(s, tile, d)) TSR_TRY(tsr__reader_want(s->reader, tile->held, f->slots[d], error));
+  if (m->has_times && (swept || f->cut || s->reader->times || conditions_have_times(f)))
+    TSR_TRY(tsr__reader_want(s->reader, tile->held, special_slot(f, TSR_SLOT_TIMES), error));
+  if (m->has_delete_metadata)
+    TSR_TRY(tsr__reader_want(s->reader, tile->held, special_slot(f, TSR_SLOT_DELETE_TIMES), error));
+  return TSR_OK;
+}
+
+/* A field that a condition names. The array's present schema may lack what the fragment's still has. NULL: nobody has
+ * it. slot -1: the fragment lacks it. */
+static const tsr_field *find_field(const sparse_source *s, const tsr_sparse_tile *tile, const char *name,
+                                   int64_t *slot) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  const tsr_schema *ours = s->reader->snapshot->schema, *theirs = f->fragment->metadata.schema;
+  int64_t field = tsr__schema_field(ours, name);
+  if (field >= 0) {
+    *slot = f->slots[field];
+    return &ours->fields[field];
+  }
+  field = tsr__schema_field(theirs, name);
+  if (field < 0) return NULL;
+  *slot = tsr__fragment_slot(&f->fragment->metadata, (uint32_t)field);
+  return &theirs->fields[field];
+}
+
+static int want_conditions(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  for (uint32_t i = 0; i < f->condition_count; i++)
+    for (uint32_t k = 0; k < f->conditions[i]->field_count; k++) {
+      int64_t slot;
+      if (find_field(s, tile, f->conditions[i]->fields[k], &slot))
+        TSR_TRY(tsr__reader_want(s->reader, tile->held, slot, error));
+    }
+  return TSR_OK;
+}
+
+/* ---- Choosing cells --------------------------------------------------------------------------------------------- */
+
+/* Room for a selection, in place of "all". */
+static int own_selection(sparse_source *s, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
+  void *memory = tile->cells;
+  if (!memory) TSR_TRY(tsr__arena_alloc(&s->reader->window, tile->held->cells * sizeof(uint32_t), &memory, error));
+  *cells = memory;
+  return TSR_OK;
+}
+
+/* Cells within the spans, and within the snapshot's times. */
+static int select_cells(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = s->reader->snapshot;
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  uint32_t *cells;
+  tile->count = tile->held->cells;
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0; d++) {
+    const tsr_spans *spans = &s->reader->plan.spans[d];
+    if (!must_look(s, tile, d)) continue;
+    const tsr_coordinates c = tsr__held_coordinates(s->reader, tile->held, d);
+    TSR_TRY(own_selection(s, tile, &cells, error));
+    tile->count = spans->text ? tsr__spans_select_text(spans, c.values, c.offsets, tile->cells, tile->count, cells)
+                              : tsr__spans_select(spans, snapshot->schema->fields[d].datatype, c.values, tile->cells,
+                                                  tile->count, cells);
+    tile->cells = cells;
+  }
+  if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
+  const uint64_t *times = special_values(s, tile, TSR_SLOT_TIMES);
+  uint64_t n = 0;
+  TSR_TRY(own_selection(s, tile, &cells, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
+    cells[n] = cell;
+    n += times[cell] >= snapshot->since && times[cell] <= snapshot->as_of;
+  }
+  tile->cells = cells;
+  tile->count = n;
+  return TSR_OK;
+}
+
+typedef struct condition_columns {
+  sparse_source *source;
+  const tsr_sparse_tile *tile;
+  tsr_column *columns; /* one for each field of the condition */
+  uint32_t count;
+} condition_columns;
+
+static int condition_column(void *argument, const char *name, const tsr_field **field, const tsr_column **column,
+                            tsr_error *error) {
+  condition_columns *c = argument;
+  tsr_column *out = &c->columns[c->count++];
+  int64_t slot;
+  *field = find_field(c->source, c->tile, name, &slot);
+  if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
+  *out = (tsr_column){.constant = true, .unwritten = true};
+  if (slot >= 0) tsr__reader_slot_column(c->source->reader, c->tile->held, *field, slot, 0, out);
+  *column = out;
+  return TSR_OK;
+}
+
+/* Keeps the cells r of the selection with keep[r]. */
+static int compress(sparse_source *s, tsr_sparse_tile *tile, const uint8_t *keep, tsr_error *error) {
+  uint32_t *cells;
+  uint64_t n = 0;
+  if (!memchr(keep, 0, tile->count)) return TSR_OK;
+  TSR_TRY(own_selection(s, tile, &cells, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    cells[n] = tile->cells ? tile->cells[i] : (uint32_t)i;
+    n += keep[i] != 0;
+  }
+  tile->cells = cells;
+  tile->count = n;
+  return TSR_OK;
+}
+
+static int apply_condition(sparse_source *s, tsr_sparse_tile *tile, const tsr_condition *condition, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  condition_columns columns = {.source = s, .tile = tile};
+  uint8_t *keep = s->keep.data;
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->reader->window, condition->field_count, sizeof(tsr_column), &memory, error));
+  columns.columns = memory;
+  if (tsr__condition_evaluate(condition, condition_column, &columns, tile->cells, tile->count, keep, &s->reader->memory,
+                              error) < 0)
+    return tsr__wrap(error, "fragment %s, tile %llu", f->fragment->name, (unsigned long long)tile->plan.tile);
+  if (f->fragment->metadata.has_times && condition->time < f->fragment->parsed.end) {
+    const uint64_t *times = special_values(s, tile, TSR_SLOT_TIMES);
+    for (uint64_t i = 0; i < tile->count; i++) keep[i] |= times[tile->cells ? tile->cells[i] : i] > condition->time;
+  }
+  return compress(s, tile, keep, error);
+}
+
+/* Drops the deleted cells. */
+static int drop_deleted(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  const bool dated = f->fragment->metadata.has_delete_metadata;
+  if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
+  s->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->keep, tile->count, error));
+  if (dated) {
+    const uint64_t *times = special_values(s, tile, TSR_SLOT_DELETE_TIMES), as_of = s->reader->snapshot->as_of;
+    for (uint64_t i = 0; i < tile->count; i++) {
+      const uint64_t time = times[tile->cells ? tile->cells[i] : i];
+      s->keep.data[i] = time > as_of || time == UINT64_MAX;
+    }
+    TSR_TRY(compress(s, tile, s->keep.data, error));
+  }
+  for (uint32_t i = 0; i < f->condition_count && tile->count > 0; i++)
+    TSR_TRY(apply_condition(s, tile, f->conditions[i], error));
+  return TSR_OK;
+}
+
+/* ---- Windows ---------------------------------------------------------------------------------------------------- */
+
+/* Takes the next tiles of the plan, up to `end` in the order, as the budget and the limit allow. */
+static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  uint64_t bytes = 0, cells = 0;
+  void *memory;
+  tsr__arena_reset(&reader->window);
+  s->window_at = s->window_count = 0;
+  TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(tsr_sparse_tile), &memory, error));
+  s->window = memory;
+  while (s->window_count < most && s->at < end) {
+    const tsr_plan_tile *planned = &reader->plan.tiles[s->order[s->at]];
+    const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
+    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile);
+    uint64_t cost;
+    TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, &cost, error));
+    cost = tsr__add_sat(cost, tsr__mul_sat(n, 8 * (reader->snapshot->schema->dimension_count + 1)));
+    bytes = tsr__add_sat(bytes, cost);
+    if (s->window_count > 0 && bytes > budget) break;
+    tsr_sparse_tile *tile = &s->window[s->window_count];
+    *tile = (tsr_sparse_tile){.plan = *planned};
+    TSR_TRY(tsr__reader_hold(reader, planned->fragment, planned->tile, n, &tile->held, error));
+    s->window_count++;
+    s->at++;
+    TSR_TRY(want_coordinates(s, tile, swept, error));
+    cells = tsr__add_sat(cells, n);
+    if (reader->limit > 0 && planned->inside && cells >= reader->limit) break;
+  }
+  return tsr__reader_load(reader, error);
+}
+
+/* Loads the next window and chooses its cells; those of the sweep are not given out yet. */
+static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  TSR_TRY(take_tiles(s, end, swept, error));
+  for (uint64_t i = 0; i < s->window_count; i++) {
+    TSR_TRY(select_cells(s, &s->window[i], error));
+    if (s->window[i].count > 0) TSR_TRY(want_conditions(s, &s->window[i], error));
+  }
+  TSR_TRY(tsr__reader_load(reader, error));
+  for (uint64_t i = 0; i < s->window_count; i++) {
+    if (!swept) TSR_TRY(drop_deleted(s, &s->window[i], error));
+    if (s->window[i].count > 0) TSR_TRY(tsr__reader_want_fields(reader, s->window[i].held, error));
+  }
+  return tsr__reader_load(reader, error);
+}
+
+static void drop(sparse_source *s, tsr_sparse_tile *tile) {
+  tsr__reader_drop(s->reader, tile->held);
+  tile->held = NULL;
+}
+
+/* ---- The source ------------------------------------------------------------------------------------------------- */
+
+/* The next tile that gives a batch: 1, or 0 when there is none. */
+static int next_stream(sparse_source *s, tsr_error *error) {
+  for (;;) {
+    while (s->window_at < s->window_count) {
+      tsr_sparse_tile *tile = &s->window[s->window_at++];
+      if (tile->count > 0) {
+        s->present = *tile;
+        tile->held = NULL;
+        return 1;
+      }
+      drop(s, tile);
+    }
+    if (s->at >= s->streams) return 0;
+    TSR_TRY(fill_window(s, s->streams, false, error));
+  }
+}
+
+static int next_swept(sparse_source *s, tsr_error *error) {
+  for (;;) {
+    const int r = tsr__sweep_next(s->sweep, &s->present, error);
+    if (r < 0 || r == TSR_SWEEP_END) return r;
+    if (r == TSR_SWEEP_TILE) {
+      TSR_TRY(drop_deleted(s, &s->present, error));
+      if (s->present.count > 0) return 1;
+      drop(s, &s->present);
+      continue;
+    }
+    TSR_TRY(fill_window(s, s->count, true, error));
+    for (; s->window_at < s->window_count; s->window_at++) {
+      TSR_TRY(tsr__sweep_add(s->sweep, &s->window[s->window_at], error));
+      s->window[s->window_at].held = NULL;
+    }
+  }
+}
+
+static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
+  sparse_source *s = (sparse_source *)source;
+  drop(s, &s->present);
+  int r = next_stream(s, error);
+  if (r == 0 && s->sweep) r = next_swept(s, error);
+  if (r <= 0) return r;
+  const tsr_sparse_tile *tile = &s->present;
+  const tsr_fragment *fragment = fragment_of(s, tile)->fragment;
+  batch->count = tile->count;
+  batch->selection = tile->cells;
+  batch->row_base = fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
+  batch->written = true;
+  batch->time = tsr__fragment_time(fragment);
+  if (fragment->metadata.has_times && s->reader->times) batch->times = special_values(s, tile, TSR_SLOT_TIMES);
+  return 1;
+}
+
+static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
+  sparse_source *s = (sparse_source *)source;
+  return tsr__reader_column(s->reader, s->present.held, field, 0, column, error);
+}
+
+static void close_sparse(tsr_source *source) {
+  sparse_source *s = (sparse_source *)source;
+  drop(s, &s->present);
+  for (uint64_t i = s->window_at; i < s->window_count; i++) drop(s, &s->window[i]);
+  tsr__sweep_close(s->sweep);
+  tsr__buffer_release(&s->keep);
+}
+
+int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(sparse_source), &memory, error));
+  sparse_source *s = memory;
+  s->base = (tsr_source){.next = next, .column = column_of, .close = close_sparse};
+  s->reader = reader;
+  s->keep.memory = &reader->memory;
+  s->count = reader->plan.tile_count;
+  TSR_TRY(tsr__sweep_open(reader, &s->order, &s->streams, &s->sweep, error));
+  *source = &s->base;
+  return TSR_OK;
+}

@@ -1,0 +1,298 @@
+/* reader.c: readers as callers see them, and what both kinds of reading share: held tiles, columns, windows.
+ *
+ * A reader keeps its memory from start to start: its arenas keep their largest block, tiles in hand come from a free
+ * list, so that a join can start it for each outer row.
+ */
+#include "ops.h"
+
+#define DEFAULT_MEMORY     (UINT64_C(1) << 30)
+#define TILES_FOR_A_THREAD 4 /* in the largest window */
+
+static uint32_t field_count(const tsr_schema *schema) { return schema->dimension_count + schema->attribute_count; }
+
+/* ---- Open and close --------------------------------------------------------------------------------------------- */
+
+/* The columns of fields that a fragment lacks, and of cells that were never written. */
+static void make_fills(tsr_reader *reader) {
+  const tsr_schema *schema = reader->snapshot->schema;
+  for (uint32_t f = schema->dimension_count; f < field_count(schema); f++) {
+    const tsr_field *field = &schema->fields[f];
+    tsr_column *c = &reader->fills[f];
+    c->values = field->fill;
+    c->constant = c->unwritten = true;
+    if (field->nullable) c->validity = &field->fill_validity;
+    if (field->values_per_cell == TSR_VARIABLE) {
+      reader->fill_offsets[f][1] = field->fill_size;
+      c->offsets = reader->fill_offsets[f];
+    } else {
+      c->cell_size = field->cell_size;
+    }
+  }
+}
+
+static int allocate(tsr_reader *reader, tsr_error *error) {
+  const uint32_t n = field_count(reader->snapshot->schema);
+  void *memory;
+  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(bool), &memory, error));
+  reader->fields = memory;
+  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(bool), &memory, error));
+  reader->column_ready = memory;
+  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(tsr_column), &memory, error));
+  reader->columns = memory;
+  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(tsr_column), &memory, error));
+  reader->fills = memory;
+  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof reader->fill_offsets[0], &memory, error));
+  reader->fill_offsets = memory;
+  TSR_TRY(
+      tsr__alloc_array(&reader->memory, reader->snapshot->schema->dimension_count, sizeof(tsr_buffer), &memory, error));
+  reader->values = memory;
+  for (uint32_t d = 0; d < reader->snapshot->schema->dimension_count; d++) reader->values[d].memory = &reader->memory;
+  return TSR_OK;
+}
+
+int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_reader), &memory, error));
+  tsr_reader *r = memory;
+  r->snapshot = snapshot;
+  tsr__snapshot_hold(snapshot);
+  tsr__memory_init(&r->memory, &snapshot->array->memory, DEFAULT_MEMORY, "memory_mb");
+  tsr__arena_init(&r->arena, &r->memory);
+  tsr__arena_init(&r->window, &r->memory);
+  r->wants.memory = r->selection.memory = r->owners.memory = r->sorted.memory = r->numbers.memory = &r->memory;
+  r->done = true;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++)
+    r->slot_count = TSR_MAX(r->slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
+  if (allocate(r, error) < 0) {
+    tsr_reader_close(r);
+    return tsr__wrap(error, "%s", snapshot->array->path);
+  }
+  make_fills(r);
+  *reader = r;
+  return TSR_OK;
+}
+
+static void close_source(tsr_reader *reader) {
+  if (reader->source) reader->source->close(reader->source);
+  reader->source = NULL;
+  reader->done = true;
+}
+
+void tsr_reader_close(tsr_reader *reader) {
+  if (!reader) return;
+  close_source(reader);
+  while (reader->free) {
+    tsr_held *held = reader->free;
+    reader->free = held->next;
+    tsr__free(held);
+  }
+  for (uint32_t d = 0; reader->values && d < reader->snapshot->schema->dimension_count; d++)
+    tsr__buffer_release(&reader->values[d]);
+  tsr__free(reader->values);
+  tsr__buffer_release(&reader->wants);
+  tsr__buffer_release(&reader->selection);
+  tsr__buffer_release(&reader->owners);
+  tsr__buffer_release(&reader->sorted);
+  tsr__buffer_release(&reader->numbers);
+  tsr__free(reader->fields);
+  tsr__free(reader->column_ready);
+  tsr__free(reader->columns);
+  tsr__free(reader->fills);
+  tsr__free(reader->fill_offsets);
+  tsr__arena_release(&reader->window);
+  tsr__arena_release(&reader->arena);
+  tsr_snapshot *snapshot = reader->snapshot;
+  tsr__free(reader);
+  tsr_snapshot_close(snapshot);
+}
+
+/* ---- Batches ---------------------------------------------------------------------------------------------------- */
+
+int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  static const tsr_request everything = {0};
+  if (!request) request = &everything;
+  tsr_snapshot *snapshot = reader->snapshot;
+  close_source(reader);
+  tsr__arena_reset(&reader->window);
+  tsr__arena_reset(&reader->arena);
+  reader->wants.size = 0;
+  reader->memory.limit = request->memory_bytes ? request->memory_bytes : DEFAULT_MEMORY;
+  reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
+  reader->limit = request->limit;
+  reader->times = request->times;
+  reader->window_tiles = 1;
+  const uint32_t n = field_count(snapshot->schema);
+  if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
+  else memset(reader->fields, 0, n * sizeof(bool));
+  int r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
+  if (r >= 0 && !reader->plan.empty)
+    r = snapshot->schema->dense ? tsr__read_dense_open(reader, &reader->source, error)
+                                : tsr__read_sparse_open(reader, &reader->source, error);
+  if (r < 0) return tsr__wrap(error, "%s", snapshot->array->path);
+  reader->done = reader->plan.empty;
+  return TSR_OK;
+}
+
+int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error) {
+  if (reader->done) return 0;
+  memset(reader->column_ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
+  reader->batch = (tsr_batch){0};
+  const int r = reader->source->next(reader->source, &reader->batch, error);
+  reader->done = r <= 0;
+  if (r < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
+  if (r > 0) *batch = &reader->batch;
+  return r;
+}
+
+int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error) {
+  if (field >= field_count(reader->snapshot->schema))
+    return tsr__fail(error, TSR_ERROR, "%s: field %u asked for, it has %u", reader->snapshot->array->path, field,
+                     field_count(reader->snapshot->schema));
+  if (reader->done) return tsr__fail(error, TSR_ERROR, "a column asked for where there is no batch");
+  if (!reader->column_ready[field]) {
+    tsr_column c = {0};
+    if (reader->source->column(reader->source, field, &c, error) < 0)
+      return tsr__wrap(error, "%s", reader->snapshot->array->path);
+    reader->columns[field] = c;
+    reader->column_ready[field] = true;
+  }
+  *column = &reader->columns[field];
+  return TSR_OK;
+}
+
+/* ---- Tiles in hand ---------------------------------------------------------------------------------------------- */
+
+int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,
+                     tsr_error *error) {
+  tsr_held *h = reader->free;
+  if (h) {
+    reader->free = h->next;
+  } else {
+    void *memory;
+    TSR_TRY(tsr__alloc_zero(&reader->memory, sizeof *h + reader->slot_count * sizeof h->tiles[0], &memory, error));
+    h = memory;
+  }
+  h->fragment = fragment;
+  h->number = number;
+  h->cells = cells;
+  h->counted = false;
+  h->next = NULL;
+  *held = h;
+  return TSR_OK;
+}
+
+void tsr__reader_drop(tsr_reader *reader, tsr_held *held) {
+  if (!held) return;
+  const uint32_t slots = reader->snapshot->fragments[held->fragment].fragment->metadata.slot_count;
+  for (uint32_t s = 0; s < slots; s++) {
+    tsr__tile_return(held->tiles[s], &reader->memory);
+    held->tiles[s] = NULL;
+  }
+  held->next = reader->free;
+  reader->free = held;
+}
+
+int tsr__reader_want(tsr_reader *reader, tsr_held *held, int64_t slot, tsr_error *error) {
+  if (slot < 0 || held->tiles[slot]) return TSR_OK;
+  const tsr_want *wants = (const tsr_want *)(const void *)reader->wants.data;
+  for (uint64_t i = reader->wants.size / sizeof(tsr_want); i > 0 && wants[i - 1].held == held; i--)
+    if (wants[i - 1].slot == (uint32_t)slot) return TSR_OK;
+  const tsr_want want = {.fragment = reader->snapshot->fragments[held->fragment].fragment,
+                         .slot = (uint32_t)slot,
+                         .number = held->number,
+                         .held = held};
+  return tsr__buffer_append(&reader->wants, &want, sizeof want, error);
+}
+
+/* The first field that has data: a dense fragment has none of dimensions. */
+static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
+  return reader->snapshot->fragments[fragment].fragment->metadata.dense ? reader->snapshot->schema->dimension_count : 0;
+}
+
+int tsr__reader_want_fields(tsr_reader *reader, tsr_held *held, tsr_error *error) {
+  const int64_t *slots = reader->snapshot->fragments[held->fragment].slots;
+  for (uint32_t f = first_stored(reader, held->fragment); f < field_count(reader->snapshot->schema); f++)
+    if (reader->fields[f]) TSR_TRY(tsr__reader_want(reader, held, slots[f], error));
+  return TSR_OK;
+}
+
+int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
+  tsr_want *wants = (tsr_want *)(void *)reader->wants.data;
+  const uint64_t count = reader->wants.size / sizeof(tsr_want);
+  reader->wants.size = 0;
+  if (count == 0) return TSR_OK;
+  TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, wants, count, &reader->memory, error));
+  uint64_t cells = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_held *held = wants[i].held;
+    held->tiles[wants[i].slot] = wants[i].tile;
+    if (wants[i].decoded && !held->counted) {
+      held->counted = true;
+      cells += held->cells;
+    }
+  }
+  tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);
+  return TSR_OK;
+}
+
+/* Below version 5 one slot holds all dimensions, one after the other. */
+static uint64_t coordinates_at(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot) {
+  const tsr_fragment *fragment = reader->snapshot->fragments[held->fragment].fragment;
+  if (!field->is_dimension || slot != tsr__fragment_special_slot(&fragment->metadata, TSR_SLOT_COORDS)) return 0;
+  return (uint64_t)(field - reader->snapshot->schema->fields) * held->tiles[slot]->cells * field->cell_size;
+}
+
+void tsr__reader_slot_column(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot,
+                             uint64_t first, tsr_column *column) {
+  const tsr_tile *tile = held->tiles[slot];
+  *column = (tsr_column){.values = tile->values, .validity = tile->validity ? tile->validity + first : NULL};
+  if (field->values_per_cell == TSR_VARIABLE) {
+    column->offsets = tile->offsets + first;
+  } else {
+    column->values = tile->values + coordinates_at(reader, held, field, slot) + first * field->cell_size;
+    column->cell_size = field->cell_size;
+  }
+}
+
+int tsr__reader_column(tsr_reader *reader, tsr_held *held, uint32_t field, uint64_t first, tsr_column *column,
+                       tsr_error *error) {
+  const int64_t slot = reader->snapshot->fragments[held->fragment].slots[field];
+  if (slot < 0) {
+    *column = reader->fills[field];
+    return TSR_OK;
+  }
+  if (!held->tiles[slot]) {
+    TSR_TRY(tsr__reader_want(reader, held, slot, error));
+    TSR_TRY(tsr__reader_load(reader, error));
+  }
+  tsr__reader_slot_column(reader, held, &reader->snapshot->schema->fields[field], slot, first, column);
+  return TSR_OK;
+}
+
+tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *held, uint32_t dimension) {
+  tsr_column column;
+  tsr__reader_slot_column(reader, held, &reader->snapshot->schema->fields[dimension],
+                          reader->snapshot->fragments[held->fragment].slots[dimension], 0, &column);
+  return (tsr_coordinates){.values = column.values, .offsets = column.offsets};
+}
+
+/* ---- Windows ---------------------------------------------------------------------------------------------------- */
+
+uint64_t tsr__reader_window(tsr_reader *reader) {
+  const uint64_t n = reader->window_tiles;
+  reader->window_tiles = TSR_MIN(2 * n, (uint64_t)TILES_FOR_A_THREAD * reader->threads);
+  return n;
+}
+
+int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error) {
+  const tsr_snapshot_fragment *f = &reader->snapshot->fragments[fragment];
+  uint64_t sum = 0;
+  for (uint32_t i = first_stored(reader, fragment); i < field_count(reader->snapshot->schema); i++) {
+    uint64_t cost;
+    if (!reader->fields[i] || f->slots[i] < 0) continue;
+    TSR_TRY(tsr__tile_cost(reader->snapshot->array, f->fragment, (uint32_t)f->slots[i], number, &cost, error));
+    sum = tsr__add_sat(sum, cost);
+  }
+  *bytes = sum;
+  return TSR_OK;
+}

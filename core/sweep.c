@@ -1,0 +1,599 @@
+/* sweep.c: sparse tiles whose boxes overlap, merged so that one version of each coordinate is left.
+ *
+ * Tiles are taken together in groups that overlap directly or through others; only tiles of different fragments can
+ * hold the same coordinate, or those of a merged fragment, which keeps old versions. Within a group, tiles enter by the
+ * low corners of their boxes, in lexicographic order of the sweep's dimensions; a heap holds the tiles that have
+ * entered, by their next cell. A cell below the low corner of the next tile is final: no version of it can follow. Of
+ * equal coordinates the latest wins: by time of the cell (or the start of its fragment), then by the order of
+ * fragments. A tile is given out once all of its cells are decided.
+ *
+ * The order of cells in a tile is not trusted (TileDB writes Hilbert order, its own order of strings, and once wrote
+ * what was not sorted): each tile is looked through, and sorted if need be. Boxes are trusted only as far as they are
+ * true: a cell outside its tile's box is TSR_CORRUPT.
+ *
+ * The sweep's dimensions are the array's, reversed where cells lie in column-major order, so that tiles enter about as
+ * they stand in their fragments and few of them are open at a time.
+ */
+#include "ops.h"
+
+#define POLL_CELLS 65536u
+
+typedef struct pair { /* to be sorted: by key, then as the sorter's ties say */
+  uint64_t key;
+  uint32_t index;
+} pair;
+
+typedef struct swept_tile { /* one block of memory with all its arrays */
+  tsr_sparse_tile tile; /* cells: in sweep order; those in front of `winners` are the ones that won */
+  const uint64_t *times; /* of cells; NULL: `time` is of all */
+  uint64_t time;
+  uint64_t at, winners;
+  uint64_t *first; /* by position: key of the first dimension; of a string, its first 8 bytes */
+  uint64_t **keys; /* [k], by position: keys of the others; NULL for strings */
+  tsr_coordinates *text; /* [k], by cell: strings */
+  struct swept_tile *next; /* in the queue or among those finished */
+} swept_tile;
+
+struct tsr_sweep {
+  tsr_reader *reader;
+  uint32_t dimensions;
+  uint32_t *dimension; /* [k]: the sweep's dimensions */
+  const tsr_rtree **rtrees; /* by fragment */
+  const uint64_t *order; /* tiles of the sweep, indices in the plan */
+  const uint32_t *groups; /* of each of them */
+  uint64_t count, entered, added; /* tiles that are in the heap or gone; and those behind them in the queue */
+  uint32_t group; /* the present one */
+  swept_tile *queue, **queue_end;
+  swept_tile **heap;
+  uint64_t heap_count, heap_capacity;
+  swept_tile *finished, *given; /* given: to the caller, until the next call */
+};
+
+/* ---- Sorting ---------------------------------------------------------------------------------------------------- */
+
+typedef int (*tie_breaker)(const void *argument, uint32_t a, uint32_t b);
+
+static inline bool follows(const pair *a, const pair *b, tie_breaker ties, const void *argument) {
+  return a->key != b->key ? a->key > b->key : ties(argument, a->index, b->index) > 0;
+}
+
+/* A stable merge sort, bottom up; the result is in `pairs`. */
+static void sort_pairs(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
+  pair *from = pairs, *to = room;
+  for (uint64_t run = 1; run < count; run *= 2) {
+    for (uint64_t start = 0; start < count; start += 2 * run) {
+      uint64_t a = start, middle = TSR_MIN(start + run, count), b = middle, end = TSR_MIN(start + 2 * run, count);
+      uint64_t out = start;
+      if (b < end && !follows(&from[b - 1], &from[b], ties, argument)) { /* in order already */
+        memcpy(to + start, from + start, (end - start) * sizeof(pair));
+        continue;
+      }
+      while (a < middle && b < end) to[out++] = follows(&from[a], &from[b], ties, argument) ? from[b++] : from[a++];
+      while (a < middle) to[out++] = from[a++];
+      while (b < end) to[out++] = from[b++];
+    }
+    pair *swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != pairs) memcpy(pairs, from, count * sizeof(pair));
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------------------ */
+
+typedef struct box {
+  const uint64_t *keys, *sizes; /* of the R-tree's leaf: low and high of each dimension */
+  const uint8_t *text;
+} box;
+
+static box box_of(const tsr_sweep *s, const tsr_plan_tile *tile) {
+  const tsr_rtree *rtree = s->rtrees[tile->fragment];
+  const uint32_t leaf = rtree->levels - 1;
+  const uint64_t at = tile->tile * s->dimensions * 2;
+  return (box){
+      .keys = rtree->keys[leaf] + at, .sizes = rtree->sizes ? rtree->sizes[leaf] + at : NULL, .text = rtree->text};
+}
+
+static bool is_text(const tsr_sweep *s, uint32_t d) {
+  return s->reader->snapshot->schema->fields[d].values_per_cell == TSR_VARIABLE;
+}
+
+/* Compares an end (0 low, 1 high) of one box with an end of another. */
+static int compare_ends(const tsr_sweep *s, const box *a, unsigned a_end, const box *b, unsigned b_end, uint32_t d) {
+  const uint64_t i = 2 * d + a_end, j = 2 * d + b_end;
+  if (is_text(s, d)) return tsr__bytes_compare(a->text + a->keys[i], a->sizes[i], b->text + b->keys[j], b->sizes[j]);
+  return a->keys[i] < b->keys[j] ? -1 : a->keys[i] > b->keys[j];
+}
+
+static bool boxes_meet(const tsr_sweep *s, const box *a, const box *b) {
+  for (uint32_t d = 0; d < s->dimensions; d++)
+    if (compare_ends(s, a, 0, b, 1, d) > 0 || compare_ends(s, b, 0, a, 1, d) > 0) return false;
+  return true;
+}
+
+static uint64_t text_prefix(const uint8_t *text, uint64_t size) {
+  uint64_t key = 0;
+  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
+  return key;
+}
+
+static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
+  const tsr_sweep *s = argument;
+  const tsr_plan_tile *tiles = s->reader->plan.tiles;
+  const box x = box_of(s, &tiles[a]), y = box_of(s, &tiles[b]);
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const int c = compare_ends(s, &x, 0, &y, 0, s->dimension[k]);
+    if (c) return c;
+  }
+  return 0;
+}
+
+/* ---- Groups ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t root_of(uint32_t *parents, uint32_t i) {
+  while (parents[i] != i) i = parents[i] = parents[parents[i]];
+  return i;
+}
+
+static bool has_times(const tsr_sweep *s, const tsr_plan_tile *tile) {
+  return s->reader->snapshot->fragments[tile->fragment].fragment->metadata.has_times;
+}
+
+/* All tiles of the plan by the low corners of their boxes. */
+static int sort_corners(const tsr_sweep *s, pair **sorted, tsr_error *error) {
+  const tsr_plan *plan = &s->reader->plan;
+  const uint32_t d = s->dimension[0];
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(pair), &memory, error));
+  *sorted = memory;
+  for (uint64_t i = 0; i < plan->tile_count; i++) {
+    const box b = box_of(s, &plan->tiles[i]);
+    (*sorted)[i].index = (uint32_t)i;
+    (*sorted)[i].key = is_text(s, d) ? text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
+  }
+  sort_pairs(*sorted, *sorted + plan->tile_count, plan->tile_count, compare_corners, s);
+  return TSR_OK;
+}
+
+/* Joins the tiles that may hold a coordinate in common: along the first dimension, each is compared with those whose
+ * boxes still reach it. */
+static int join_tiles(const tsr_sweep *s, const pair *sorted, uint32_t *parents, uint32_t *active, tsr_error *error) {
+  const tsr_plan_tile *tiles = s->reader->plan.tiles;
+  const uint32_t d = s->dimension[0];
+  uint64_t reaching = 0, compared = 0;
+  for (uint64_t i = 0; i < s->reader->plan.tile_count; i++) {
+    const uint32_t t = sorted[i].index;
+    const box b = box_of(s, &tiles[t]);
+    uint64_t kept = 0;
+    for (uint64_t k = 0; k < reaching; k++) {
+      const uint32_t other = active[k];
+      const box o = box_of(s, &tiles[other]);
+      if (compare_ends(s, &o, 1, &b, 0, d) < 0) continue;
+      active[kept++] = other;
+      if (tiles[other].fragment == tiles[t].fragment && !has_times(s, &tiles[t])) continue;
+      if (boxes_meet(s, &o, &b)) parents[root_of(parents, t)] = root_of(parents, other);
+    }
+    compared += reaching + 1;
+    reaching = kept;
+    active[reaching++] = t;
+    if (compared >= POLL_CELLS) {
+      compared = 0;
+      TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
+    }
+  }
+  return TSR_OK;
+}
+
+/* Tiles that are alone in their groups first; then group by group, by low corners. */
+static int make_order(tsr_sweep *s, const pair *sorted, uint32_t *parents, uint64_t *order, uint64_t *streams,
+                      tsr_error *error) {
+  const tsr_plan *plan = &s->reader->plan;
+  const uint64_t n = plan->tile_count;
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(n, 3), sizeof(uint32_t), &memory, error));
+  uint32_t *sizes = memory, *ranks = sizes + n, *groups = ranks + n;
+  for (uint64_t i = 0; i < n; i++) sizes[root_of(parents, (uint32_t)i)]++;
+  uint64_t alone = 0;
+  for (uint64_t i = 0; i < n; i++) /* in the plan's order, which is that of files */
+    if (sizes[root_of(parents, (uint32_t)i)] == 1 && !has_times(s, &plan->tiles[i])) order[alone++] = i;
+  /* where each group begins, then where its next tile goes; ranks + 1, 0: not met yet */
+  uint32_t group = 0;
+  uint64_t place = alone;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, n, sizeof(uint64_t), &memory, error));
+  uint64_t *places = memory;
+  for (uint64_t i = 0; i < n; i++) {
+    const uint32_t t = sorted[i].index, root = root_of(parents, t);
+    if (sizes[root] == 1 && !has_times(s, &plan->tiles[t])) continue;
+    if (ranks[root] == 0) {
+      ranks[root] = ++group;
+      places[root] = place;
+      place += sizes[root];
+    }
+    groups[places[root] - alone] = ranks[root];
+    order[places[root]++] = t;
+  }
+  s->order = order + alone;
+  s->groups = groups;
+  s->count = n - alone;
+  *streams = alone;
+  return TSR_OK;
+}
+
+/* Can two tiles of the plan hold one coordinate at all? */
+static bool may_overlap(const tsr_reader *reader) {
+  const tsr_plan *plan = &reader->plan;
+  if (reader->snapshot->schema->allows_duplicates) return false;
+  for (uint64_t i = 0; i < plan->tile_count; i++)
+    if (plan->tiles[i].fragment != plan->tiles[0].fragment ||
+        reader->snapshot->fragments[plan->tiles[i].fragment].fragment->metadata.has_times)
+      return true;
+  return false;
+}
+
+static int find_groups(tsr_sweep *s, uint64_t *order, uint64_t *streams, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  tsr_snapshot *snapshot = reader->snapshot;
+  const tsr_plan *plan = &reader->plan;
+  void *memory;
+  if (plan->tile_count >= UINT32_MAX)
+    return tsr__fail(error, TSR_UNSUPPORTED, "%llu tiles to be merged at once", (unsigned long long)plan->tile_count);
+  TSR_TRY(tsr__arena_array(&reader->arena, s->dimensions, sizeof(uint32_t), &memory, error));
+  s->dimension = memory;
+  for (uint32_t k = 0; k < s->dimensions; k++)
+    s->dimension[k] = snapshot->schema->cell_order == TSR_ORDER_COL ? s->dimensions - 1 - k : k;
+  TSR_TRY(tsr__arena_array(&reader->arena, snapshot->fragment_count, sizeof(tsr_rtree *), &memory, error));
+  s->rtrees = memory;
+  for (uint64_t i = 0; i < plan->tile_count; i++) {
+    const uint32_t f = plan->tiles[i].fragment;
+    if (!s->rtrees[f])
+      TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[f].fragment, &s->rtrees[f], error));
+  }
+  pair *sorted;
+  TSR_TRY(sort_corners(s, &sorted, error));
+  TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(uint32_t), &memory, error));
+  uint32_t *parents = memory;
+  for (uint64_t i = 0; i < plan->tile_count; i++) parents[i] = (uint32_t)i;
+  TSR_TRY(join_tiles(s, sorted, parents, parents + plan->tile_count, error));
+  return make_order(s, sorted, parents, order, streams, error);
+}
+
+int tsr__sweep_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_sweep **sweep, tsr_error *error) {
+  const uint64_t n = reader->plan.tile_count;
+  void *memory;
+  TSR_TRY(tsr__arena_alloc(&reader->arena, tsr__mul_sat(n, sizeof(uint64_t)), &memory, error));
+  *order = memory;
+  *streams = n;
+  *sweep = NULL;
+  if (!may_overlap(reader)) {
+    for (uint64_t i = 0; i < n; i++) (*order)[i] = i;
+    return TSR_OK;
+  }
+  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(tsr_sweep), &memory, error));
+  tsr_sweep *s = memory;
+  s->reader = reader;
+  s->dimensions = reader->snapshot->schema->dimension_count;
+  s->queue_end = &s->queue;
+  TSR_TRY(find_groups(s, *order, streams, error));
+  if (s->count > 0) *sweep = s;
+  return TSR_OK;
+}
+
+/* ---- Tiles with their keys -------------------------------------------------------------------------------------- */
+
+/* The keys of chosen cells, in their order. */
+static void gather_keys(const tsr_field *field, const uint8_t *values, const uint32_t *cells, uint64_t count,
+                        uint64_t *keys) {
+  if (!cells) {
+    tsr__keys(field->datatype, values, count, keys);
+    return;
+  }
+  for (uint64_t i = 0; i < count; i++) keys[i] = tsr__key(field->datatype, values + cells[i] * field->cell_size);
+}
+
+static tsr_column text_at(const swept_tile *t, uint32_t k, uint64_t position) {
+  const uint64_t cell = t->tile.cells[position];
+  const tsr_coordinates *c = &t->text[k];
+  return (tsr_column){.values = c->values + c->offsets[cell], .cell_size = c->offsets[cell + 1] - c->offsets[cell]};
+}
+
+/* Coordinates of two cells, by position, from dimension k on. */
+static int compare_rest(const tsr_sweep *s, const swept_tile *a, uint64_t i, const swept_tile *b, uint64_t j) {
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    if (a->keys[k]) {
+      if (a->keys[k][i] != b->keys[k][j]) return a->keys[k][i] < b->keys[k][j] ? -1 : 1;
+      continue;
+    }
+    const tsr_column x = text_at(a, k, i), y = text_at(b, k, j);
+    const int c = tsr__bytes_compare(x.values, x.cell_size, y.values, y.cell_size);
+    if (c) return c;
+  }
+  return 0;
+}
+
+static inline int compare_cells(const tsr_sweep *s, const swept_tile *a, uint64_t i, const swept_tile *b, uint64_t j) {
+  if (a->first[i] != b->first[j]) return a->first[i] < b->first[j] ? -1 : 1;
+  return compare_rest(s, a, i, b, j);
+}
+
+/* A cell against the low corner of a box. */
+static int compare_corner(const tsr_sweep *s, const swept_tile *t, uint64_t i, const box *b) {
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const uint32_t d = s->dimension[k];
+    int c;
+    if (t->keys[k]) {
+      c = t->keys[k][i] < b->keys[2 * d] ? -1 : t->keys[k][i] > b->keys[2 * d];
+    } else {
+      const tsr_column x = text_at(t, k, i);
+      c = tsr__bytes_compare(x.values, x.cell_size, b->text + b->keys[2 * d], b->sizes[2 * d]);
+    }
+    if (c) return c;
+  }
+  return 0;
+}
+
+typedef struct tie_context {
+  const tsr_sweep *sweep;
+  const swept_tile *tile;
+} tie_context;
+
+static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
+  const tie_context *c = argument;
+  return compare_rest(c->sweep, c->tile, a, c->tile, b);
+}
+
+/* Puts the cells of a tile, and their keys, into sweep order where they are not. */
+static int sort_cells(const tsr_sweep *s, swept_tile *t, tsr_error *error) {
+  const uint64_t n = t->tile.count;
+  uint64_t i = 1;
+  while (i < n && compare_cells(s, t, i - 1, t, i) <= 0) i++;
+  if (i >= n) return TSR_OK;
+
+  void *memory;
+  tsr_memory *payer = &s->reader->memory;
+  TSR_TRY(tsr__alloc(payer, tsr__mul_sat(2 * n, sizeof(pair)), &memory, error));
+  pair *pairs = memory, *room = pairs + n;
+  for (i = 0; i < n; i++) pairs[i] = (pair){.key = t->first[i], .index = (uint32_t)i};
+  sort_pairs(pairs, room, n, compare_ties, &(tie_context){.sweep = s, .tile = t});
+  uint64_t *keys = (uint64_t *)(void *)room;
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    if (!t->keys[k] || t->keys[k] == t->first) continue;
+    for (i = 0; i < n; i++) keys[i] = t->keys[k][pairs[i].index];
+    memcpy(t->keys[k], keys, n * sizeof(uint64_t));
+  }
+  for (i = 0; i < n; i++) keys[i] = t->tile.cells[pairs[i].index];
+  for (i = 0; i < n; i++) t->tile.cells[i] = (uint32_t)keys[i];
+  for (i = 0; i < n; i++) t->first[i] = pairs[i].key;
+  tsr__free(memory);
+  return TSR_OK;
+}
+
+/* Cells must lie in their tile's box, else what the sweep takes for final is not. A NaN is in no box. */
+static int check_box(const tsr_sweep *s, const swept_tile *t, tsr_error *error) {
+  const box b = box_of(s, &t->tile.plan);
+  const tsr_schema *schema = s->reader->snapshot->schema;
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const uint32_t d = s->dimension[k];
+    uint64_t outside = 0;
+    if (t->keys[k]) {
+      const uint64_t low = b.keys[2 * d], high = b.keys[2 * d + 1];
+      const bool floats = tsr_datatype_kind(schema->fields[d].datatype) == TSR_KIND_FLOAT;
+      for (uint64_t i = 0; i < t->tile.count; i++) outside += t->keys[k][i] < low || t->keys[k][i] > high;
+      for (uint64_t i = 0; i < t->tile.count && floats && outside > 0; i++)
+        outside -= t->keys[k][i] > high && t->keys[k][i] == TSR_KEY_NAN;
+    } else {
+      for (uint64_t i = 0; i < t->tile.count; i++) {
+        const tsr_column x = text_at(t, k, i);
+        outside += tsr__bytes_compare(x.values, x.cell_size, b.text + b.keys[2 * d], b.sizes[2 * d]) < 0 ||
+                   tsr__bytes_compare(x.values, x.cell_size, b.text + b.keys[2 * d + 1], b.sizes[2 * d + 1]) > 0;
+      }
+    }
+    if (outside > 0)
+      return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: %llu cells lie outside its box on dimension %s",
+                       s->reader->snapshot->fragments[t->tile.plan.fragment].fragment->name,
+                       (unsigned long long)t->tile.plan.tile, (unsigned long long)outside, schema->fields[d].name);
+  }
+  return TSR_OK;
+}
+
+static void fill_keys(const tsr_sweep *s, swept_tile *t, const uint32_t *cells) {
+  const tsr_schema *schema = s->reader->snapshot->schema;
+  const uint64_t n = t->tile.count;
+  for (uint64_t i = 0; i < n; i++) t->tile.cells[i] = cells ? cells[i] : (uint32_t)i;
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const uint32_t d = s->dimension[k];
+    const tsr_coordinates c = tsr__held_coordinates(s->reader, t->tile.held, d);
+    t->text[k] = c;
+    if (t->keys[k]) {
+      gather_keys(&schema->fields[d], c.values, cells, n, t->keys[k]);
+      continue;
+    }
+    for (uint64_t i = 0; k == 0 && i < n; i++) {
+      const tsr_column x = text_at(t, k, i);
+      t->first[i] = text_prefix(x.values, x.cell_size);
+    }
+  }
+}
+
+int tsr__sweep_add(tsr_sweep *sweep, const tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = sweep->reader->snapshot;
+  const tsr_fragment *fragment = snapshot->fragments[tile->plan.fragment].fragment;
+  const uint32_t n = sweep->dimensions;
+  uint64_t columns =
+      is_text(sweep, sweep->dimension[0]); /* of u64: keys, and the first dimension's if it is a string */
+  for (uint32_t d = 0; d < n; d++) columns += !is_text(sweep, d);
+  uint64_t bytes = sizeof(swept_tile) + n * (sizeof(uint64_t *) + sizeof(tsr_coordinates));
+  bytes = tsr__add_sat(bytes, tsr__mul_sat(tile->count, columns * sizeof(uint64_t) + sizeof(uint32_t)));
+  void *memory;
+  TSR_TRY(tsr__alloc(&sweep->reader->memory, bytes, &memory, error));
+  swept_tile *t = memory;
+  *t = (swept_tile){.tile = *tile, .time = fragment->parsed.start};
+  t->text = (tsr_coordinates *)(void *)(t + 1);
+  t->keys = (uint64_t **)(void *)(t->text + n);
+  uint64_t *keys = (uint64_t *)(void *)(t->keys + n);
+  t->first = keys;
+  if (is_text(sweep, sweep->dimension[0])) keys += tile->count;
+  for (uint32_t k = 0; k < n; k++) {
+    t->keys[k] = is_text(sweep, sweep->dimension[k]) ? NULL : keys;
+    if (t->keys[k]) keys += tile->count;
+  }
+  t->tile.cells = (uint32_t *)(void *)keys;
+  if (fragment->metadata.has_times) {
+    const int64_t slot = tsr__fragment_special_slot(&fragment->metadata, TSR_SLOT_TIMES);
+    t->times = (const uint64_t *)(const void *)tile->held->tiles[slot]->values;
+  }
+  fill_keys(sweep, t, tile->cells);
+  int r = check_box(sweep, t, error);
+  if (r >= 0) r = sort_cells(sweep, t, error);
+  if (r < 0) {
+    tsr__free(t);
+    return r;
+  }
+  *sweep->queue_end = t;
+  sweep->queue_end = &t->next;
+  sweep->added++;
+  return TSR_OK;
+}
+
+/* ---- The heap --------------------------------------------------------------------------------------------------- */
+
+static inline bool before(const tsr_sweep *s, const swept_tile *a, const swept_tile *b) {
+  return compare_cells(s, a, a->at, b, b->at) < 0;
+}
+
+static void sift_down(tsr_sweep *s, uint64_t i) {
+  swept_tile *t = s->heap[i];
+  for (uint64_t child; (child = 2 * i + 1) < s->heap_count; i = child) {
+    if (child + 1 < s->heap_count && before(s, s->heap[child + 1], s->heap[child])) child++;
+    if (!before(s, s->heap[child], t)) break;
+    s->heap[i] = s->heap[child];
+  }
+  s->heap[i] = t;
+}
+
+static int push(tsr_sweep *s, swept_tile *t, tsr_error *error) {
+  if (s->heap_count == s->heap_capacity) {
+    const uint64_t capacity = TSR_MAX(16, 2 * s->heap_capacity);
+    void *memory;
+    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(swept_tile *), &memory, error));
+    if (s->heap_count) memcpy(memory, s->heap, s->heap_count * sizeof(swept_tile *));
+    s->heap = memory;
+    s->heap_capacity = capacity;
+  }
+  uint64_t i = s->heap_count++;
+  for (; i > 0 && before(s, t, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  s->heap[i] = t;
+  return TSR_OK;
+}
+
+/* Past the top tile's present cell; a tile that has no more leaves the heap. */
+static void step_top(tsr_sweep *s, swept_tile **finished) {
+  swept_tile *t = s->heap[0];
+  if (++t->at == t->tile.count) {
+    t->next = *finished;
+    *finished = t;
+    s->heap[0] = s->heap[--s->heap_count];
+  }
+  if (s->heap_count > 0) sift_down(s, 0);
+}
+
+/* Of two cells at one coordinate: is b's version the later one? In a merged fragment the later stands first. */
+static bool is_later(const swept_tile *a, uint64_t i, const swept_tile *b, uint64_t j) {
+  const uint32_t x = a->tile.cells[i], y = b->tile.cells[j];
+  const uint64_t s = a->times ? a->times[x] : a->time, t = b->times ? b->times[y] : b->time;
+  if (s != t) return t > s;
+  if (a->tile.plan.fragment != b->tile.plan.fragment) return b->tile.plan.fragment > a->tile.plan.fragment;
+  const bool further = a->tile.plan.tile != b->tile.plan.tile ? b->tile.plan.tile > a->tile.plan.tile : y > x;
+  return a->times ? !further : further;
+}
+
+/* Decides the coordinate at the top of the heap. Winners take places of cells that were decided before. */
+static void decide(tsr_sweep *s) {
+  swept_tile *best = s->heap[0], *finished = NULL;
+  uint64_t at = best->at;
+  step_top(s, &finished);
+  while (s->heap_count > 0) {
+    swept_tile *t = s->heap[0];
+    if (compare_cells(s, best, at, t, t->at) != 0) break;
+    if (is_later(best, at, t, t->at)) {
+      best = t;
+      at = t->at;
+    }
+    step_top(s, &finished);
+  }
+  best->tile.cells[best->winners++] = best->tile.cells[at];
+  while (finished) {
+    swept_tile *t = finished;
+    finished = t->next;
+    t->next = s->finished;
+    s->finished = t;
+  }
+}
+
+/* ---- Sweeping --------------------------------------------------------------------------------------------------- */
+
+/* Must the next tile enter before the top cell can be decided? */
+static bool must_enter(const tsr_sweep *s) {
+  if (s->entered == s->count) return false;
+  if (s->heap_count == 0) return true;
+  if (s->groups[s->entered] != s->group) return false;
+  const box b = box_of(s, &s->reader->plan.tiles[s->order[s->entered]]);
+  return compare_corner(s, s->heap[0], s->heap[0]->at, &b) >= 0;
+}
+
+static int enter(tsr_sweep *s, tsr_error *error) {
+  swept_tile *t = s->queue;
+  s->queue = t->next;
+  if (!s->queue) s->queue_end = &s->queue;
+  s->group = s->groups[s->entered++];
+  s->added--;
+  t->next = NULL;
+  if (t->tile.count > 0) {
+    if (push(s, t, error) >= 0) return TSR_OK;
+    t->next = s->finished; /* so that it is freed */
+    s->finished = t;
+    return error ? error->code : TSR_NOMEM;
+  }
+  t->next = s->finished;
+  s->finished = t;
+  return TSR_OK;
+}
+
+int tsr__sweep_next(tsr_sweep *sweep, tsr_sparse_tile *tile, tsr_error *error) {
+  tsr__free(sweep->given);
+  sweep->given = NULL;
+  for (uint64_t decided = 1;; decided++) {
+    if (sweep->finished) {
+      swept_tile *t = sweep->finished;
+      sweep->finished = t->next;
+      sweep->given = t;
+      t->tile.count = t->winners;
+      *tile = t->tile;
+      return TSR_SWEEP_TILE;
+    }
+    if (decided % POLL_CELLS == 0) TSR_TRY(tsr__interrupted(sweep->reader->snapshot->array->environment, error));
+    if (must_enter(sweep)) {
+      if (!sweep->queue) return TSR_SWEEP_NEEDS;
+      TSR_TRY(enter(sweep, error));
+      continue;
+    }
+    if (sweep->heap_count == 0) return TSR_SWEEP_END;
+    decide(sweep);
+  }
+}
+
+static void drop_list(tsr_sweep *s, swept_tile *list) {
+  while (list) {
+    swept_tile *t = list;
+    list = t->next;
+    tsr__reader_drop(s->reader, t->tile.held);
+    tsr__free(t);
+  }
+}
+
+void tsr__sweep_close(tsr_sweep *sweep) {
+  if (!sweep) return;
+  for (uint64_t i = 0; i < sweep->heap_count; i++) sweep->heap[i]->next = NULL, drop_list(sweep, sweep->heap[i]);
+  drop_list(sweep, sweep->queue);
+  drop_list(sweep, sweep->finished);
+  tsr__free(sweep->given); /* its tile is the caller's */
+}
