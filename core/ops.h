@@ -28,6 +28,7 @@ typedef struct tsr_plan_box { /* dense: a fragment whose box meets the request *
 } tsr_plan_box;
 typedef struct tsr_plan {
   bool empty; /* nothing can be found */
+  bool lossy; /* coordinates go through a filter that changes them: boxes say nothing of them */
   tsr_spans *spans; /* one per dimension */
   /* sparse: tiles that may hold cells of the request, by fragment, then tile */
   uint64_t tile_count;

@@ -121,13 +121,29 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   return TSR_OK;
 }
 
+/* scale_float rounds. Boxes are of the values before it, so neither skips a tile nor spares a look at its cells. */
+static bool is_lossy(const tsr_schema *schema) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_pipeline *pipeline = tsr__schema_pipeline(schema, d);
+    for (uint32_t i = 0; i < pipeline->count; i++)
+      if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT) return true;
+  }
+  return false;
+}
+
+static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_error *error) {
+  for (uint64_t t = 0; t < fragment->metadata.tile_count; t++) TSR_TRY(add_tile(list, t, false, error));
+  return TSR_OK;
+}
+
 static int plan_sparse(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   tsr_environment *environment = snapshot->array->environment;
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
+  plan->lossy = is_lossy(snapshot->schema);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
-    if (!fragment_meets(snapshot->schema, fragment, plan->spans)) {
+    if (!plan->lossy && !fragment_meets(snapshot->schema, fragment, plan->spans)) {
       skipped++;
       continue;
     }
@@ -135,7 +151,8 @@ static int plan_sparse(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan,
     TSR_TRY(tsr__fragment_rtree(snapshot->array, fragment, &rtree, error));
     const uint64_t before = plan->tile_count;
     list.fragment = (uint32_t)f;
-    TSR_TRY(tsr__rtree_query(rtree, plan->spans, add_tile, &list, error));
+    if (plan->lossy) TSR_TRY(add_all_tiles(&list, fragment, error));
+    else TSR_TRY(tsr__rtree_query(rtree, plan->spans, add_tile, &list, error));
     tsr__count(environment, TSR_COUNT_tiles_considered, fragment->metadata.tile_count);
     tsr__count(environment, TSR_COUNT_tiles_skipped_by_domain,
                fragment->metadata.tile_count - TSR_MIN(fragment->metadata.tile_count, plan->tile_count - before));

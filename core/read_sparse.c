@@ -49,6 +49,7 @@ static bool must_look(const sparse_source *s, const tsr_sparse_tile *tile, uint3
   const tsr_spans *spans = &s->reader->plan.spans[d];
   const tsr_rtree *rtree = fragment_of(s, tile)->fragment->metadata.rtree; /* the plan has loaded it */
   if (tile->plan.inside || spans->all) return false;
+  if (s->reader->plan.lossy) return true;
   const uint32_t leaf = rtree->levels - 1;
   const uint64_t at = (tile->plan.tile * rtree->dimensions + d) * 2;
   const uint64_t *keys = rtree->keys[leaf] + at, *sizes = rtree->sizes ? rtree->sizes[leaf] + at : NULL;

@@ -9,7 +9,8 @@
  *
  * The order of cells in a tile is not trusted (TileDB writes Hilbert order, its own order of strings, and once wrote
  * what was not sorted): each tile is looked through, and sorted if need be. Boxes are trusted only as far as they are
- * true: a cell outside its tile's box is TSR_CORRUPT.
+ * true: a cell outside its tile's box is TSR_CORRUPT. (Where a lossy filter moves coordinates they are not true: then
+ * all tiles enter before anything is decided.)
  *
  * The sweep's dimensions are the array's, reversed where cells lie in column-major order, so that tiles enter about as
  * they stand in their fragments and few of them are open at a time.
@@ -168,10 +169,10 @@ static int join_tiles(const tsr_sweep *s, const pair *sorted, uint32_t *parents,
     for (uint64_t k = 0; k < reaching; k++) {
       const uint32_t other = active[k];
       const box o = box_of(s, &tiles[other]);
-      if (compare_ends(s, &o, 1, &b, 0, d) < 0) continue;
+      if (!s->reader->plan.lossy && compare_ends(s, &o, 1, &b, 0, d) < 0) continue;
       active[kept++] = other;
       if (tiles[other].fragment == tiles[t].fragment && !has_times(s, &tiles[t])) continue;
-      if (boxes_meet(s, &o, &b)) parents[root_of(parents, t)] = root_of(parents, other);
+      if (s->reader->plan.lossy || boxes_meet(s, &o, &b)) parents[root_of(parents, t)] = root_of(parents, other);
     }
     compared += reaching + 1;
     reaching = kept;
@@ -442,7 +443,7 @@ int tsr__sweep_add(tsr_sweep *sweep, const tsr_sparse_tile *tile, tsr_error *err
     t->times = (const uint64_t *)(const void *)tile->held->tiles[slot]->values;
   }
   fill_keys(sweep, t, tile->cells);
-  int r = check_box(sweep, t, error);
+  int r = sweep->reader->plan.lossy ? TSR_OK : check_box(sweep, t, error);
   if (r >= 0) r = sort_cells(sweep, t, error);
   if (r < 0) {
     tsr__free(t);
@@ -534,7 +535,7 @@ static void decide(tsr_sweep *s) {
 /* Must the next tile enter before the top cell can be decided? */
 static bool must_enter(const tsr_sweep *s) {
   if (s->entered == s->count) return false;
-  if (s->heap_count == 0) return true;
+  if (s->heap_count == 0 || s->reader->plan.lossy) return true;
   if (s->groups[s->entered] != s->group) return false;
   const box b = box_of(s, &s->reader->plan.tiles[s->order[s->entered]]);
   return compare_corner(s, s->heap[0], s->heap[0]->at, &b) >= 0;
