@@ -4,8 +4,9 @@
  *   1 AES-256-GCM) | u32 pipeline size | pipeline | persisted size bytes: the tile (filter.h)
  *
  * The same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline may stand here,
- * an empty one too. The encryption is not named in the pipeline. What is accepted: the pipeline takes exactly its size,
- * all of it lies in the input, and the chunks of the tile hold exactly `tile size` bytes.
+ * an empty one too. Where a tile is encrypted, AES-256-GCM (type 11) stands in the pipeline as its last filter, as it
+ * does nowhere else. What is accepted: the pipeline takes exactly its size, all of it lies in the input, and the chunks
+ * of the tile hold exactly `tile size` bytes.
  */
 #include "format.h"
 

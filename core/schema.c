@@ -224,7 +224,9 @@ static int default_fill(decoder *d, tsr_field *field) {
   TSR_TRY(tsr__arena_alloc(d->arena, bytes, &room, d->error));
   field->fill = room;
   field->fill_size = bytes;
-  for (uint64_t at = 0; at < bytes; at += size) tsr__datatype_fill(field->datatype, field->fill + at);
+  tsr__datatype_fill(field->datatype, field->fill);
+  for (uint64_t done = size; done < bytes; done *= 2)
+    memcpy(field->fill + done, field->fill, TSR_MIN(done, bytes - done));
   return TSR_OK;
 }
 
