@@ -4,8 +4,26 @@
 #define TINY_ARRAY_H
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "array.h"
+
+/* An environment whose blocks are counted in *blocks: 0 again after it is closed, or something leaks. */
+static inline void *tiny_reallocate(void *argument, void *pointer, uint64_t size) {
+  int *blocks = argument;
+  if (size == 0) {
+    *blocks -= pointer != NULL;
+    free(pointer);
+    return NULL;
+  }
+  *blocks += pointer == NULL;
+  return realloc(pointer, size);
+}
+static inline int tiny_environment(int *blocks, tsr_environment **environment) {
+  const tsr_environment_options options = {.reallocate = tiny_reallocate, .reallocate_argument = blocks};
+  *blocks = 0;
+  return tsr_environment_open(&options, environment, NULL);
+}
 
 typedef struct tiny_attribute {
   const char *name;
@@ -122,7 +140,7 @@ static inline void tiny_schema(tsr_store *store, const char *path, bool dense, u
   tsr__buffer_release(&b);
 }
 
-typedef struct tiny_fragment {
+typedef struct tiny_fragment { /* of the version in its name: 22 or 14 */
   const char *name, *schema; /* names */
   uint32_t attributes;
   bool dense, times;
@@ -133,7 +151,8 @@ typedef struct tiny_fragment {
 
 static inline void tiny_footer(tsr_buffer *out, const tiny_fragment *f) {
   uint32_t slots = f->attributes + 2 + (f->times ? 1 : 0);
-  tiny_u32(out, 22);
+  uint32_t version = strcmp(f->name + strlen(f->name) - 3, "_14") == 0 ? 14 : 22;
+  tiny_u32(out, version);
   tiny_u64(out, strlen(f->schema));
   tiny_bytes(out, f->schema, strlen(f->schema));
   tiny_u8(out, f->dense);
@@ -143,13 +162,13 @@ static inline void tiny_footer(tsr_buffer *out, const tiny_fragment *f) {
   tiny_u64(out, f->tiles);
   tiny_u64(out, f->last_cells);
   tiny_u8(out, f->times);
-  tiny_u8(out, 0);
+  if (version >= 15) tiny_u8(out, 0); /* delete metadata */
   for (uint32_t row = 0; row < 3; row++)
     for (uint32_t s = 0; s < slots; s++) tiny_u64(out, 1000); /* file sizes */
   tiny_u64(out, 0); /* R-tree */
   for (uint32_t i = 0; i < 8 * slots; i++) tiny_u64(out, 0);
   tiny_u64(out, 0); /* fragment statistics */
-  tiny_u64(out, f->processed ? 8 : 0);
+  if (version >= 16) tiny_u64(out, f->processed ? 8 : 0);
 }
 
 /* Its metadata file only; it is not committed. */
