@@ -165,8 +165,9 @@ static int make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *span
   return TSR_OK;
 }
 
-int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
-                    tsr_error *error) {
+/* One union of ranges, as spans. */
+static int make_union(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
+                      tsr_error *error) {
   tsr_spans made = {.text = field->values_per_cell == TSR_VARIABLE,
                     .floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT,
                     .all = ranges->all};
@@ -175,6 +176,69 @@ int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena 
   if (!made.all) {
     if (made.text) TSR_TRY(make_text(ranges, arena, &made, error));
     else TSR_TRY(make_fixed(field, ranges, arena, &made, error));
+  }
+  *spans = made;
+  return TSR_OK;
+}
+
+/* ---- Intersections ----------------------------------------------------------------------------------------------- */
+
+static uint64_t intersect_fixed(const tsr_spans *a, const tsr_spans *b, tsr_span *out) {
+  uint64_t n = 0;
+  for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
+    uint64_t low = TSR_MAX(a->spans[i].low, b->spans[j].low), high = TSR_MIN(a->spans[i].high, b->spans[j].high);
+    if (low <= high) out[n++] = (tsr_span){low, high};
+    if (a->spans[i].high < b->spans[j].high) i++;
+    else j++;
+  }
+  return n;
+}
+
+static bool text_is_empty(const tsr_text_span *span) {
+  if (span->high_open) return false;
+  int c = tsr__bytes_compare(span->low, span->low_size, span->high, span->high_size);
+  return c > 0 || (c == 0 && span->high_exclusive);
+}
+
+static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_span *out) {
+  uint64_t n = 0;
+  for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
+    const tsr_text_span *x = &a->texts[i], *y = &b->texts[j];
+    bool x_first = ends_before(x, y);
+    tsr_text_span both = x_first ? *x : *y; /* its end; the later beginning */
+    const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
+    both.low = later->low;
+    both.low_size = later->low_size;
+    if (!text_is_empty(&both)) out[n++] = both;
+    if (x_first) i++;
+    else j++;
+  }
+  return n;
+}
+
+/* Narrows `spans` to what lies in `others` too. */
+static int intersect(tsr_spans *spans, const tsr_spans *others, tsr_arena *arena, tsr_error *error) {
+  if (others->all) return TSR_OK;
+  if (spans->all) {
+    *spans = *others;
+    return TSR_OK;
+  }
+  void *memory;
+  uint64_t most = tsr__add_sat(spans->count, others->count); /* no more pieces than ends */
+  TSR_TRY(tsr__arena_array(arena, most, spans->text ? sizeof(tsr_text_span) : sizeof(tsr_span), &memory, error));
+  spans->count = spans->text ? intersect_text(spans, others, memory) : intersect_fixed(spans, others, memory);
+  if (spans->text) spans->texts = memory;
+  else spans->spans = memory;
+  return TSR_OK;
+}
+
+int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
+                    tsr_error *error) {
+  tsr_spans made, other;
+  TSR_TRY(make_union(field, ranges, arena, &made, error));
+  for (const tsr_ranges *also = ranges->also; also; also = also->also) {
+    TSR_TRY(make_union(field, also, arena, &other, error));
+    TSR_TRY(intersect(&made, &other, arena, error));
   }
   *spans = made;
   return TSR_OK;

@@ -17,7 +17,7 @@ static int make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, ts
   *spans = memory;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     tsr_spans *s = &(*spans)[d];
-    if (!dimensions || dimensions[d].all) {
+    if (!dimensions || (dimensions[d].all && !dimensions[d].also)) {
       s->all = true;
       s->text = schema->fields[d].values_per_cell == TSR_VARIABLE;
     } else if (tsr__spans_make(&schema->fields[d], &dimensions[d], arena, s, error) < 0) {

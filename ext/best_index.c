@@ -36,7 +36,8 @@ char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t 
     sqlite3_str_appendf(out, "%s%s%s%s", i ? " AND " : "", hidden ? ":" : "", name ? name : "", operators[terms[i].op]);
     sqlite3_free(name);
   }
-  return sqlite3_str_finish(out);
+  char *text = sqlite3_str_finish(out);
+  return text || count ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
 }
 
 /* Reads one name; its length in *size, and where the operator begins. Quoted names are compared in place. */

@@ -1,8 +1,8 @@
 """Runs one SQL script through the sqlite3 shell and compares what it prints with what it must print.
 
 usage: run.py SHELL EXTENSION ARRAYS SCRIPT [--accept]
-The script runs in an empty directory, with EXTENSION loaded; in it `arrays/` is the corpus and `data/` is sql/data. Its output, errors
-included, must equal SCRIPT with the suffix .expected; with --accept that file is written instead.
+The script runs in a directory that looks like the project's root: EXTENSION is ./tessera there, sql/data is there, and the corpus as
+arrays/. Its output, errors included, must equal SCRIPT with the suffix .expected; with --accept that file is written instead.
 """
 import os
 import re
@@ -13,13 +13,14 @@ import tempfile
 
 def run(shell, extension, arrays, script):
     with tempfile.TemporaryDirectory() as folder:
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        os.mkdir(os.path.join(folder, "sql"))
+        os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "sql", "data"))
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
-        data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sql", "data")
-        os.symlink(os.path.abspath(data), os.path.join(folder, "data"))
+        os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
         with open(script, encoding="utf-8") as f:
             text = f.read()
-        result = subprocess.run([shell, "-batch", "-init", os.devnull, "-cmd", f".load {os.path.abspath(extension)}", "t.db"],
-                                input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
+        result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
         output = re.sub(r"^-- Loading resources from .*\n", "", output, flags=re.M)
         if result.returncode < 0:
