@@ -147,21 +147,29 @@ int tsr__pipeline_write(const tsr_pipeline *pipeline, uint32_t version, tsr_buff
 /* ---- Rules of a schema ------------------------------------------------------------------------------------------ */
 
 static bool is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
-static bool is_text(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_TEXT; }
+static bool is_plain_text(tsr_datatype datatype) {
+  return tsr_datatype_kind(datatype) == TSR_KIND_TEXT && datatype != TSR_GEOM_WKT; /* that one counts as bytes */
+}
 
-/* Does this filter, forward, leave data or metadata whose size is no multiple of a value's? */
-static bool breaks_values(const tsr_filter *filter) {
-  switch (filter->type) {
-  case TSR_FILTER_NONE:
-  case TSR_FILTER_BITSHUFFLE:
-  case TSR_FILTER_BYTESHUFFLE:
-  case TSR_FILTER_MD5:
-  case TSR_FILTER_SHA256:
-  case TSR_FILTER_DELTA: /* u64 and values */
-  case TSR_FILTER_SCALE_FLOAT:
-  case TSR_FILTER_XOR: return false;
-  default: return true;
+/* Does this filter, forward, leave data whose size is no multiple of a value's? */
+static bool breaks_data(tsr_filter_type type) {
+  switch (type) {
+  case TSR_FILTER_GZIP:
+  case TSR_FILTER_ZSTD:
+  case TSR_FILTER_LZ4:
+  case TSR_FILTER_RLE:
+  case TSR_FILTER_BZIP2:
+  case TSR_FILTER_DICTIONARY:
+  case TSR_FILTER_DOUBLE_DELTA:
+  case TSR_FILTER_BIT_WIDTH_REDUCTION: return true;
+  default: return false; /* delta: u64 and whole values */
   }
+}
+
+/* Does this filter fail, backward, on bytes that were rounded behind it? */
+static bool needs_its_bytes(tsr_filter_type type) {
+  return type != TSR_FILTER_NONE && type != TSR_FILTER_BITSHUFFLE && type != TSR_FILTER_BYTESHUFFLE &&
+         type != TSR_FILTER_XOR && type != TSR_FILTER_SCALE_FLOAT;
 }
 
 static int refuse(const tsr_filter *filter, tsr_datatype datatype, tsr_error *error) {
@@ -186,21 +194,26 @@ static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype dat
 }
 
 /* Not TileDB's rules, but tiles of such pipelines fail when they are written, or cannot be read back by TileDB: a
- * filter that takes whole values or cells, behind one that leaves other sizes. */
-static int check_sizes(const tsr_pipeline *p, uint32_t place, tsr_datatype datatype, uint64_t cell_size,
-                       tsr_error *error) {
-  const tsr_filter *filter = &p->filters[place];
-  bool rle = filter->type == TSR_FILTER_RLE;
-  uint64_t unit = rle ? cell_size : tsr_datatype_size(datatype);
+ * filter that takes whole values (RLE: whole cells) behind one that leaves other sizes. Those that compress take the
+ * metadata of the filters before in the same units; it is a multiple of 8 bytes, but for the two with windows. */
+static int check_sizes(const tsr_pipeline *p, uint32_t place, uint64_t unit, bool compresses, tsr_error *error) {
   if (unit == 1) return TSR_OK;
   for (uint32_t i = 0; i < place; i++) {
     tsr_filter_type before = p->filters[i].type;
-    if (before == TSR_FILTER_NONE || before == TSR_FILTER_XOR) continue;
-    if (breaks_values(&p->filters[i]) || (rle && (before == TSR_FILTER_SCALE_FLOAT || 8 % unit != 0)))
+    bool windows = before == TSR_FILTER_POSITIVE_DELTA || before == TSR_FILTER_BIT_WIDTH_REDUCTION,
+         plain = before == TSR_FILTER_NONE || before == TSR_FILTER_XOR;
+    if (breaks_data(before) || (compresses && (windows || (!plain && 8 % unit != 0))))
       return tsr__fail(error, TSR_CONSTRAINT, "filter %s cannot follow %s: it takes whole units of %llu bytes",
-                       tsr__filter_name(filter->type), tsr__filter_name(before), (unsigned long long)unit);
+                       tsr__filter_name(p->filters[place].type), tsr__filter_name(before), (unsigned long long)unit);
   }
   return TSR_OK;
+}
+
+static int check_rle(const tsr_pipeline *p, uint32_t place, uint64_t cell_size, tsr_error *error) {
+  for (uint32_t i = 0; i < place && cell_size > 1; i++)
+    if (p->filters[i].type == TSR_FILTER_SCALE_FLOAT)
+      return tsr__fail(error, TSR_CONSTRAINT, "filter rle cannot follow scale_float: it takes the cells' first size");
+  return check_sizes(p, place, cell_size, true, error);
 }
 
 int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_datatype datatype, uint32_t values_per_cell,
@@ -215,25 +228,31 @@ int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_dataty
   case TSR_FILTER_DELTA:
   case TSR_FILTER_DOUBLE_DELTA: {
     tsr_datatype taken = tsr__filter_gives(filter, datatype);
-    if (!tsr__datatype_valid((uint8_t)taken) || is_float(taken)) return refuse(filter, taken, error);
+    bool reinterprets = filter->reinterpret != TSR_ANY;
+    if (!tsr__datatype_valid((uint8_t)taken) || is_float(taken) || (reinterprets && is_plain_text(taken)))
+      return refuse(filter, taken, error);
     if (tsr_datatype_size(datatype) % tsr_datatype_size(taken) != 0)
       return tsr__fail(error, TSR_CONSTRAINT, "filter %s cannot take %s for %s: their sizes differ",
                        tsr__filter_name(filter->type), tsr_datatype_name(datatype), tsr_datatype_name(taken));
-    return check_sizes(pipeline, place, taken, cell_size, error);
+    return check_sizes(pipeline, place, tsr_datatype_size(taken), true, error);
   }
   case TSR_FILTER_POSITIVE_DELTA:
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
-    if (is_float(datatype) || datatype == TSR_ANY || (is_text(datatype) && datatype != TSR_GEOM_WKT))
-      return refuse(filter, datatype, error);
-    return filter->type == TSR_FILTER_POSITIVE_DELTA ? check_sizes(pipeline, place, datatype, cell_size, error)
-                                                     : TSR_OK;
-  case TSR_FILTER_RLE: return check_sizes(pipeline, place, datatype, cell_size, error);
+    if (is_float(datatype) || datatype == TSR_ANY || is_plain_text(datatype)) return refuse(filter, datatype, error);
+    if (filter->type == TSR_FILTER_BIT_WIDTH_REDUCTION) return TSR_OK;
+    return check_sizes(pipeline, place, tsr_datatype_size(datatype), false, error);
+  case TSR_FILTER_XOR: return check_sizes(pipeline, place, tsr_datatype_size(datatype), false, error);
+  case TSR_FILTER_RLE: return check_rle(pipeline, place, cell_size, error);
   case TSR_FILTER_SCALE_FLOAT: {
     uint64_t size = tsr_datatype_size(datatype), width = filter->byte_width;
     if (size != 4 && size != 8) return refuse(filter, datatype, error);
     if (width != 1 && width != 2 && width != 4 && width != 8)
       return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float to integers of %llu bytes: 1, 2, 4 or 8",
                        (unsigned long long)width);
+    for (uint32_t i = 0; i < place; i++)
+      if (needs_its_bytes(pipeline->filters[i].type))
+        return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float rounds: it cannot follow %s",
+                         tsr__filter_name(pipeline->filters[i].type));
     return TSR_OK;
   }
   default: return TSR_OK;
