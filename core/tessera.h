@@ -288,7 +288,7 @@ TSR_API void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes);
 TSR_API const char *tsr_array_path(const tsr_array *array); /* borrowed: as given, without file:// */
 
 /* Times that mean "not given". */
-#define TSR_TIME_MIN 0
+#define TSR_TIME_BEGIN 0
 #define TSR_TIME_NOW UINT64_MAX
 
 /* The schema in force at `as_of`: the last by name among those not later. Borrowed until the array is closed. */
