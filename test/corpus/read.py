@@ -31,7 +31,7 @@ def open_table(db, directory, description, start, end, keys):
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera({literal(directory)}, {options})")
 
 
-def column_names(description_columns, fields, dims):
+def column_names(description_columns, dims):
     """The SQL names of these columns: anonymous fields are numbered, names that collide (ignoring case) get _2."""
     names, seen = [], set()
     for i, name in enumerate(description_columns):
@@ -44,11 +44,12 @@ def column_names(description_columns, fields, dims):
     return names
 
 
-def field_of(description, name, position, dims):
-    for field in description["dims"][:dims] if position < dims else description["attrs"]:
+def field_of(description, name, position, dims, declared):
+    """The description of a column; an attribute that was dropped later has none, but all such attributes are plain ones."""
+    for field in description["dims"] if position < dims else description["attrs"]:
         if field["name"] == name:
-            return field
-    raise KeyError(name)
+            return dict(field, cell_val_num=1) if position < dims else field
+    return {"name": name, "type": {"INTEGER": "INT64", "REAL": "FLOAT64", "TEXT": "STRING_UTF8"}[declared], "cell_val_num": 1}
 
 
 def check_read(db, directory, description, read, keys):
@@ -57,14 +58,11 @@ def check_read(db, directory, description, read, keys):
     open_table(db, directory, description, start, end, keys)
     dims = len(description["dims"])
     columns = read["columns"]
-    fields = [field_of(description, name, i, dims) for i, name in enumerate(columns)]
-    for field, i in zip(fields, range(len(fields))):
-        if i < dims:
-            field["cell_val_num"] = 1
-    names = [row[1].decode() for row in db.execute("PRAGMA table_info(t)")]
-    wanted = column_names(columns, fields, dims)
-    if names != wanted:
-        return f"columns {names}, expected {wanted}"
+    shown = [(row[1].decode(), row[2].decode()) for row in db.execute("PRAGMA table_info(t)")]
+    wanted = column_names(columns, dims)
+    if [name for name, _ in shown] != wanted:
+        return f"columns {[name for name, _ in shown]}, expected {wanted}"
+    fields = [field_of(description, name, i, dims, shown[i][1]) for i, name in enumerate(columns)]
     rows = [tuple(arrays.actual(v, f) for v, f in zip(row, fields)) for row in db.execute("SELECT * FROM t")]
     rows.sort(key=lambda row: arrays.order(row, dims))
     if len(rows) != read["count"]:
@@ -82,6 +80,11 @@ def check_read(db, directory, description, read, keys):
     return None if digest.hexdigest() == read["sha256"] else "the contents' digest differs"
 
 
+def uses_webp(description):
+    """WebP is refused by name, always."""
+    return any(f["filter"] == "webp" for a in description["attrs"] for f in a["filters"]["list"])
+
+
 def main():
     extension, corpus = sys.argv[1:3]
     pattern = sys.argv[3] if len(sys.argv) > 3 else ""
@@ -96,7 +99,7 @@ def main():
                 try:
                     wrong = check_read(db, directory, description, read, keys)
                 except Exception as e:  # whatever it is, the next array must be tried too
-                    wrong = None if "error" in read else f"{type(e).__name__}: {e}"
+                    wrong = None if uses_webp(description) and "webp" in str(e).lower() else f"{type(e).__name__}: {e}"
                 if "error" in read:
                     continue  # TileDB itself cannot read it: no crash is all that is asked
                 if wrong:
