@@ -92,7 +92,8 @@ static int print_datetime(tsr_datatype datatype, int64_t value, char *text) {
     return sprintf(text, "%04d-%02d", (int)(months / 12), (int)(months % 12 + 1));
   }
   int64_t scale = power_of_10(u.digits), seconds;
-  int64_t whole = floor_divide(value, scale), fraction = value - whole * scale;
+  int64_t whole = floor_divide(value, scale), fraction = value % scale;
+  if (fraction < 0) fraction += scale;
   if (__builtin_mul_overflow(whole, u.seconds, &seconds)) return 0;
   int64_t day = floor_divide(seconds, SECONDS_PER_DAY), second = seconds - day * SECONDS_PER_DAY;
   if (day < -DAYS_TO_1970 || day >= DAYS_TO_10000 - DAYS_TO_1970) return 0;
