@@ -1,9 +1,9 @@
 /* domain.c: ranges of a dimension, and the geometry of dense arrays.
  *
  * Spans are what a query wants of one dimension. Invariants, of tsr__spans_make's result and relied on by all else:
- *   - sorted, none empty, and between two of them lies at least one value that neither holds (but see floats)
- *   - keys lie between the datatype's least and greatest key, so no span of floats holds NaN; the key below that of
- * 0.0, which no value has, may end or begin a span only together with a neighbour
+ *   - sorted, none empty, disjoint; those that touch are one, as far as that is easily seen
+ *   - keys lie between the datatype's least and greatest key, so no span of floats holds NaN; and none of floats begins
+ *     or ends at the key below that of 0.0, which no value has
  *   - texts: low is inclusive, high is inclusive, exclusive or open
  *   - `all`: no spans, everything is wanted
  *
@@ -194,12 +194,6 @@ static uint64_t intersect_fixed(const tsr_spans *a, const tsr_spans *b, tsr_span
   return n;
 }
 
-static bool text_is_empty(const tsr_text_span *span) {
-  if (span->high_open) return false;
-  int c = tsr__bytes_compare(span->low, span->low_size, span->high, span->high_size);
-  return c > 0 || (c == 0 && span->high_exclusive);
-}
-
 static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_span *out) {
   uint64_t n = 0;
   for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
@@ -209,7 +203,7 @@ static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_
     const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
     both.low = later->low;
     both.low_size = later->low_size;
-    if (!text_is_empty(&both)) out[n++] = both;
+    if (reaches(&both, both.low, both.low_size)) out[n++] = both;
     if (x_first) i++;
     else j++;
   }
