@@ -1,0 +1,137 @@
+"""Every query with pushdown and without: generated comparisons over the dimensions of the corpus' arrays.
+
+A subquery that SQLite cannot flatten keeps comparisons from the table: what it answers, the table must answer. Values on the
+right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL.
+
+usage: pushdown.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]
+"""
+import random
+import sqlite3
+import sys
+import tempfile
+
+import arrays
+import read
+
+OPERATORS = ["=", "<", "<=", ">", ">=", "IS"]
+OPTIONS = ["", ", datetimes=integer", ", unwritten=fill"]
+
+
+def bend(value, rng):
+    """A value near this one, or one that has nothing to do with it."""
+    odd = [None, 0, -1, 0.5, "", "7", "abc", b"", b"abc", 2**63 - 1, -2**63, 1e300, -1e300, 9.3e18, 1.5, "2024-01", "1e3", " 5 ", "0x10"]
+    if value is None or rng.random() < 0.25:
+        return rng.choice(odd)
+    if isinstance(value, int):
+        return rng.choice([value, value + 1, value - 1, value + 0.5, value - 0.5, float(value), str(value), f"{value}.0", f"{value}.5", value * 2])
+    if isinstance(value, float):
+        return rng.choice([value, value * (1 + 1e-9), value * (1 - 1e-9), int(value) if abs(value) < 1e18 else 0, repr(value), -value, value + 1])
+    text = value.decode("utf-8", "replace")
+    half = text[:rng.randrange(len(text) + 1)]
+    return rng.choice([text, half, text + "\0", text + "a", half + "~", text.upper(), value])
+
+
+def clamp(value):
+    """What the Python module can bind."""
+    return float(value) if isinstance(value, int) and not -2**63 <= value < 2**63 else value
+
+
+def literal(value):
+    """The value as a literal, for half of the queries: SQLite plans those otherwise than parameters."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, str):
+        return None if "\0" in value else "'" + value.replace("'", "''") + "'"
+    if isinstance(value, float):
+        return None if value != value or value in (float("inf"), float("-inf")) else repr(value)
+    return str(value)
+
+
+def quote(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def comparison(column, samples, rng):
+    """(text with {c} for the column, parameters)"""
+    def right():
+        value = clamp(bend(rng.choice(samples), rng))
+        text = literal(value) if rng.random() < 0.5 else None
+        return (text, []) if text is not None else ("?", [value])
+    kind = rng.random()
+    if kind < 0.15:
+        values = [right() for _ in range(rng.randrange(0, 6))]
+        return "{c} IN (" + ",".join(v[0] for v in values) + ")", sum((v[1] for v in values), [])
+    if kind < 0.35:
+        low, high = right(), right()
+        return "{c} BETWEEN " + low[0] + " AND " + high[0], low[1] + high[1]
+    value = right()
+    return "{c} " + rng.choice(OPERATORS) + " " + value[0], value[1]
+
+
+def run(db, sql, parameters):
+    try:
+        return sorted(db.execute(sql, parameters).fetchall(), key=repr)
+    except sqlite3.Error as e:
+        return str(e)
+
+
+def check_array(db, directory, description, count, rng, keys):
+    """Problems, as text."""
+    option = rng.choice(OPTIONS)
+    key = description.get("encryption_key")
+    if key:
+        with open(keys + "/key", "wb") as f:
+            f.write(key.encode())
+        option += f", key_file={read.literal(keys + '/key')}"
+    db.execute("DROP TABLE IF EXISTS t")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
+    names = [row[1].decode() for row in db.execute("PRAGMA table_info(t)")]
+    dims = names[:len(description["dims"])]
+    rows = db.execute("SELECT " + ",".join(map(quote, dims)) + " FROM t LIMIT 3000").fetchall()
+    rng.shuffle(rows)
+    for _ in range(count):
+        terms = []
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            i = rng.randrange(len(dims))
+            text, parameters = comparison(dims[i], [row[i] for row in rows[:20]] or [None], rng)
+            terms.append((quote(dims[i]), text, parameters))
+        parameters = sum((t[2] for t in terms), [])
+        shown = ",".join(map(quote, names))
+        head = "" if rng.random() < 0.5 else "SELECT count(*), min(rowid_), max(rowid_) FROM "
+        where = " AND ".join(t[1].format(c=t[0]) for t in terms)
+        pushed = f"SELECT rowid AS rowid_,{shown} FROM t WHERE {where}"
+        plain = f"SELECT * FROM (SELECT rowid AS rowid_,{shown} FROM t LIMIT -1 OFFSET 0) WHERE {where}"
+        if head:
+            pushed, plain = f"{head}({pushed})", f"{head}({plain})"
+        got, want = run(db, pushed, parameters), run(db, plain, parameters)
+        if got != want:
+            yield f"{option} {pushed} {parameters}: {str(got)[:200]} with pushdown, {str(want)[:200]} without"
+
+
+def main():
+    extension, corpus = sys.argv[1:3]
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 12
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    pattern = sys.argv[5] if len(sys.argv) > 5 else ""
+    queries = failed = 0
+    with tempfile.TemporaryDirectory() as keys:
+        for name, directory, description in arrays.find(corpus, pattern):
+            if read.uses_webp(description) or any("error" in r for r in description["reads"]):
+                continue
+            db = sqlite3.connect(":memory:")
+            db.text_factory = bytes
+            db.enable_load_extension(True)
+            db.load_extension(extension)
+            queries += count
+            for problem in check_array(db, directory, description, count, random.Random(f"{seed} {name}"), keys):
+                failed += 1
+                print(f"FAIL {name}{problem}")
+            db.close()
+    print(f"pushdown: {queries - failed} passed, {failed} failed")
+    return 1 if failed or not queries else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
