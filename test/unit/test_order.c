@@ -65,12 +65,8 @@ static void test_float_tiles(void **state) {
   assert_true(TILE(&f, double, -3.5) == UINT64_MAX - 2 && TILE(&f, double, -1e300) == UINT64_C(1) << 63);
 
   SET(&f, TSR_FLOAT32, float, 0, 1000, 0.1f);
-  assert_true(TILE(&f, float, 0.3f) == 3); /* in double it would be 2 or 3 by luck */
-  assert_true(TILE(&f, float, 999.95f) == (uint64_t)(999.95f / 0.1f));
-  uint64_t different = 0;
-  for (int i = 0; i < 1000; i++)
-    different += TILE(&f, float, (float)i * 0.1f) != (uint64_t)((double)((float)i * 0.1f) / 0.1);
-  assert_true(different > 0); /* float arithmetic does matter */
+  /* in double they would be 4 and 9 */
+  assert_true(TILE(&f, float, 0.5f) == 5 && TILE(&f, float, 1.0f) == 10);
 }
 
 typedef struct value {
