@@ -93,6 +93,7 @@ static inline int bench_decode(bench *b, const uint8_t *tile, uint64_t size, byt
 
 static inline int bench_encode(bench *b, bytes in, const uint64_t *offsets, uint64_t cells, bytes *tile) {
   tsr_buffer out = {.memory = &b->memory};
+  *tile = (bytes){0};
   int rc = tsr__pipeline_encode(&b->pipeline, &b->shape, in.data, in.size, offsets, cells, &out, &b->error);
   if (rc == TSR_OK) *tile = copy_bytes(out.data, out.size);
   tsr__buffer_release(&out);
