@@ -23,8 +23,8 @@ typedef struct tsr_schema_entry {
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------ */
 
-static int not_found(const char *path, const char *reason, tsr_error *error) {
-  return tsr__fail(error, TSR_NOT_FOUND, "array not found: %s: %s", path, reason);
+static int not_found(const char *noun, const char *path, const char *reason, tsr_error *error) {
+  return tsr__fail(error, TSR_NOT_FOUND, "%s not found: %s: %s", noun, path, reason);
 }
 
 static int hex_value(char c) {
@@ -49,13 +49,14 @@ static bool has_scheme(const char *text) {
   return p > text && strncmp(p, "://", 3) == 0;
 }
 
-/* The directory that `text` means: without file://, percent-escapes decoded, no slash at the end. */
-static int plain_path(tsr_memory *memory, const char *text, char **path, tsr_error *error) {
+int tsr__path_plain(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error) {
+  if (*text == '\0') return not_found(noun, "''", "the path is empty", error);
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
-  if (!from) return not_found(text, "a file:// URI has no host: file:///directory", error);
+  if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
   if (!uri && has_scheme(text))
-    return tsr__fail(error, TSR_UNSUPPORTED, "array %s: only directories (paths and file:// URIs) can be opened", text);
+    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) can be opened", noun,
+                     text);
   void *block;
   TSR_TRY(tsr__alloc(memory, strlen(from) + 1, &block, error));
   char *out = block, *end = out;
@@ -65,7 +66,8 @@ static int plain_path(tsr_memory *memory, const char *text, char **path, tsr_err
       int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
       if (low < 0 || high + low == 0) {
         tsr__free(out);
-        return tsr__fail(error, TSR_ERROR, "array %s: '%%' begins no character: write %%25 for a percent sign", text);
+        return tsr__fail(error, TSR_ERROR, "%s %s: '%%' begins no character: write %%25 for a percent sign", noun,
+                         text);
       }
       *end = (char)(high << 4 | low);
       from += 2;
@@ -84,9 +86,8 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
                    tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
-  if (*path == '\0') return not_found("''", "the path is empty", error);
   char *directory = NULL;
-  TSR_TRY(plain_path(&environment->memory, path, &directory, error));
+  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
   tsr_store *store;
   int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
   if (rc >= 0) rc = tsr__array_open_store(environment, store, directory, options, array, error);
@@ -192,18 +193,22 @@ int tsr__array_damage(int code, tsr_error *error) {
 
 /* ---- Schemas ---------------------------------------------------------------------------------------------------- */
 
-int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
-                         tsr_generic_tile *header, tsr_error *error) {
-  tsr_buffer stored = {.memory = &array->memory};
+int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                   tsr_generic_tile *header, tsr_error *error) {
+  tsr_buffer stored = {.memory = content->memory};
   uint64_t consumed;
-  int rc = tsr__store_read_all(array->store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
+  int rc = tsr__store_read_all(store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
   if (rc >= 0) {
-    rc = tsr__generic_tile_decode(stored.data, stored.size, tsr__array_key(array), most, content, header, &consumed,
-                                  error);
+    rc = tsr__generic_tile_decode(stored.data, stored.size, key, most, content, header, &consumed, error);
     if (rc < 0) tsr__wrap(error, "%s", path);
   }
   tsr__buffer_release(&stored);
   return rc;
+}
+
+int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
+                         tsr_generic_tile *header, tsr_error *error) {
+  return tsr__read_tile(array->store, tsr__array_key(array), path, most, content, header, error);
 }
 
 /* The key and the schema file say the same of encryption, or the caller is told which. */

@@ -90,6 +90,9 @@ struct tsr_array {
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
+/* The directory that `text` means (a path, or a file:// URI whose percent-escapes are decoded), without a slash at its
+ * end; for tsr__free. `noun` is what is looked for there: "array". */
+int tsr__path_plain(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error);
 /* Opens the array in a store, which it closes, also if it fails. `path` is for messages and rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);
@@ -100,6 +103,8 @@ int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid *
 /* The schema in force at `as_of` by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* A file that is one generic tile: appends its content. */
+int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                   tsr_generic_tile *header, tsr_error *error);
 int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
                          tsr_generic_tile *header, tsr_error *error);
 /* The key has been proven when the array was opened: a tag that fails later is damage. Gives TSR_CORRUPT for TSR_AUTH,
@@ -219,5 +224,29 @@ struct tsr_snapshot {
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
 };
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
+
+/* ---- timed_files.c: the files of __meta and __group that are in view between two times ---- */
+typedef struct tsr_timed_files {
+  uint64_t count;
+  const char **paths; /* by (start time, name): the later wins */
+} tsr_timed_files;
+/* Of a directory of timestamped names: those whose whole range lies in since..as_of (TSR_TIME_NOW is the clock), less
+ * those that a .vac file within the same times names. None where the directory is missing. Memory comes from `arena`.
+ */
+int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, uint64_t as_of, tsr_arena *arena,
+                     tsr_timed_files *files, tsr_error *error);
+
+/* ---- objects.c ---- */
+tsr_object_kind tsr__object_kind(tsr_store *store, const char *path);
+bool tsr__directory_exists(tsr_store *store, const char *path);
+
+/* ---- metadata_open.c ---- */
+int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
+                       uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
+
+/* ---- group_open.c ---- */
+/* Opens the group in a store, which it closes, also if it fails. */
+int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
+                          tsr_group **group, tsr_error *error);
 
 #endif

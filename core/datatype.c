@@ -117,6 +117,8 @@ void tsr__datatype_fill(tsr_datatype datatype, void *value) {
   }
 }
 
+void tsr_datatype_fill(tsr_datatype datatype, void *value) { tsr__datatype_fill(datatype, value); }
+
 /* ---- Order keys ---- */
 
 static inline uint64_t key_signed(int64_t value) { return (uint64_t)value ^ SIGN64; }

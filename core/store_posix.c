@@ -312,7 +312,7 @@ static int stamp_directory(tsr_store *store, const char *path, tsr_stamp *stamp,
     return TSR_OK;
   }
   *stamp = (tsr_stamp){settled(&status), (uint64_t)nanoseconds(MTIME(&status)), (uint64_t)nanoseconds(CTIME(&status)),
-                       (uint64_t)status.st_ino};
+                       (uint64_t)status.st_ino + (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15)};
   return TSR_OK;
 }
 

@@ -117,6 +117,7 @@ typedef enum tsr_kind {
 
 TSR_API const char *tsr_datatype_name(tsr_datatype datatype); /* "UINT16"; "?" for what is no datatype */
 TSR_API uint64_t tsr_datatype_size(tsr_datatype datatype); /* bytes of one value */
+TSR_API void tsr_datatype_fill(tsr_datatype datatype, void *value); /* writes the fill value that is TileDB's default */
 TSR_API tsr_kind tsr_datatype_kind(tsr_datatype datatype);
 
 typedef enum tsr_order {
@@ -390,6 +391,108 @@ TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
 /* The column of a field for the current batch, decoded now if it was not asked for. */
 TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
+
+/* ---- Looking inside ---------------------------------------------------------------------------------------------- */
+
+/* Times here are as for snapshots: since..as_of, both inclusive, TSR_TIME_MIN and TSR_TIME_NOW where not given. */
+
+/* What a directory is: an array if it holds __schema or __array_schema.tdb, else a group if it holds __group or
+ * __tiledb_group.tdb. */
+typedef enum tsr_object_kind { TSR_OBJECT_NONE, TSR_OBJECT_ARRAY, TSR_OBJECT_GROUP } tsr_object_kind;
+/* TSR_OBJECT_NONE also where nothing is. */
+TSR_API int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error);
+
+typedef struct tsr_object {
+  const char *path; /* begins with the directory's as it was given */
+  tsr_object_kind kind; /* array or group */
+} tsr_object;
+typedef struct tsr_objects {
+  uint64_t count;
+  const tsr_object *objects; /* by path, as bytes */
+} tsr_objects;
+/* All arrays and groups below a directory, itself left out; what is inside arrays is not looked at. Symbolic links are
+ * followed, each directory is visited once, what may not be read is passed over. Closed by the caller. */
+TSR_API int tsr_objects_open(tsr_environment *environment, const char *path, tsr_objects **objects, tsr_error *error);
+TSR_API void tsr_objects_close(tsr_objects *objects); /* NULL is fine */
+
+typedef struct tsr_group tsr_group;
+/* The group in a directory; `key` as for arrays. TSR_NOT_FOUND where no group is. Closed by the caller. */
+TSR_API int tsr_group_open(tsr_environment *environment, const char *path, const uint8_t *key, tsr_group **group,
+                           tsr_error *error);
+TSR_API void tsr_group_close(tsr_group *group); /* NULL is fine */
+
+typedef struct tsr_group_member {
+  const char *name; /* NULL if it has none */
+  const char *path; /* of its directory; of another kind of store: its URI */
+  tsr_object_kind kind; /* what is there; where its path leaves the group's directory: what the group says of it */
+} tsr_group_member;
+typedef struct tsr_group_members {
+  uint64_t count;
+  const tsr_group_member *members; /* by name, or path within the group */
+} tsr_group_members;
+/* The group's members between two times. Nothing outside of the group's directory is looked at. Closed by the caller,
+ * lives longer than the group. */
+TSR_API int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr_group_members **members,
+                                   tsr_error *error);
+TSR_API void tsr_group_members_close(tsr_group_members *members); /* NULL is fine */
+
+typedef struct tsr_metadatum {
+  const char *key; /* NUL-terminated, may hold other NULs */
+  uint64_t key_size;
+  tsr_datatype datatype;
+  uint64_t count; /* values; 0: a key without a value */
+  const void *value; /* unaligned */
+  uint64_t value_size; /* bytes */
+} tsr_metadatum;
+typedef struct tsr_metadata {
+  uint64_t count;
+  const tsr_metadatum *entries; /* by key, as bytes */
+} tsr_metadata;
+/* The metadata of an array or group between two times. Closed by the caller, lives longer than array and group. */
+TSR_API int tsr_array_metadata(tsr_array *array, uint64_t since, uint64_t as_of, tsr_metadata **metadata,
+                               tsr_error *error);
+TSR_API int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_metadata **metadata,
+                               tsr_error *error);
+TSR_API void tsr_metadata_close(tsr_metadata *metadata); /* NULL is fine */
+
+/* Versions 5 to 9 lost the high end of string boxes whose low end is ''. Is this such an interval, without high end? */
+TSR_API bool tsr_interval_is_open(const tsr_interval *interval);
+
+typedef struct tsr_fragment_info { /* borrowed from the snapshot */
+  const char *name;
+  uint64_t start, end; /* times */
+  uint32_t version; /* format version */
+  bool dense;
+  const tsr_schema *schema; /* its own */
+  uint64_t cells; /* without those that only fill up tiles; of all times that it holds */
+  uint64_t tiles; /* of each of its fields */
+  uint64_t bytes; /* of its files */
+  const tsr_interval *non_empty_domain; /* one per dimension; NULL if it is empty */
+} tsr_fragment_info;
+/* The fragments in view, oldest first. */
+TSR_API uint64_t tsr_fragment_count(const tsr_snapshot *snapshot);
+TSR_API int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t fragment, tsr_fragment_info *info, tsr_error *error);
+
+typedef struct tsr_tile_info { /* borrowed until the next call for these tiles */
+  uint64_t cells; /* without padding */
+  uint64_t bytes; /* stored: offsets, values, validity */
+  uint64_t decoded_bytes; /* the same in memory, with padding */
+  const tsr_interval *box; /* one per dimension. Dense: cut to what was written; sparse: as stored (MBR) */
+  const void *min, *max; /* as stored; NULL where there is none */
+  uint64_t min_size, max_size; /* bytes */
+  bool has_sum, has_null_count;
+  uint8_t sum[8]; /* of floats a double, of unsigned values and BOOL a uint64_t, else an int64_t */
+  uint64_t null_count;
+} tsr_tile_info;
+typedef struct tsr_tiles tsr_tiles;
+/* The tiles of one fragment. To be closed before the snapshot. */
+TSR_API int tsr_tiles_open(tsr_snapshot *snapshot, uint64_t fragment, tsr_tiles **tiles, tsr_error *error);
+TSR_API void tsr_tiles_close(tsr_tiles *tiles); /* NULL is fine */
+/* How many attributes and dimensions have tiles of their own, and which field of the fragment's schema each is; -1 is
+ * __coords, all dimensions together (below version 5). Dimensions of dense fragments have no tiles. */
+TSR_API uint32_t tsr_tiles_fields(const tsr_tiles *tiles);
+TSR_API int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index);
+TSR_API int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile_info *info, tsr_error *error);
 
 /* ---- Text of values (also for hosts that show them) -------------------------------------------------------------- */
 

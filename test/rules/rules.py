@@ -20,7 +20,8 @@ ROOMS = {"error": "base", "memory": "base", "bytes": "base", "pool": "base", "st
          "filter": "filter", "generic_tile": "format", "schema": "format", "enumeration": "format", "fragment_metadata": "format",
          "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",
          "condition": "format", "group": "format", "tile": "format", "environment": "array", "array": "array",
-         "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "plan": "ops",
+         "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
+         "timed_files": "array", "group_open": "array", "metadata_open": "array", "inspect": "array", "plan": "ops",
          "reader": "ops", "read": "ops", "load": "ops", "sweep": "ops", "piece": "ops"}
 MOST_LINES = 1200
 faults = []

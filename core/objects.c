@@ -1,0 +1,181 @@
+/* objects.c: what directories are, and the arrays and groups below one.
+ *
+ * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before), a group the
+ * directory __group or the file __tiledb_group.tdb. Where both are there it is an array.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "array.h"
+
+typedef struct objects_made {
+  tsr_objects shown; /* first: what the caller has */
+  tsr_arena arena;
+} objects_made;
+
+typedef struct walk {
+  tsr_environment *environment;
+  tsr_store *store;
+  objects_made *made;
+  tsr_buffer pending; /* const char *: directories to be visited, within the store, shallow ones first */
+  tsr_buffer found; /* tsr_object */
+  tsr_map visited; /* what identifies a directory */
+  tsr_error *error;
+} walk;
+
+/* ---- What a directory is ---------------------------------------------------------------------------------------- */
+
+bool tsr__directory_exists(tsr_store *store, const char *path) {
+  tsr_stamp stamp;
+  if (tsr__store_stamp(store, path, &stamp, NULL) < 0) return false;
+  return !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
+}
+
+tsr_object_kind tsr__object_kind(tsr_store *store, const char *path) {
+  static const struct {
+    const char *name;
+    bool directory;
+    tsr_object_kind kind;
+  } marks[] = {{"__schema", true, TSR_OBJECT_ARRAY},
+               {"__array_schema.tdb", false, TSR_OBJECT_ARRAY},
+               {"__group", true, TSR_OBJECT_GROUP},
+               {"__tiledb_group.tdb", false, TSR_OBJECT_GROUP}};
+  tsr_buffer mark = {.memory = store->memory};
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  for (unsigned i = 0; i < sizeof marks / sizeof marks[0] && kind == TSR_OBJECT_NONE; i++) {
+    mark.size = 0;
+    if (tsr__buffer_printf(&mark, NULL, "%s%s%s", path, *path ? "/" : "", marks[i].name) < 0 ||
+        tsr__buffer_append_u8(&mark, 0, NULL) < 0)
+      break;
+    const char *text = (const char *)mark.data;
+    if (marks[i].directory ? tsr__directory_exists(store, text) : tsr__store_exists(store, text)) kind = marks[i].kind;
+  }
+  tsr__buffer_release(&mark);
+  return kind;
+}
+
+int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error) {
+  tsr_store *store;
+  char *directory;
+  TSR_TRY(tsr__path_plain(&environment->memory, "array or group", path, &directory, error));
+  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  tsr__free(directory);
+  TSR_TRY(rc);
+  *kind = tsr__object_kind(store, "");
+  tsr__store_close(store);
+  return TSR_OK;
+}
+
+/* ---- The walk --------------------------------------------------------------------------------------------------- */
+
+static int join(walk *w, const char *directory, const char *name, const char **path) {
+  uint64_t size = strlen(directory), more = strlen(name);
+  bool slash = size > 0 && directory[size - 1] != '/';
+  void *block;
+  TSR_TRY(tsr__arena_alloc(&w->made->arena, size + more + 2, &block, w->error));
+  char *text = block;
+  memcpy(text, directory, size);
+  if (slash) text[size++] = '/';
+  memcpy(text + size, name, more + 1);
+  *path = text;
+  return TSR_OK;
+}
+
+static int push(walk *w, const char *path) { return tsr__buffer_append(&w->pending, &path, sizeof path, w->error); }
+
+/* 1 the first time that a directory is seen, under whatever path; symbolic links may lead to it again, or in circles.
+ */
+static int visit(walk *w, const char *path) {
+  tsr_stamp stamp;
+  char text[80];
+  void *key;
+  if (tsr__store_stamp(w->store, path, &stamp, w->error) < 0) return 0;
+  if (stamp.c == 0) return stamp.a != 0; /* a store without links */
+  int size = snprintf(text, sizeof text, "%llx %llx %llx", (unsigned long long)stamp.a, (unsigned long long)stamp.b,
+                      (unsigned long long)stamp.c);
+  if (tsr__map_get(&w->visited, text)) return 0;
+  TSR_TRY(tsr__arena_copy(&w->made->arena, text, (uint64_t)size, &key, w->error));
+  TSR_TRY(tsr__map_put(&w->visited, key, key, w->error));
+  return 1;
+}
+
+static int visit_directory(walk *w, const char *path) {
+  int rc = visit(w, path);
+  if (rc <= 0) return rc;
+  tsr_object_kind kind = tsr__object_kind(w->store, path);
+  if (kind != TSR_OBJECT_NONE && *path) {
+    tsr_object object = {.kind = kind};
+    TSR_TRY(join(w, w->store->name, path, &object.path));
+    TSR_TRY(tsr__buffer_append(&w->found, &object, sizeof object, w->error));
+  }
+  if (kind == TSR_OBJECT_ARRAY && *path) return TSR_OK;
+  tsr_listing entries = {.memory = w->store->memory};
+  rc = tsr__store_list(w->store, path, &entries, w->error);
+  if (rc < 0 && rc != TSR_NOMEM && *path) rc = TSR_OK; /* may not be read, or is gone by now */
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+    const char *child;
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY) continue;
+    rc = join(w, path, entries.entries[i].name, &child);
+    if (rc >= 0) rc = push(w, child);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+static int by_path(const void *a, const void *b) {
+  return strcmp(((const tsr_object *)a)->path, ((const tsr_object *)b)->path);
+}
+
+static int walk_all(walk *w) {
+  TSR_TRY(push(w, ""));
+  for (uint64_t i = 0; i < w->pending.size / sizeof(char *); i++) {
+    const char *path;
+    memcpy(&path, w->pending.data + i * sizeof path, sizeof path);
+    if (i % 64 == 63) TSR_TRY(tsr__interrupted(w->environment, w->error));
+    TSR_TRY(visit_directory(w, path));
+  }
+  void *objects;
+  uint64_t count = w->found.size / sizeof(tsr_object);
+  TSR_TRY(tsr__arena_array(&w->made->arena, count, sizeof(tsr_object), &objects, w->error));
+  if (count > 0) memcpy(objects, w->found.data, w->found.size);
+  if (count > 1) qsort(objects, count, sizeof(tsr_object), by_path);
+  w->made->shown = (tsr_objects){count, objects};
+  return TSR_OK;
+}
+
+static int open_in(tsr_environment *environment, tsr_store *store, tsr_objects **objects, tsr_error *error) {
+  void *block;
+  if (!tsr__directory_exists(store, "")) return tsr__fail(error, TSR_NOT_FOUND, "directory not found: %s", store->name);
+  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(objects_made), &block, error));
+  walk w = {.environment = environment, .store = store, .made = block, .error = error};
+  tsr__arena_init(&w.made->arena, &environment->memory);
+  w.pending.memory = w.found.memory = w.visited.memory = &environment->memory;
+  int rc = walk_all(&w);
+  tsr__buffer_release(&w.pending);
+  tsr__buffer_release(&w.found);
+  tsr__map_release(&w.visited);
+  if (rc < 0) tsr_objects_close(&w.made->shown);
+  else *objects = &w.made->shown;
+  return rc;
+}
+
+int tsr_objects_open(tsr_environment *environment, const char *path, tsr_objects **objects, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  tsr_store *store;
+  char *directory;
+  TSR_TRY(tsr__path_plain(&environment->memory, "directory", path, &directory, error));
+  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  tsr__free(directory);
+  TSR_TRY(rc);
+  rc = open_in(environment, store, objects, error);
+  tsr__store_close(store);
+  return rc;
+}
+
+void tsr_objects_close(tsr_objects *objects) {
+  if (!objects) return;
+  objects_made *made = (objects_made *)objects;
+  tsr__arena_release(&made->arena);
+  tsr__free(made);
+}
