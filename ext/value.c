@@ -427,8 +427,8 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
     most = order < 0 ? nextafter(d, -INFINITY) : d;
   } else if (type == SQLITE_FLOAT) {
     least = most = sqlite3_value_double(value);
-  } else {
-    greater_than_all(op, ranges);
+  } else { /* text and blobs are greater than all numbers, but not than NaN, which is NULL */
+    if (op == TSX_LT || op == TSX_LE) add_floats(size, -INFINITY, INFINITY, ranges);
     return;
   }
   switch (op) {
@@ -591,8 +591,9 @@ void tsx_column_prepare(tsx_column *column) {
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   ranges->count = 0;
   if (sqlite3_value_type(value) == SQLITE_NULL) {
-    /* Only IS is true for NULL, and only a datetime's NaT reads as NULL. */
-    if (op == TSX_IS && column->form == TSX_DATETIME) ranges->count = TSX_EVERYTHING;
+    /* Only IS is true for NULL, and only a datetime's NaT and a float's NaN read as NULL. */
+    bool may_be_null = column->form == TSX_DATETIME || column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
+    if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;
     return;
   }
   switch (column->form) {

@@ -22,7 +22,8 @@ def run(shell, extension, arrays, script):
             text = f.read()
         result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
-        output = re.sub(r"^-- Loading resources from .*\n", "", output, flags=re.M)
+        # Releases of the shell differ in how they introduce an error.
+        output = re.sub(r"^(?:Runtime error|Parse error|Error:)(?:,? near line|:? near line)? (\d+): (.*?)(?: \(\d+\))?$", r"Error in line \1: \2", output, flags=re.M)
         if result.returncode < 0:
             output += f"killed by signal {-result.returncode}\n"
         return output

@@ -1,0 +1,57 @@
+-- Tables come and go: dropped, renamed, with an array that is missing, with names that are taken, in several databases.
+.load ./tessera
+.headers on
+.shell mkdir box && cp -R sql/data/climate box/climate && cp -R sql/data/relief box/relief
+CREATE VIRTUAL TABLE w USING tessera('box/climate');
+SELECT name, sql FROM sqlite_schema ORDER BY name;
+SELECT count(*) FROM w;
+ALTER TABLE w RENAME TO weather;
+SELECT count(*) FROM weather WHERE month = 1 AND sst IS NOT NULL;
+SELECT name FROM sqlite_schema ORDER BY name;
+CREATE VIRTUAL TABLE missing USING tessera('box/nowhere');
+CREATE VIRTUAL TABLE missing USING tessera('box');
+CREATE VIRTUAL TABLE missing USING tessera('t.db');
+CREATE TABLE r_config(x);
+CREATE VIRTUAL TABLE r USING tessera('box/relief');
+SELECT name FROM sqlite_schema ORDER BY name;
+-- The array goes; columns are known, reads say so, the table can be renamed and dropped; when the array is back, so is the table.
+.shell mv box/climate box/away
+.open t.db
+.load ./tessera
+SELECT group_concat(name) FROM pragma_table_info('weather');
+SELECT * FROM weather;
+SELECT count(*) FROM weather WHERE month = 3;
+ALTER TABLE weather RENAME TO w2;
+.shell mv box/away box/climate
+SELECT count(*) FROM w2 WHERE month = 3;
+.shell rm -r box/climate
+.open t.db
+.load ./tessera
+PRAGMA integrity_check;
+DROP TABLE w2;
+SELECT name FROM sqlite_schema ORDER BY name;
+-- Writing is refused for what it is.
+CREATE VIRTUAL TABLE rel USING tessera('box/relief');
+INSERT INTO rel(y, x, elevation) VALUES(0, 0, 1);
+DELETE FROM rel;
+-- Rolled back, dropped within a transaction, in temp and in an attached database, next to whose file the array is looked for
+BEGIN;
+CREATE VIRTUAL TABLE rolled USING tessera('box/relief');
+ROLLBACK;
+BEGIN;
+DROP TABLE rel;
+ROLLBACK;
+SELECT count(*) FROM rel WHERE y = 0 AND x = 0;
+CREATE VIRTUAL TABLE temp.tt USING tessera('box/relief');
+SELECT count(*) FROM tt WHERE y = 0;
+.shell mkdir other && cp -R box/relief other/earth
+ATTACH 'other/second.db' AS second;
+CREATE VIRTUAL TABLE second.earth USING tessera('earth');
+SELECT count(*) FROM earth WHERE y = 0;
+DETACH second;
+VACUUM;
+SELECT count(*) FROM rel WHERE y BETWEEN 0 AND 1;
+-- Shadow tables are closed to users in defensive mode.
+.dbconfig defensive on
+UPDATE rel_config SET value = 'CREATE TABLE x(a)';
+SELECT key, value FROM rel_config;

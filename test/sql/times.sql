@@ -1,0 +1,40 @@
+-- Time travel: options, arguments, hidden columns; what each table shows and what it refuses.
+.load ./tessera
+.headers on
+CREATE VIRTUAL TABLE t USING tessera('arrays/new/timetravel/sparse');
+SELECT count(*), min(written_at), max(written_at) FROM t;
+SELECT count(*) FROM t(200);
+SELECT count(*) FROM t WHERE as_of = 200;
+SELECT count(*) FROM t WHERE as_of IS 200;
+SELECT as_of, count(*) FROM t WHERE as_of IN (99, 100, 200, 300) GROUP BY as_of;
+SELECT count(*) FROM t(300, 150);
+SELECT count(*) FROM t(100, 200);
+SELECT count(*) FROM t(NULL);
+SELECT count(*) FROM t(NULL, NULL);
+SELECT count(*) FROM t('1970-01-01 00:00:00.200');
+SELECT count(*) FROM t('1970');
+SELECT count(*) FROM t('1971');
+SELECT count(*) FROM t(-5);
+WITH w(at) AS (VALUES (99), (100), (150), (300), (500)) SELECT at, (SELECT count(*) FROM t(at)) FROM w;
+WITH w(at) AS (VALUES (99), (100), (150), (300), (500)) SELECT at, count(r) FROM w LEFT JOIN t ON t.as_of = at GROUP BY at;
+WITH w(at) AS (VALUES (99), (100), (150)) SELECT at, count(*) FROM t, w WHERE t.as_of = w.at GROUP BY at;
+SELECT count(*) FROM t WHERE as_of > 200;
+SELECT count(*) FROM t('soon');
+SELECT count(*) FROM t(1.5);
+SELECT count(*) FROM t(x'00');
+CREATE VIRTUAL TABLE o USING tessera('arrays/new/timetravel/sparse', as_of=200, since='1970-01-01T00:00:00.150Z');
+SELECT count(*), min(written_at), max(written_at), as_of, since FROM o;
+SELECT count(*) FROM o(NULL, 0);
+SELECT count(*) FROM o(300);
+-- Columns are those of the option's time, else the latest; a query's time changes cells only.
+CREATE VIRTUAL TABLE e USING tessera('arrays/new/evolution/add_drop_sparse');
+SELECT group_concat(name) FROM pragma_table_info('e');
+SELECT count(*), count(b), count(c), count(a2) FROM e;
+SELECT count(*), count(b), count(c), count(a2) FROM e(12);
+CREATE VIRTUAL TABLE e12 USING tessera('arrays/new/evolution/add_drop_sparse', as_of=12);
+SELECT group_concat(name) FROM pragma_table_info('e12');
+SELECT count(*), count(a), count(b) FROM e12;
+-- Dense: the box around what had been written
+CREATE VIRTUAL TABLE d USING tessera('arrays/new/timetravel/dense');
+SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d(200);
+SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d;
