@@ -114,7 +114,7 @@ static inline void harness_equal(tsr_part a, tsr_part b) {
 /* Each beginning of metadata and of data, and each byte changed in some ways: an error or an answer, nothing else.
  * Beginnings are always errors. */
 static inline void harness_damage(harness *h, tsr_part metadata, tsr_part data, uint64_t size) {
-  tsr_part out, left, both[2] = {metadata, data};
+  tsr_part out = {0}, left = {0}, both[2] = {metadata, data};
   for (int which = 0; which < 2; which++)
     for (uint64_t cut = 0; cut < both[which].size; cut++) {
       tsr_part damaged[2] = {metadata, data};
@@ -137,7 +137,7 @@ static inline void harness_damage(harness *h, tsr_part metadata, tsr_part data, 
 
 /* What TileDB stored (metadata and data of one chunk, hexadecimal) gives these bytes; damaged it gives errors. */
 static inline void harness_stored(harness *h, const char *metadata, const char *data, const char *bytes) {
-  tsr_part m = harness_hex(metadata), d = harness_hex(data), expected = harness_hex(bytes), out, left;
+  tsr_part m = harness_hex(metadata), d = harness_hex(data), expected = harness_hex(bytes), out = {0}, left = {0};
   for (int in_arena = 0; in_arena < 2; in_arena++) {
     assert_int_equal(harness_decode(h, m, d, expected.size, in_arena, &out, &left), TSR_OK);
     harness_equal(out, expected);
@@ -154,7 +154,7 @@ static inline void harness_stored(harness *h, const char *metadata, const char *
 /* The same, and the bytes give what TileDB stored. */
 static inline void harness_same(harness *h, const char *metadata, const char *data, const char *bytes) {
   harness_stored(h, metadata, data, bytes);
-  tsr_part expected[2] = {harness_hex(metadata), harness_hex(data)}, given = harness_hex(bytes), m, d;
+  tsr_part expected[2] = {harness_hex(metadata), harness_hex(data)}, given = harness_hex(bytes), m = {0}, d = {0};
   assert_int_equal(harness_encode(h, &(tsr_chunk){.data = &given, .data_count = 1}, &m, &d), TSR_OK);
   harness_equal(m, expected[0]);
   harness_equal(d, expected[1]);
@@ -167,8 +167,8 @@ static inline void harness_same(harness *h, const char *metadata, const char *da
 
 /* Forward and backward gives the same bytes, and leaves the metadata of earlier filters. */
 static inline void harness_round_trip(harness *h, const tsr_chunk *in) {
-  tsr_part m, d, out, left, data = harness_join(in->data, in->data_count),
-                            earlier = harness_join(in->metadata, in->metadata_count);
+  tsr_part m = {0}, d = {0}, out = {0}, left = {0}, data = harness_join(in->data, in->data_count),
+           earlier = harness_join(in->metadata, in->metadata_count);
   assert_int_equal(harness_encode(h, in, &m, &d), TSR_OK);
   assert_int_equal(harness_decode(h, m, d, data.size + earlier.size, earlier.size > 0, &out, &left), TSR_OK);
   harness_equal(out, data);

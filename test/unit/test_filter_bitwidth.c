@@ -32,7 +32,7 @@ static void test_rest(void **state) {
   harness h;
   open(&h, TSR_INT32, 256);
   harness_stored(&h, "0700000001000000e80300000807000000", "01020304050607", "01020304050607");
-  tsr_part m, d, bytes = harness_hex("0102030405060708090a0b");
+  tsr_part m = {0}, d = {0}, bytes = harness_hex("0102030405060708090a0b");
   tsr_chunk chunk = {.data = &bytes, .data_count = 1};
   for (; bytes.size > 0; bytes.size--) harness_round_trip(&h, &chunk);
   bytes.size = 11;
@@ -89,7 +89,7 @@ static void test_ranges(void **state) {
     uint8_t *p = (uint8_t *)bytes;
     uint64_t values[4] = {low, high, low, high};
     for (unsigned v = 0; v < 4; v++) memcpy(p + v * width, &values[v], width);
-    tsr_part m, d, part = {p, 4 * width};
+    tsr_part m = {0}, d = {0}, part = {p, 4 * width};
     tsr_chunk chunk = {.data = &part, .data_count = 1};
     harness h;
     open(&h, cases[i].datatype, 256);
@@ -110,7 +110,7 @@ static void test_passes(void **state) {
     harness h;
     open(&h, datatypes[i], 256);
     h.shape.version = 19;
-    tsr_part m, d, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
+    tsr_part m = {0}, d = {0}, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
     tsr_chunk chunk = {&earlier, 1, &bytes, 1};
     assert_int_equal(harness_encode(&h, &chunk, &m, &d), TSR_OK);
     harness_equal(m, earlier);
@@ -143,7 +143,7 @@ static void test_damage(void **state) {
   for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
     harness h;
     open(&h, TSR_UINT32, 256);
-    tsr_part m = harness_hex(bad[i].metadata), d = harness_hex(bad[i].data), out, left;
+    tsr_part m = harness_hex(bad[i].metadata), d = harness_hex(bad[i].data), out = {0}, left = {0};
     assert_int_equal(harness_decode(&h, m, d, 8, false, &out, &left), TSR_CORRUPT);
     assert_int_equal(harness_decode(&h, m, d, 100, true, &out, &left), TSR_CORRUPT);
     free(m.data);
@@ -154,7 +154,7 @@ static void test_damage(void **state) {
 
 static void test_out_of_budget(void **state) {
   uint8_t bytes[8192] = {0};
-  tsr_part m, d, part = {bytes, sizeof bytes};
+  tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   harness h;
   open(&h, TSR_INT32, 256);
   h.memory.limit = 4096;

@@ -11,13 +11,13 @@ static void test_delta_stored(void **state) {
            d = harness_hex(
                "0800000000000000000000000100000007000000f8ffffff07c4c56e776b1d7225ce45498cf05e8402000000000000"
                "0005000000feffffff"),
-           data = harness_hex("0500000003000000"), out, left;
+           data = harness_hex("0500000003000000"), out = {0}, left = {0};
   assert_int_equal(harness_decode(&h, m, d, 40, true, &out, &left), TSR_OK);
   harness_equal(out, data);
   assert_int_equal(left.size, 32);
   assert_int_equal(tsr__load32(left.data + 4), 1); /* one data checksum, over 8 bytes */
   assert_int_equal(tsr__load64(left.data + 8), 8);
-  tsr_part md, dd;
+  tsr_part md = {0}, dd = {0};
   assert_int_equal(harness_encode(&h, &(tsr_chunk){&left, 1, &data, 1}, &md, &dd), TSR_OK);
   harness_equal(md, m);
   harness_equal(dd, d);
@@ -46,7 +46,7 @@ static void test_delta_datatypes(void **state) {
 static void test_delta_refuses(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_delta, TSR_FLOAT64);
-  tsr_part m, d, out, left, bytes = harness_hex("0500000003000000");
+  tsr_part m = {0}, d = {0}, out = {0}, left = {0}, bytes = harness_hex("0500000003000000");
   tsr_chunk chunk = {.data = &bytes, .data_count = 1};
   assert_int_equal(harness_encode(&h, &chunk, &m, &d), TSR_CONSTRAINT);
   h.filter.reinterpret = TSR_INT32; /* floats taken for integers */
@@ -110,7 +110,7 @@ static void test_double_delta_stored(void **state) {
 /* Steps that leave 64 bits, and sizes that are no whole values, are kept as they are. */
 static void test_double_delta_plain(void **state) {
   const uint64_t values[] = {UINT64_MAX, 0, UINT64_MAX, 0, 77};
-  tsr_part m, d, part = {(uint8_t *)(uintptr_t)values, sizeof values};
+  tsr_part m = {0}, d = {0}, part = {(uint8_t *)(uintptr_t)values, sizeof values};
   tsr_chunk chunk = {.data = &part, .data_count = 1};
   harness h;
   harness_open(&h, &tsr__filter_double_delta, TSR_UINT64);
@@ -135,7 +135,7 @@ static void test_double_delta_bits(void **state) {
       if (i % 4 == 0 && i > 0) change = harness_random(&random) & (2 * top - 1);
       values[i] = i % 4 < 2 ? 0 : (int64_t)change;
     }
-    tsr_part m, d, part = {(uint8_t *)values, sizeof values};
+    tsr_part m = {0}, d = {0}, part = {(uint8_t *)values, sizeof values};
     tsr_chunk chunk = {.data = &part, .data_count = 1};
     harness h;
     harness_open(&h, &tsr__filter_double_delta, TSR_INT64);
@@ -187,7 +187,7 @@ static void test_positive_delta_passes(void **state) {
     harness_open(&h, &tsr__filter_positive_delta, datatypes[i]);
     h.filter.window = 1024;
     h.shape.version = 19;
-    tsr_part m, d, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
+    tsr_part m = {0}, d = {0}, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
     tsr_chunk chunk = {&earlier, 1, &bytes, 1};
     assert_int_equal(harness_encode(&h, &chunk, &m, &d), TSR_OK);
     harness_equal(m, earlier);
@@ -217,7 +217,7 @@ static void test_positive_delta_windows(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_positive_delta, TSR_UINT16);
   for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
-    tsr_part m = harness_hex(bad[i].metadata), d = harness_hex(bad[i].data), out, left;
+    tsr_part m = harness_hex(bad[i].metadata), d = harness_hex(bad[i].data), out = {0}, left = {0};
     assert_int_equal(harness_decode(&h, m, d, d.size, false, &out, &left), TSR_CORRUPT);
     free(m.data);
     free(d.data);
@@ -228,7 +228,7 @@ static void test_positive_delta_windows(void **state) {
 static void test_out_of_budget(void **state) {
   const tsr_filter_methods *methods[] = {&tsr__filter_delta, &tsr__filter_double_delta, &tsr__filter_positive_delta};
   uint8_t bytes[8192] = {0};
-  tsr_part m, d, part = {bytes, sizeof bytes};
+  tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   for (unsigned i = 0; i < 3; i++) {
     harness h;
     harness_open(&h, methods[i], TSR_INT32);

@@ -27,7 +27,7 @@ static void test_parts(void **state) {
   harness_stored(&h, "00000000", "", "");
   harness_sizes(&h, 1, 5);
   uint8_t bytes[] = {1, 2, 3, 4};
-  tsr_part parts[3] = {{bytes, 1}, {bytes, 0}, {bytes + 1, 3}}, m, d,
+  tsr_part parts[3] = {{bytes, 1}, {bytes, 0}, {bytes + 1, 3}}, m = {0}, d = {0},
            sizes = harness_hex("03000000010000000000000003000000"), data = harness_hex("01040302");
   assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = parts, .data_count = 3}, &m, &d), TSR_OK);
   harness_equal(m, sizes);
@@ -44,7 +44,7 @@ static void test_damage(void **state) {
       "", "010000", "ffffffff04000000", "01000000", "0100000003000000", "0100000005000000", "02000000ffffffff05000000"};
   harness h;
   harness_open(&h, &reverser, TSR_UINT8);
-  tsr_part out, left, d = harness_hex("0102030405");
+  tsr_part out = {0}, left = {0}, d = harness_hex("0102030405");
   for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
     tsr_part m = harness_hex(bad[i]);
     d.size = i == 5 ? 5 : 4; /* the transform's own error */

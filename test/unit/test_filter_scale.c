@@ -13,8 +13,8 @@ static void open(harness *h, tsr_datatype datatype, double scale, double offset,
 /* Forward `given` is stored so, backward `read` comes out. */
 static void check(harness *h, const void *given, const void *read, uint64_t size, const char *metadata,
                   const char *data) {
-  tsr_part part = {(uint8_t *)(uintptr_t)given, size}, expected[2] = {harness_hex(metadata), harness_hex(data)}, m, d,
-           out, left;
+  tsr_part part = {(uint8_t *)(uintptr_t)given, size}, expected[2] = {harness_hex(metadata), harness_hex(data)},
+           m = {0}, d = {0}, out = {0}, left = {0};
   assert_int_equal(harness_encode(h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_OK);
   harness_equal(m, expected[0]);
   harness_equal(d, expected[1]);
@@ -60,7 +60,7 @@ static void test_limits(void **state) {
   for (unsigned i = 0; i < 4; i++) {
     int64_t low = cases[i].low, high = cases[i].high;
     const int64_t expected[] = {high, high, low, low, low, 0, -1, high, low};
-    tsr_part part = {(uint8_t *)(uintptr_t)given, sizeof given}, m, d, out, left;
+    tsr_part part = {(uint8_t *)(uintptr_t)given, sizeof given}, m = {0}, d = {0}, out = {0}, left = {0};
     harness h;
     open(&h, TSR_FLOAT64, 1, 0, cases[i].width);
     assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_OK);
@@ -99,7 +99,8 @@ static void test_parts(void **state) {
   harness h;
   open(&h, TSR_FLOAT32, 1, 0, 2);
   float values[] = {1, 2, 3, 4, 5};
-  tsr_part parts[3] = {{(uint8_t *)values, 8}, {(uint8_t *)(values + 2), 0}, {(uint8_t *)(values + 2), 12}}, m, d;
+  tsr_part parts[3] = {{(uint8_t *)values, 8}, {(uint8_t *)(values + 2), 0}, {(uint8_t *)(values + 2), 12}}, m = {0},
+           d = {0};
   tsr_part expected = harness_hex("01000000"
                                   "0a000000");
   harness_round_trip(&h, &(tsr_chunk){.data = parts, .data_count = 3});
@@ -111,7 +112,7 @@ static void test_parts(void **state) {
   parts[2].size = 11; /* no whole values */
   assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = parts, .data_count = 3}, &m, &d), TSR_CONSTRAINT);
   /* two parts in the file: the later stands first */
-  tsr_part out, left;
+  tsr_part out = {0}, left = {0};
   const float read[] = {3, 1, 2};
   m = harness_hex("020000000400000002000000");
   d = harness_hex("010002000300");
@@ -128,7 +129,7 @@ static void test_parts(void **state) {
 }
 
 static void test_options(void **state) {
-  tsr_part m = harness_hex("0100000000000000"), d = {m.data, 0}, out, left;
+  tsr_part m = harness_hex("0100000000000000"), d = {m.data, 0}, out = {0}, left = {0};
   static const tsr_datatype datatypes[] = {TSR_INT16, TSR_UINT8, TSR_FLOAT32, TSR_FLOAT64};
   static const uint64_t widths[] = {4, 4, 3, 0};
   for (unsigned i = 0; i < 4; i++) {
@@ -143,7 +144,7 @@ static void test_options(void **state) {
 
 static void test_out_of_budget(void **state) {
   uint8_t bytes[8192] = {0};
-  tsr_part m, d, part = {bytes, sizeof bytes};
+  tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   harness h;
   open(&h, TSR_FLOAT32, 1, 0, 4);
   h.memory.limit = 4096;

@@ -133,7 +133,7 @@ static void test_twins_large(void **state) {
 
 static void test_out_of_budget(void **state) {
   uint8_t bytes[8192] = {0};
-  tsr_part m, d, part = {bytes, sizeof bytes};
+  tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   const tsr_filter_methods *methods[] = {&tsr__filter_byteshuffle, &tsr__filter_bitshuffle};
   for (unsigned i = 0; i < 2; i++) {
     harness h;

@@ -29,7 +29,7 @@ static void test_sizes(void **state) {
 static void test_whole_values(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_xor, TSR_INT32);
-  tsr_part m = harness_hex("0100000007000000"), d = harness_hex("01020304050607"), out, left;
+  tsr_part m = harness_hex("0100000007000000"), d = harness_hex("01020304050607"), out = {0}, left = {0};
   assert_int_equal(harness_decode(&h, m, d, 7, false, &out, &left), TSR_CORRUPT);
   assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &d, .data_count = 1}, &out, &left), TSR_CONSTRAINT);
   free(m.data);
