@@ -20,7 +20,7 @@ typedef struct bytes {
 } bytes;
 
 static inline bytes copy_bytes(const void *data, uint64_t size) {
-  bytes b = {malloc(size > 0 ? size : 1), size};
+  bytes b = {calloc(size > 0 ? size : 1, 1), size};
   if (size > 0) memcpy(b.data, data, size);
   return b;
 }
@@ -130,7 +130,7 @@ static inline void bench_damage(bench *b, bytes tile, bytes expected, const uint
   free(out);
   free(other.data);
   /* a tile that should be larger or smaller */
-  bytes more = {malloc(expected.size + 1), expected.size + 1};
+  bytes more = {calloc(expected.size + 1, 1), expected.size + 1};
   assert_int_equal(bench_decode(b, tile.data, tile.size, more, offsets, cells), TSR_CORRUPT);
   free(more.data);
   if (expected.size > 0) {
