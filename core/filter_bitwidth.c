@@ -1,13 +1,12 @@
 /* filter_bitwidth.c: bit width reduction: windows of integers, less their least, in as many bytes as the largest needs.
  *
- * Integers of 2, 4, 8 bytes; datetimes and times from version 20 on. Of all others, and of these before version 20,
- * data and metadata pass as they are. Metadata: u32 bytes of input, u32 windows, for each the offset (a value of the
- * datatype), u8 bits, u32 bytes before reduction. Data: in each window
- *   bits >= the datatype's, or bytes that are no whole values    the bytes as they are; the offset says nothing
- *   else                                       value - offset in 8, 16 or 32 bits, signed if the datatype is
- * Sums wrap around in the width of the datatype.
- * Forward a window is the option's size rounded down to whole values; signed differences are kept below 127, 32767...
- * and unsigned ones below 255, 65535..., for one more than the largest must fit too, as in TileDB.
+ * Integers of 2, 4, 8 bytes; datetimes and times from version 20 on. Of other datatypes, and of datetimes and times
+ * before version 20, data and metadata pass as they are. Metadata: u32 bytes of input, u32 windows, for each the offset
+ * (a value of the datatype), u8 bits, u32 bytes before reduction. Data: in each window bits >= the datatype's, or bytes
+ * that are no whole values    the bytes as they are; the offset says nothing else value - offset in 8, 16 or 32 bits,
+ * signed if the datatype is Sums wrap around in the width of the datatype. Forward a window is the option's size
+ * rounded down to whole values; signed differences are kept below 127, 32767... and unsigned ones below 255, 65535...,
+ * for one more than the largest must fit too, as in TileDB.
  */
 #include "filter_parts.h"
 

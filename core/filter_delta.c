@@ -4,9 +4,9 @@
  * are taken for single bytes, datetimes and times for 64-bit integers; delta and double delta may be told another
  * datatype (option "reinterpret"), and refuse floats.
  *
- * Delta (format 19 and later, in the compressors' frame): u64 n, then n values: the first, and the step to each next.
+ * Delta (in the compressors' frame): u64 n, then n values: the first, and the step to each next.
  *
- * Double delta (all versions, in the compressors' frame): u8 b, u64 n, then
+ * Double delta (in the compressors' frame, all versions): u8 b, u64 n, then
  *   b >= bits of a value - 1   the bytes as they are, also where they are no whole values (n is rounded down)
  *   else                       the first two values (or the only one), then for each next one its step less the step
  *                              before, as a sign bit (1 = negative) and b bits of magnitude: a string of bits that

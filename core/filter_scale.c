@@ -1,12 +1,13 @@
-/* filter_scale.c: floats stored as integers of fewer bytes; loses what the scale does not reach. Format 11 and later.
+/* filter_scale.c: floats stored as integers of fewer bytes; loses what the scale does not reach. Not in old versions.
  *
  * Metadata as in filter_parts.h; sizes are those after scaling. Data: for each value v of the datatype (FLOAT32 or
  * FLOAT64; others of 4 or 8 bytes are taken for these) an integer s of 1, 2, 4 or 8 bytes (an option).
  *   forward    s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
- *   backward   v = scale * s + offset, in double; but s becomes a float of the type first, so FLOAT32 sees 24 bits of
- * it What lies outside the integer is undefined in TileDB; here it becomes the nearest integer, NaN the least. (Cells
- * outside a dense write are zero bytes and may lie outside, so this is no error.)
- * Several parts, which no writer gives, stand in the file in backward order.
+ *   backward   v = scale * s + offset, in double; but s becomes a float of the type first: FLOAT32 sees 24 bits
+ *
+ * What lies outside the integer is undefined in TileDB; here it becomes the nearest integer, NaN the least. (Cells
+ * outside a dense write are zero bytes and may lie outside, so this is no error.) Several parts, which no writer
+ * gives, stand in the file in backward order.
  */
 /* a fused multiply and add would round otherwise than TileDB's two steps */
 #if defined(__clang__)

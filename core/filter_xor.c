@@ -1,4 +1,4 @@
-/* filter_xor.c: each value becomes its difference in bits from the one before. Format 12 and later.
+/* filter_xor.c: each value becomes its difference in bits from the one before. Written by TileDB from 2.12 on.
  *
  * Metadata as in filter_parts.h. Data: in each part the first value as it is, then value ^ the value before it, as
  * integers as wide as the datatype (1, 2, 4, 8 bytes). Forward it gives INT8, INT16, INT32 or INT64.
