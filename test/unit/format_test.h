@@ -37,11 +37,11 @@ static inline void room_close(room *r) {
 
 typedef struct bytes {
   uint8_t *data;
-  uint64_t size;
+  uint64_t size, room;
 } bytes;
 
 static inline void put(bytes *b, const void *data, uint64_t size) {
-  b->data = realloc(b->data, b->size + size + 1);
+  if (b->size + size >= b->room) b->data = realloc(b->data, b->room = 2 * (b->size + size) + 64);
   if (size) memcpy(b->data + b->size, data, size);
   b->size += size;
 }
@@ -70,7 +70,7 @@ static inline void drop(bytes *b) {
 }
 /* A copy in a block of exactly its size. */
 static inline bytes exact(const void *data, uint64_t size) {
-  bytes b = {malloc(size ? size : 1), size};
+  bytes b = {malloc(size ? size : 1), size, size};
   if (size) memcpy(b.data, data, size);
   return b;
 }

@@ -209,7 +209,7 @@ static void test_file(void **state) {
   assert_int_equal(next, all.size);
   tsr__store_close_file(file);
 
-  bytes cut = {all.data + 3 + one.size, two.size - 1};
+  bytes cut = {all.data + 3 + one.size, two.size - 1, 0};
   file = open_bytes(store, "cut", &cut);
   assert_int_equal(tsr__generic_tile_read(file, 0, NULL, 5000, &out, NULL, &error), TSR_CORRUPT);
   tsr__store_close_file(file);
