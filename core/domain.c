@@ -296,8 +296,21 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
   return count;
 }
 
-/* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. */
+#define BLOCK 256
+
+/* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. Most spans are
+ * narrow: a block in which no value lies is passed over by a loop that compilers turn into vector code. */
 #define DEFINE_SELECT(name, type)                                                                                      \
+  static bool any_##name(type low, type high, const uint8_t *values) {                                                 \
+    type value;                                                                                                        \
+    unsigned any = 0;                                                                                                  \
+    for (unsigned i = 0; i < BLOCK; i++) {                                                                             \
+      memcpy(&value, values + i * sizeof value, sizeof value);                                                         \
+      any |= (value >= low) & (value <= high);                                                                         \
+    }                                                                                                                  \
+    return any != 0;                                                                                                   \
+  }                                                                                                                    \
+                                                                                                                       \
   static uint64_t select_##name(type low, type high, const uint8_t *values, const uint32_t *selection, uint64_t count, \
                                 uint32_t *out) {                                                                       \
     uint64_t kept = 0;                                                                                                 \
@@ -309,8 +322,11 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
         out[kept] = cell;                                                                                              \
         kept += (value >= low) & (value <= high);                                                                      \
       }                                                                                                                \
-    } else {                                                                                                           \
-      for (uint64_t i = 0; i < count; i++) {                                                                           \
+    }                                                                                                                  \
+    for (uint64_t first = 0; !selection && first < count; first += BLOCK) {                                            \
+      uint64_t end = TSR_MIN(first + BLOCK, count);                                                                    \
+      if (end - first == BLOCK && !any_##name(low, high, values + first * sizeof value)) continue;                     \
+      for (uint64_t i = first; i < end; i++) {                                                                         \
         memcpy(&value, values + i * sizeof value, sizeof value);                                                       \
         out[kept] = (uint32_t)i;                                                                                       \
         kept += (value >= low) & (value <= high);                                                                      \
@@ -321,8 +337,6 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
 TSR_MACHINES(DEFINE_SELECT)
 
 /* Several spans: blocks of cells become keys, each key is looked up. */
-#define BLOCK 256
-
 static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
                                const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint64_t size = tsr_datatype_size(datatype), kept = 0, keys[BLOCK];
