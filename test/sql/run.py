@@ -20,7 +20,8 @@ def run(shell, extension, arrays, script):
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
         with open(script, encoding="utf-8") as f:
             text = f.read()
-        result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
+        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks
+        result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
         # Releases of the shell differ in how they introduce an error.
         output = re.sub(r"^(?:Runtime error|Parse error|Error:)(?:,? near line|:? near line)? (\d+): (.*?)(?: \(\d+\))?$", r"Error in line \1: \2", output, flags=re.M)
