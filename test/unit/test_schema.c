@@ -350,7 +350,7 @@ static void test_rules(void **state) {
   }
 
   /* Floats as dimensions: not in dense arrays, only finite, extent above 0. */
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 5; i++) {
     built s = build(4, i == 0);
     s.b.data[s.dimensions_at - 1] = TSR_FLOAT32;
     float ends[] = {-1, 1};
@@ -360,8 +360,16 @@ static void test_rules(void **state) {
     }
     if (i == 2) memcpy(s.b.data + s.low_at + 4, &infinity, 4);
     if (i == 3) memset(s.b.data + s.extent_at + 3, 0xbf, 1);
+    if (i == 4) memset(s.b.data + s.extent_at, 0xff, 4); /* NaN: as if there were none */
     if (i == 0) assert_refused(decode, &s.b, TSR_CORRUPT, "dense array with dimension 'y' of FLOAT32");
-    if (i == 1) assert_accepted(decode, &s.b);
+    if (i == 1 || i == 4) {
+      room r;
+      tsr_schema schema;
+      open_schema(&r, &s.b, "__array_schema.tdb", &schema);
+      assert_int_equal(schema.fields[1].has_extent, i == 1);
+      assert_true(schema.fields[0].has_extent);
+      room_close(&r);
+    }
     if (i == 2) assert_refused(decode, &s.b, TSR_CORRUPT, "not finite");
     if (i == 3) assert_refused(decode, &s.b, TSR_CORRUPT, "not above 0");
     drop(&s.b);
