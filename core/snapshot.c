@@ -193,9 +193,11 @@ static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *l
 
 /* ---- Fragments --------------------------------------------------------------------------------------------------- */
 
-static const tsr_footer *find_footer(const selection *s, const char *name, const uint8_t **bytes) {
-  for (uint64_t i = 0; i < s->footer_files; i++) {
-    const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, name);
+/* Consolidated footers of versions 3 and 4 (their names tell none) are laid out otherwise than in the fragments' own
+ * files: never looked for. */
+static const tsr_footer *find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
+  for (uint64_t i = 0; i < s->footer_files && item->parsed.version > 0; i++) {
+    const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, item->name);
     if (footer) {
       *bytes = s->footers[i]->content.data + footer->at;
       return footer;
@@ -210,8 +212,8 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
   for (uint64_t i = 0; i < s->count; i++) {
     const tsr_committed *item = s->visible[i];
     const uint8_t *bytes;
-    if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
-    if (!tsr__map_get(&s->array->fragments, item->name) && !find_footer(s, item->name, &bytes)) count++;
+    if (item->parsed.start < within->start || item->parsed.end > within->end || item->parsed.version == 0) continue;
+    if (!tsr__map_get(&s->array->fragments, item->name) && !find_footer(s, item, &bytes)) count++;
   }
   return count;
 }
@@ -261,7 +263,7 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
-  const tsr_footer *footer = find_footer(s, committed->name, &bytes);
+  const tsr_footer *footer = find_footer(s, committed, &bytes);
   TSR_TRY(tsr__array_fragment(s->array, committed->name, &committed->parsed, committed->old_layout, bytes,
                               footer ? footer->size : 0, &item->fragment, s->error));
   snapshot->fragment_count++; /* its reference is the snapshot's now */
