@@ -296,10 +296,8 @@ static int next_swept(sparse_source *s, tsr_error *error) {
       continue;
     }
     TSR_TRY(fill_window(s, s->count, true, error));
-    for (; s->window_at < s->window_count; s->window_at++) {
-      TSR_TRY(tsr__sweep_add(s->sweep, &s->window[s->window_at], error));
-      s->window[s->window_at].held = NULL;
-    }
+    TSR_TRY(tsr__sweep_add(s->sweep, s->window, s->window_count, error));
+    s->window_at = s->window_count;
   }
 }
 

@@ -12,12 +12,18 @@
  * true: a cell outside its tile's box is TSR_CORRUPT. (Where a lossy filter moves coordinates they are not true: then
  * all tiles enter before anything is decided.)
  *
+ * Where the coordinates of all tiles of the sweep fit, as distances from a common corner, into 64 bits together, one
+ * key holds them all, and a comparison is one of integers (`exact`). Else the key is the first dimension's, and equal
+ * ones are looked into.
+ *
  * The sweep's dimensions are the array's, reversed where cells lie in column-major order, so that tiles enter about as
  * they stand in their fragments and few of them are open at a time.
  */
 #include "ops.h"
 
-#define POLL_CELLS 65536u
+#define POLL_CELLS     65536u
+#define RADIX_LEAST    256u /* pairs; fewer are merged */
+#define PARALLEL_CELLS 16384u /* in a window; fewer are not worth waking workers */
 
 typedef struct pair { /* to be sorted: by key, then as the sorter's ties say */
   uint64_t key;
@@ -29,11 +35,17 @@ typedef struct swept_tile { /* one block of memory with all its arrays */
   const uint64_t *times; /* of cells; NULL: `time` is of all */
   uint64_t time;
   uint64_t at, winners;
-  uint64_t *first; /* by position: key of the first dimension; of a string, its first 8 bytes */
-  uint64_t **keys; /* [k], by position: keys of the others; NULL for strings */
+  uint64_t *first; /* by position: the key; of a string, its first 8 bytes */
+  /* where keys are not exact: */
+  uint64_t **keys; /* [k], by position: keys of each dimension; NULL for strings */
   tsr_coordinates *text; /* [k], by cell: strings */
   struct swept_tile *next; /* in the queue or among those finished */
 } swept_tile;
+
+typedef struct heap_entry {
+  uint64_t key; /* of the tile's next cell */
+  swept_tile *tile;
+} heap_entry;
 
 struct tsr_sweep {
   tsr_reader *reader;
@@ -42,10 +54,13 @@ struct tsr_sweep {
   const tsr_rtree **rtrees; /* by fragment */
   const uint64_t *order; /* tiles of the sweep, indices in the plan */
   const uint32_t *groups; /* of each of them */
-  uint64_t count, entered, added; /* tiles that are in the heap or gone; and those behind them in the queue */
+  uint64_t count, entered; /* tiles that are in the heap or gone; those behind them wait in the queue */
   uint32_t group; /* the present one */
+  bool exact;
+  uint64_t *low; /* [k], exact: the common corner ... */
+  unsigned *shift; /* ... and where dimension k's distance from it stands in the key */
   swept_tile *queue, **queue_end;
-  swept_tile **heap;
+  heap_entry *heap;
   uint64_t heap_count, heap_capacity;
   swept_tile *finished, *given; /* given: to the caller, until the next call */
 };
@@ -55,20 +70,16 @@ struct tsr_sweep {
 typedef int (*tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 
 static inline bool follows(const pair *a, const pair *b, tie_breaker ties, const void *argument) {
-  return a->key != b->key ? a->key > b->key : ties(argument, a->index, b->index) > 0;
+  return a->key != b->key ? a->key > b->key : ties && ties(argument, a->index, b->index) > 0;
 }
 
 /* A stable merge sort, bottom up; the result is in `pairs`. */
-static void sort_pairs(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
+static void merge_sort(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
   pair *from = pairs, *to = room;
   for (uint64_t run = 1; run < count; run *= 2) {
     for (uint64_t start = 0; start < count; start += 2 * run) {
       uint64_t a = start, middle = TSR_MIN(start + run, count), b = middle, end = TSR_MIN(start + 2 * run, count);
       uint64_t out = start;
-      if (b < end && !follows(&from[b - 1], &from[b], ties, argument)) { /* in order already */
-        memcpy(to + start, from + start, (end - start) * sizeof(pair));
-        continue;
-      }
       while (a < middle && b < end) to[out++] = follows(&from[a], &from[b], ties, argument) ? from[b++] : from[a++];
       while (a < middle) to[out++] = from[a++];
       while (b < end) to[out++] = from[b++];
@@ -78,6 +89,42 @@ static void sort_pairs(pair *pairs, pair *room, uint64_t count, tie_breaker ties
     to = swap;
   }
   if (from != pairs) memcpy(pairs, from, count * sizeof(pair));
+}
+
+/* A stable sort by key alone, byte by byte from the lowest; bytes that all keys share cost nothing. */
+static void radix_sort(pair *pairs, pair *room, uint64_t count) {
+  uint32_t counts[8][256];
+  pair *from = pairs, *to = room;
+  memset(counts, 0, sizeof counts);
+  for (uint64_t i = 0; i < count; i++)
+    for (unsigned b = 0; b < 8; b++) counts[b][pairs[i].key >> (8 * b) & 255]++;
+  for (unsigned b = 0; b < 8; b++) {
+    if (counts[b][pairs[0].key >> (8 * b) & 255] == count) continue;
+    uint32_t place = 0;
+    for (unsigned v = 0; v < 256; v++) {
+      const uint32_t n = counts[b][v];
+      counts[b][v] = place;
+      place += n;
+    }
+    for (uint64_t i = 0; i < count; i++) to[counts[b][from[i].key >> (8 * b) & 255]++] = from[i];
+    pair *swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != pairs) memcpy(pairs, from, count * sizeof(pair));
+}
+
+/* ties NULL: equal keys stay as they stand. */
+static void sort_pairs(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
+  if (count < RADIX_LEAST) {
+    merge_sort(pairs, room, count, ties, argument);
+    return;
+  }
+  radix_sort(pairs, room, count);
+  for (uint64_t i = 0, end; ties && i < count; i = end) {
+    for (end = i + 1; end < count && pairs[end].key == pairs[i].key;) end++;
+    if (end - i > 1) merge_sort(pairs + i, room, end - i, ties, argument);
+  }
 }
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
@@ -220,6 +267,36 @@ static int make_order(tsr_sweep *s, const pair *sorted, uint32_t *parents, uint6
   return TSR_OK;
 }
 
+/* Where the coordinates of all tiles of the sweep fit into one key. */
+static int find_exact(tsr_sweep *s, tsr_error *error) {
+  const tsr_plan *plan = &s->reader->plan;
+  void *memory;
+  unsigned bits = 0;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, s->dimensions, sizeof(uint64_t), &memory, error));
+  s->low = memory;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, s->dimensions, sizeof(unsigned), &memory, error));
+  s->shift = memory;
+  if (plan->lossy) return TSR_OK;
+  for (uint32_t k = s->dimensions; k-- > 0;) { /* the last one lowest */
+    const uint32_t d = s->dimension[k];
+    uint64_t low = UINT64_MAX, high = 0;
+    if (is_text(s, d) || tsr_datatype_kind(s->reader->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT)
+      return TSR_OK;
+    for (uint64_t i = 0; i < s->count; i++) {
+      const box b = box_of(s, &plan->tiles[s->order[i]]);
+      low = TSR_MIN(low, b.keys[2 * d]);
+      high = TSR_MAX(high, b.keys[2 * d + 1]);
+    }
+    if (low > high) return TSR_OK;
+    s->low[k] = low;
+    s->shift[k] = bits % 64; /* at 64 there is no room left: the dimension must have one value */
+    if (high > low) bits += 64 - (unsigned)__builtin_clzll(high - low);
+    if (bits > 64) return TSR_OK;
+  }
+  s->exact = true;
+  return TSR_OK;
+}
+
 /* Can two tiles of the plan hold one coordinate at all? */
 static bool may_overlap(const tsr_reader *reader) {
   const tsr_plan *plan = &reader->plan;
@@ -255,7 +332,8 @@ static int find_groups(tsr_sweep *s, uint64_t *order, uint64_t *streams, tsr_err
   uint32_t *parents = memory;
   for (uint64_t i = 0; i < plan->tile_count; i++) parents[i] = (uint32_t)i;
   TSR_TRY(join_tiles(s, sorted, parents, parents + plan->tile_count, error));
-  return make_order(s, sorted, parents, order, streams, error);
+  TSR_TRY(make_order(s, sorted, parents, order, streams, error));
+  return find_exact(s, error);
 }
 
 int tsr__sweep_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_sweep **sweep, tsr_error *error) {
@@ -291,42 +369,26 @@ static void gather_keys(const tsr_field *field, const uint8_t *values, const uin
   for (uint64_t i = 0; i < count; i++) keys[i] = tsr__key(field->datatype, values + cells[i] * field->cell_size);
 }
 
-static tsr_column text_at(const swept_tile *t, uint32_t k, uint64_t position) {
+typedef struct slice {
+  const uint8_t *bytes;
+  uint64_t size;
+} slice;
+
+static slice text_at(const swept_tile *t, uint32_t k, uint64_t position) {
   const uint64_t cell = t->tile.cells[position];
   const tsr_coordinates *c = &t->text[k];
-  return (tsr_column){.values = c->values + c->offsets[cell], .cell_size = c->offsets[cell + 1] - c->offsets[cell]};
+  return (slice){c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell]};
 }
 
-/* Coordinates of two cells, by position, from dimension k on. */
+/* Coordinates of two cells, by position, whose keys are equal. */
 static int compare_rest(const tsr_sweep *s, const swept_tile *a, uint64_t i, const swept_tile *b, uint64_t j) {
-  for (uint32_t k = 0; k < s->dimensions; k++) {
+  for (uint32_t k = 0; k < s->dimensions && !s->exact; k++) {
     if (a->keys[k]) {
       if (a->keys[k][i] != b->keys[k][j]) return a->keys[k][i] < b->keys[k][j] ? -1 : 1;
       continue;
     }
-    const tsr_column x = text_at(a, k, i), y = text_at(b, k, j);
-    const int c = tsr__bytes_compare(x.values, x.cell_size, y.values, y.cell_size);
-    if (c) return c;
-  }
-  return 0;
-}
-
-static inline int compare_cells(const tsr_sweep *s, const swept_tile *a, uint64_t i, const swept_tile *b, uint64_t j) {
-  if (a->first[i] != b->first[j]) return a->first[i] < b->first[j] ? -1 : 1;
-  return compare_rest(s, a, i, b, j);
-}
-
-/* A cell against the low corner of a box. */
-static int compare_corner(const tsr_sweep *s, const swept_tile *t, uint64_t i, const box *b) {
-  for (uint32_t k = 0; k < s->dimensions; k++) {
-    const uint32_t d = s->dimension[k];
-    int c;
-    if (t->keys[k]) {
-      c = t->keys[k][i] < b->keys[2 * d] ? -1 : t->keys[k][i] > b->keys[2 * d];
-    } else {
-      const tsr_column x = text_at(t, k, i);
-      c = tsr__bytes_compare(x.values, x.cell_size, b->text + b->keys[2 * d], b->sizes[2 * d]);
-    }
+    const slice x = text_at(a, k, i), y = text_at(b, k, j);
+    const int c = tsr__bytes_compare(x.bytes, x.size, y.bytes, y.size);
     if (c) return c;
   }
   return 0;
@@ -346,17 +408,18 @@ static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
 static int sort_cells(const tsr_sweep *s, swept_tile *t, tsr_error *error) {
   const uint64_t n = t->tile.count;
   uint64_t i = 1;
-  while (i < n && compare_cells(s, t, i - 1, t, i) <= 0) i++;
+  while (i < n &&
+         (t->first[i - 1] < t->first[i] || (t->first[i - 1] == t->first[i] && compare_rest(s, t, i - 1, t, i) <= 0)))
+    i++;
   if (i >= n) return TSR_OK;
 
   void *memory;
-  tsr_memory *payer = &s->reader->memory;
-  TSR_TRY(tsr__alloc(payer, tsr__mul_sat(2 * n, sizeof(pair)), &memory, error));
+  TSR_TRY(tsr__alloc(&s->reader->memory, tsr__mul_sat(2 * n, sizeof(pair)), &memory, error));
   pair *pairs = memory, *room = pairs + n;
   for (i = 0; i < n; i++) pairs[i] = (pair){.key = t->first[i], .index = (uint32_t)i};
-  sort_pairs(pairs, room, n, compare_ties, &(tie_context){.sweep = s, .tile = t});
+  sort_pairs(pairs, room, n, s->exact ? NULL : compare_ties, &(tie_context){.sweep = s, .tile = t});
   uint64_t *keys = (uint64_t *)(void *)room;
-  for (uint32_t k = 0; k < s->dimensions; k++) {
+  for (uint32_t k = 0; k < s->dimensions && !s->exact; k++) {
     if (!t->keys[k] || t->keys[k] == t->first) continue;
     for (i = 0; i < n; i++) keys[i] = t->keys[k][pairs[i].index];
     memcpy(t->keys[k], keys, n * sizeof(uint64_t));
@@ -369,132 +432,179 @@ static int sort_cells(const tsr_sweep *s, swept_tile *t, tsr_error *error) {
 }
 
 /* Cells must lie in their tile's box, else what the sweep takes for final is not. A NaN is in no box. */
-static int check_box(const tsr_sweep *s, const swept_tile *t, tsr_error *error) {
-  const box b = box_of(s, &t->tile.plan);
+static uint64_t count_outside(const uint64_t *keys, uint64_t count, uint64_t low, uint64_t high, bool floats) {
+  uint64_t outside = 0, nans = 0;
+  for (uint64_t i = 0; i < count; i++) outside += (keys[i] < low) | (keys[i] > high);
+  for (uint64_t i = 0; i < count && floats && outside > 0; i++) nans += keys[i] > high && keys[i] == TSR_KEY_NAN;
+  return outside - nans;
+}
+
+static uint64_t count_outside_text(const swept_tile *t, uint32_t k, const box *b, uint32_t d) {
+  uint64_t outside = 0;
+  for (uint64_t i = 0; i < t->tile.count; i++) {
+    const slice x = text_at(t, k, i);
+    outside += tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]) < 0 ||
+               tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d + 1], b->sizes[2 * d + 1]) > 0;
+  }
+  return outside;
+}
+
+/* The keys of a tile's cells, and whether they lie in its box. `room`: for as many keys, where they are exact. */
+static int fill_keys(const tsr_sweep *s, swept_tile *t, const uint32_t *cells, uint64_t *room, tsr_error *error) {
   const tsr_schema *schema = s->reader->snapshot->schema;
+  const uint64_t n = t->tile.count;
+  const box b = box_of(s, &t->tile.plan);
+  for (uint64_t i = 0; i < n; i++) t->tile.cells[i] = cells ? cells[i] : (uint32_t)i;
+  if (s->exact) memset(t->first, 0, n * sizeof(uint64_t));
   for (uint32_t k = 0; k < s->dimensions; k++) {
     const uint32_t d = s->dimension[k];
-    uint64_t outside = 0;
-    if (t->keys[k]) {
-      const uint64_t low = b.keys[2 * d], high = b.keys[2 * d + 1];
-      const bool floats = tsr_datatype_kind(schema->fields[d].datatype) == TSR_KIND_FLOAT;
-      for (uint64_t i = 0; i < t->tile.count; i++) outside += t->keys[k][i] < low || t->keys[k][i] > high;
-      for (uint64_t i = 0; i < t->tile.count && floats && outside > 0; i++)
-        outside -= t->keys[k][i] > high && t->keys[k][i] == TSR_KEY_NAN;
-    } else {
-      for (uint64_t i = 0; i < t->tile.count; i++) {
-        const tsr_column x = text_at(t, k, i);
-        outside += tsr__bytes_compare(x.values, x.cell_size, b.text + b.keys[2 * d], b.sizes[2 * d]) < 0 ||
-                   tsr__bytes_compare(x.values, x.cell_size, b.text + b.keys[2 * d + 1], b.sizes[2 * d + 1]) > 0;
+    const tsr_field *field = &schema->fields[d];
+    const tsr_coordinates c = tsr__held_coordinates(s->reader, t->tile.held, d);
+    uint64_t outside;
+    if (is_text(s, d)) {
+      t->text[k] = c;
+      outside = count_outside_text(t, k, &b, d);
+      for (uint64_t i = 0; k == 0 && i < n; i++) {
+        const slice x = text_at(t, k, i);
+        t->first[i] = text_prefix(x.bytes, x.size);
       }
+    } else {
+      uint64_t *keys = s->exact ? room : t->keys[k];
+      gather_keys(field, c.values, cells, n, keys);
+      outside = count_outside(keys, n, b.keys[2 * d], b.keys[2 * d + 1],
+                              tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT);
+      for (uint64_t i = 0; s->exact && i < n; i++) t->first[i] |= (keys[i] - s->low[k]) << s->shift[k];
     }
-    if (outside > 0)
+    if (outside > 0 && !s->reader->plan.lossy)
       return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: %llu cells lie outside its box on dimension %s",
                        s->reader->snapshot->fragments[t->tile.plan.fragment].fragment->name,
-                       (unsigned long long)t->tile.plan.tile, (unsigned long long)outside, schema->fields[d].name);
+                       (unsigned long long)t->tile.plan.tile, (unsigned long long)outside, field->name);
   }
   return TSR_OK;
 }
 
-static void fill_keys(const tsr_sweep *s, swept_tile *t, const uint32_t *cells) {
-  const tsr_schema *schema = s->reader->snapshot->schema;
-  const uint64_t n = t->tile.count;
-  for (uint64_t i = 0; i < n; i++) t->tile.cells[i] = cells ? cells[i] : (uint32_t)i;
-  for (uint32_t k = 0; k < s->dimensions; k++) {
-    const uint32_t d = s->dimension[k];
-    const tsr_coordinates c = tsr__held_coordinates(s->reader, t->tile.held, d);
-    t->text[k] = c;
-    if (t->keys[k]) {
-      gather_keys(&schema->fields[d], c.values, cells, n, t->keys[k]);
-      continue;
-    }
-    for (uint64_t i = 0; k == 0 && i < n; i++) {
-      const tsr_column x = text_at(t, k, i);
-      t->first[i] = text_prefix(x.values, x.cell_size);
-    }
-  }
-}
-
-int tsr__sweep_add(tsr_sweep *sweep, const tsr_sparse_tile *tile, tsr_error *error) {
-  const tsr_snapshot *snapshot = sweep->reader->snapshot;
-  const tsr_fragment *fragment = snapshot->fragments[tile->plan.fragment].fragment;
-  const uint32_t n = sweep->dimensions;
-  uint64_t columns =
-      is_text(sweep, sweep->dimension[0]); /* of u64: keys, and the first dimension's if it is a string */
-  for (uint32_t d = 0; d < n; d++) columns += !is_text(sweep, d);
+/* One block for the tile and its arrays. */
+static int allocate_tile(const tsr_sweep *s, const tsr_sparse_tile *tile, swept_tile **out, tsr_error *error) {
+  const uint32_t n = s->dimensions;
+  const bool text_first = is_text(s, s->dimension[0]);
+  uint64_t columns = s->exact || text_first; /* of u64 */
+  for (uint32_t d = 0; d < n && !s->exact; d++) columns += !is_text(s, d);
   uint64_t bytes = sizeof(swept_tile) + n * (sizeof(uint64_t *) + sizeof(tsr_coordinates));
   bytes = tsr__add_sat(bytes, tsr__mul_sat(tile->count, columns * sizeof(uint64_t) + sizeof(uint32_t)));
   void *memory;
-  TSR_TRY(tsr__alloc(&sweep->reader->memory, bytes, &memory, error));
+  TSR_TRY(tsr__alloc(&s->reader->memory, bytes, &memory, error));
   swept_tile *t = memory;
-  *t = (swept_tile){.tile = *tile, .time = fragment->parsed.start};
+  *t = (swept_tile){.tile = *tile};
   t->text = (tsr_coordinates *)(void *)(t + 1);
   t->keys = (uint64_t **)(void *)(t->text + n);
   uint64_t *keys = (uint64_t *)(void *)(t->keys + n);
   t->first = keys;
-  if (is_text(sweep, sweep->dimension[0])) keys += tile->count;
-  for (uint32_t k = 0; k < n; k++) {
-    t->keys[k] = is_text(sweep, sweep->dimension[k]) ? NULL : keys;
+  if (s->exact || text_first) keys += tile->count;
+  for (uint32_t k = 0; k < n && !s->exact; k++) {
+    t->keys[k] = is_text(s, s->dimension[k]) ? NULL : keys;
     if (t->keys[k]) keys += tile->count;
   }
   t->tile.cells = (uint32_t *)(void *)keys;
-  if (fragment->metadata.has_times) {
+  *out = t;
+  return TSR_OK;
+}
+
+static int make_tile(const tsr_sweep *s, const tsr_sparse_tile *tile, swept_tile **out, tsr_error *error) {
+  const tsr_fragment *fragment = s->reader->snapshot->fragments[tile->plan.fragment].fragment;
+  swept_tile *t;
+  void *room = NULL;
+  TSR_TRY(allocate_tile(s, tile, &t, error));
+  t->time = fragment->parsed.start;
+  if (fragment->metadata.has_times && tile->count > 0) {
     const int64_t slot = tsr__fragment_special_slot(&fragment->metadata, TSR_SLOT_TIMES);
     t->times = (const uint64_t *)(const void *)tile->held->tiles[slot]->values;
   }
-  fill_keys(sweep, t, tile->cells);
-  int r = sweep->reader->plan.lossy ? TSR_OK : check_box(sweep, t, error);
-  if (r >= 0) r = sort_cells(sweep, t, error);
-  if (r < 0) {
-    tsr__free(t);
-    return r;
+  int r = TSR_OK;
+  if (s->exact) r = tsr__alloc(&s->reader->memory, tsr__mul_sat(tile->count, sizeof(uint64_t)), &room, error);
+  if (r >= 0) r = fill_keys(s, t, tile->cells, room, error);
+  tsr__free(room);
+  if (r >= 0) r = sort_cells(s, t, error);
+  if (r >= 0) *out = t;
+  else tsr__free(t);
+  return r;
+}
+
+typedef struct making {
+  const tsr_sweep *sweep;
+  const tsr_sparse_tile *tiles;
+  swept_tile **made;
+} making;
+
+static int make_one(void *argument, uint64_t index, tsr_error *error) {
+  const making *m = argument;
+  return make_tile(m->sweep, &m->tiles[index], &m->made[index], error);
+}
+
+int tsr__sweep_add(tsr_sweep *sweep, const tsr_sparse_tile *tiles, uint64_t count, tsr_error *error) {
+  tsr_reader *reader = sweep->reader;
+  uint64_t cells = 0;
+  void *memory;
+  TSR_TRY(tsr__arena_array(&reader->window, count, sizeof(swept_tile *), &memory, error));
+  making m = {.sweep = sweep, .tiles = tiles, .made = memory};
+  for (uint64_t i = 0; i < count; i++) cells += tiles[i].count;
+  const bool alone = cells < PARALLEL_CELLS || reader->snapshot->array->environment->single_threaded;
+  const int r = tsr__parallel_for(alone ? 1 : reader->threads, count, make_one, &m, error);
+  for (uint64_t i = 0; i < count; i++) {
+    if (r < 0) {
+      tsr__free(m.made[i]);
+      continue;
+    }
+    *sweep->queue_end = m.made[i];
+    sweep->queue_end = &m.made[i]->next;
   }
-  *sweep->queue_end = t;
-  sweep->queue_end = &t->next;
-  sweep->added++;
-  return TSR_OK;
+  return r;
 }
 
 /* ---- The heap --------------------------------------------------------------------------------------------------- */
 
-static inline bool before(const tsr_sweep *s, const swept_tile *a, const swept_tile *b) {
-  return compare_cells(s, a, a->at, b, b->at) < 0;
+static inline bool before(const tsr_sweep *s, const heap_entry *a, const heap_entry *b) {
+  if (a->key != b->key) return a->key < b->key;
+  return !s->exact && compare_rest(s, a->tile, a->tile->at, b->tile, b->tile->at) < 0;
 }
 
-static void sift_down(tsr_sweep *s, uint64_t i) {
-  swept_tile *t = s->heap[i];
+static void sift_down(tsr_sweep *s, heap_entry e) {
+  uint64_t i = 0;
   for (uint64_t child; (child = 2 * i + 1) < s->heap_count; i = child) {
-    if (child + 1 < s->heap_count && before(s, s->heap[child + 1], s->heap[child])) child++;
-    if (!before(s, s->heap[child], t)) break;
+    if (child + 1 < s->heap_count && before(s, &s->heap[child + 1], &s->heap[child])) child++;
+    if (!before(s, &s->heap[child], &e)) break;
     s->heap[i] = s->heap[child];
   }
-  s->heap[i] = t;
+  s->heap[i] = e;
 }
 
 static int push(tsr_sweep *s, swept_tile *t, tsr_error *error) {
   if (s->heap_count == s->heap_capacity) {
     const uint64_t capacity = TSR_MAX(16, 2 * s->heap_capacity);
     void *memory;
-    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(swept_tile *), &memory, error));
-    if (s->heap_count) memcpy(memory, s->heap, s->heap_count * sizeof(swept_tile *));
+    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(heap_entry), &memory, error));
+    if (s->heap_count) memcpy(memory, s->heap, s->heap_count * sizeof(heap_entry));
     s->heap = memory;
     s->heap_capacity = capacity;
   }
+  const heap_entry e = {.key = t->first[t->at], .tile = t};
   uint64_t i = s->heap_count++;
-  for (; i > 0 && before(s, t, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
-  s->heap[i] = t;
+  for (; i > 0 && before(s, &e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+  s->heap[i] = e;
   return TSR_OK;
 }
 
 /* Past the top tile's present cell; a tile that has no more leaves the heap. */
-static void step_top(tsr_sweep *s, swept_tile **finished) {
-  swept_tile *t = s->heap[0];
-  if (++t->at == t->tile.count) {
-    t->next = *finished;
-    *finished = t;
-    s->heap[0] = s->heap[--s->heap_count];
+static inline void step_top(tsr_sweep *s, swept_tile **finished) {
+  heap_entry e = s->heap[0];
+  if (++e.tile->at < e.tile->tile.count) {
+    e.key = e.tile->first[e.tile->at];
+  } else {
+    e.tile->next = *finished;
+    *finished = e.tile;
+    if (--s->heap_count == 0) return;
+    e = s->heap[s->heap_count];
   }
-  if (s->heap_count > 0) sift_down(s, 0);
+  sift_down(s, e);
 }
 
 /* Of two cells at one coordinate: is b's version the later one? In a merged fragment the later stands first. */
@@ -509,12 +619,13 @@ static bool is_later(const swept_tile *a, uint64_t i, const swept_tile *b, uint6
 
 /* Decides the coordinate at the top of the heap. Winners take places of cells that were decided before. */
 static void decide(tsr_sweep *s) {
-  swept_tile *best = s->heap[0], *finished = NULL;
+  const uint64_t key = s->heap[0].key;
+  swept_tile *best = s->heap[0].tile, *finished = NULL;
   uint64_t at = best->at;
   step_top(s, &finished);
-  while (s->heap_count > 0) {
-    swept_tile *t = s->heap[0];
-    if (compare_cells(s, best, at, t, t->at) != 0) break;
+  while (s->heap_count > 0 && s->heap[0].key == key) {
+    swept_tile *t = s->heap[0].tile;
+    if (compare_rest(s, best, at, t, t->at) != 0) break;
     if (is_later(best, at, t, t->at)) {
       best = t;
       at = t->at;
@@ -532,13 +643,35 @@ static void decide(tsr_sweep *s) {
 
 /* ---- Sweeping --------------------------------------------------------------------------------------------------- */
 
+/* The cell at the top of the heap against the low corner of a box. */
+static int compare_corner(const tsr_sweep *s, const box *b) {
+  const swept_tile *t = s->heap[0].tile;
+  uint64_t corner = 0;
+  for (uint32_t k = 0; k < s->dimensions; k++) {
+    const uint32_t d = s->dimension[k];
+    int c;
+    if (s->exact) {
+      corner |= (b->keys[2 * d] - s->low[k]) << s->shift[k];
+      continue;
+    }
+    if (t->keys[k]) {
+      c = t->keys[k][t->at] < b->keys[2 * d] ? -1 : t->keys[k][t->at] > b->keys[2 * d];
+    } else {
+      const slice x = text_at(t, k, t->at);
+      c = tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]);
+    }
+    if (c) return c;
+  }
+  return !s->exact ? 0 : s->heap[0].key < corner ? -1 : s->heap[0].key > corner;
+}
+
 /* Must the next tile enter before the top cell can be decided? */
 static bool must_enter(const tsr_sweep *s) {
   if (s->entered == s->count) return false;
   if (s->heap_count == 0 || s->reader->plan.lossy) return true;
   if (s->groups[s->entered] != s->group) return false;
   const box b = box_of(s, &s->reader->plan.tiles[s->order[s->entered]]);
-  return compare_corner(s, s->heap[0], s->heap[0]->at, &b) >= 0;
+  return compare_corner(s, &b) >= 0;
 }
 
 static int enter(tsr_sweep *s, tsr_error *error) {
@@ -546,17 +679,12 @@ static int enter(tsr_sweep *s, tsr_error *error) {
   s->queue = t->next;
   if (!s->queue) s->queue_end = &s->queue;
   s->group = s->groups[s->entered++];
-  s->added--;
-  t->next = NULL;
-  if (t->tile.count > 0) {
-    if (push(s, t, error) >= 0) return TSR_OK;
-    t->next = s->finished; /* so that it is freed */
+  const int r = t->tile.count > 0 ? push(s, t, error) : TSR_OK;
+  if (t->tile.count == 0 || r < 0) { /* given back, or freed at the end */
+    t->next = s->finished;
     s->finished = t;
-    return error ? error->code : TSR_NOMEM;
   }
-  t->next = s->finished;
-  s->finished = t;
-  return TSR_OK;
+  return r;
 }
 
 int tsr__sweep_next(tsr_sweep *sweep, tsr_sparse_tile *tile, tsr_error *error) {
@@ -593,7 +721,10 @@ static void drop_list(tsr_sweep *s, swept_tile *list) {
 
 void tsr__sweep_close(tsr_sweep *sweep) {
   if (!sweep) return;
-  for (uint64_t i = 0; i < sweep->heap_count; i++) sweep->heap[i]->next = NULL, drop_list(sweep, sweep->heap[i]);
+  for (uint64_t i = 0; i < sweep->heap_count; i++) {
+    sweep->heap[i].tile->next = NULL;
+    drop_list(sweep, sweep->heap[i].tile);
+  }
   drop_list(sweep, sweep->queue);
   drop_list(sweep, sweep->finished);
   tsr__free(sweep->given); /* its tile is the caller's */
