@@ -394,7 +394,7 @@ TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_colu
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 
-/* Times here are as for snapshots: since..as_of, both inclusive, TSR_TIME_MIN and TSR_TIME_NOW where not given. */
+/* Times here are as for snapshots: since..as_of, both inclusive, TSR_TIME_BEGIN and TSR_TIME_NOW where not given. */
 
 /* What a directory is: an array if it holds __schema or __array_schema.tdb, else a group if it holds __group or
  * __tiledb_group.tdb. */

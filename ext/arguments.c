@@ -56,6 +56,19 @@ int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_
   return TSR_OK;
 }
 
+int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_INTEGER) {
+    int64_t v = sqlite3_value_int64(value);
+    *milliseconds = v < 0 ? 0 : (uint64_t)v;
+    return TSR_OK;
+  }
+  const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, error) == TSR_OK) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted%s%.60s%s", name,
+                  text ? ", not '" : "", text ? text : "", text ? "'" : "");
+}
+
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
   const char *file = sqlite3_db_filename(db, schema);
   const char *slash = file ? strrchr(file, '/') : NULL;

@@ -94,6 +94,7 @@ void tsx_connection_drop(void *argument) {
     connection->arrays = array->next;
     close_array(array);
   }
+  tsx_keys_free(connection);
   tsr_environment_close(connection->environment);
   sqlite3_free(connection);
 }
@@ -135,7 +136,7 @@ int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *
   for (tsx_array *array = connection->arrays; array; array = array->next)
     if (!strcmp(array->path, path) && same_key(array, key)) {
       array->tables++;
-      tsr_array_set_cache(array->core, cache_bytes);
+      if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes);
       *out = array;
       return TSR_OK;
     }
@@ -143,7 +144,7 @@ int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *
   if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(array, 0, sizeof *array);
   array->path = sqlite3_mprintf("%s", path);
-  tsr_array_options options = {.key = key, .cache_bytes = cache_bytes, .threads = threads};
+  tsr_array_options options = {.key = key, .threads = threads};
   int code = array->path ? tsr_array_open(connection->environment, path, &options, &array->core, error)
                          : tsx_fail(error, TSR_NOMEM, "out of memory");
   if (code < 0) {
@@ -151,6 +152,7 @@ int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *
     sqlite3_free(array);
     return code;
   }
+  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
   if (key) {
     array->has_key = true;
     memcpy(array->key, key, 32);

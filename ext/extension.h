@@ -7,8 +7,12 @@
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
- *   tables.c      the tessera_* tables          functions.c  the tessera_* functions
- *   errors.c      core code -> SQLITE_*
+ *   names.c       fields' names in SQL          json.c       JSON text of values and boxes
+ *   address.c     a path or db: address as an argument -> an open array; keys given for paths
+ *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
+ *   tables_array.c, tables_group.c              the tables that look inside
+ *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
+ *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
  *
  * Names shared between these files begin with tsx_. All of it runs on the thread that SQLite called.
  */
@@ -58,6 +62,12 @@ typedef struct tsx_array { /* an array that this connection has open; shared by 
   uint32_t snapshot_count;
 } tsx_array;
 
+typedef struct tsx_key { /* given by tessera_set_key */
+  struct tsx_key *next;
+  uint8_t key[32];
+  char path[]; /* canonical */
+} tsx_key;
+
 typedef struct tsx_connection {
   sqlite3 *db;
   uint32_t references; /* modules and functions that point here */
@@ -69,6 +79,8 @@ typedef struct tsx_connection {
   uint64_t clock; /* counts arrays that were let go */
   sqlite3_stmt *poll; /* SELECT 1: see tsx_connection_open */
   int utf16; /* the database's text encoding: -1 not asked yet */
+  struct tsx_table *array_tables; /* those that are connected, the newest first */
+  tsx_key *keys;
 } tsx_connection;
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
@@ -81,6 +93,7 @@ void tsx_connection_remove_cursor(tsx_connection *connection);
 /* Is text kept as UTF-16 (then SQLite's order of text is not that of its UTF-8 bytes)? */
 bool tsx_connection_utf16(tsx_connection *connection);
 /* The array at a path, opened if it is not. `key` is 32 bytes or NULL. Released by tsx_array_release. */
+#define TSX_CACHE_AS_IS UINT64_MAX /* for cache_bytes: leaves that to the array's tables */
 int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                    unsigned threads, tsx_array **array, tsr_error *error);
 void tsx_array_release(tsx_connection *connection, tsx_array *array);
@@ -109,6 +122,8 @@ void tsx_options_release(tsx_options *options);
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
 /* A path as a table's database has it: relative to the directory of its file if it has one. sqlite3_malloc'ed. */
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error);
+/* The same of an SQL value, which is not NULL; `name` is the argument's, for messages. */
+int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error);
 /* Reads a key file: 32 raw bytes or 64 hex digits. */
 int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error);
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
@@ -160,6 +175,13 @@ void tsx_column_prepare(tsx_column *column);
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
                        bool fill_unwritten);
 
+/* The bytes of one cell of a field, or of anything else that has a datatype, as a table with default options shows it.
+ */
+void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
+                      uint64_t size);
+void tsx_result_unsigned(sqlite3_context *context, uint64_t value); /* TEXT past the signed range */
+void tsx_result_string(sqlite3_context *context, sqlite3_str *text); /* takes it */
+
 /* Constraints. Operators of a request, as best_index.c encodes them. */
 typedef enum tsx_op { TSX_EQ, TSX_GT, TSX_GE, TSX_LT, TSX_LE, TSX_IS, TSX_IN } tsx_op;
 
@@ -178,9 +200,61 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
  */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
 
+/* ---- names.c ---- */
+/* The names of all fields of a schema as a table shows them: anonymous fields are attr0, dim1...; a name that collides
+ * with an earlier one gets _2, _3...; bytes that are no UTF-8 are %XX. One block for each and one for all, of
+ * sqlite3_malloc; NULL: out of memory. */
+char **tsx_names_make(const tsr_schema *schema);
+void tsx_names_free(char **names, const tsr_schema *schema); /* NULL is fine */
+/* How many bytes the UTF-8 character at p has; 0 if it is none. At most `left` bytes are looked at. */
+unsigned tsx_utf8_size(const uint8_t *p, uint64_t left);
+/* Any stored name as text: bytes that are no UTF-8 are %XX. sqlite3_malloc'ed. */
+char *tsx_name_text(const char *name);
+
+/* ---- json.c ---- */
+void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *value, bool datetimes_integer);
+void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size); /* a string; bytes that are no UTF-8 are %XX */
+/* One end of an interval, or null where it is open. */
+void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high);
+/* [low, high] */
+void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval);
+/* {"day":[1,366]}: one interval per dimension, keyed by their names in SQL */
+void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals);
+
+/* ---- address.c ---- */
+typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
+  tsx_connection *connection;
+  char *path; /* of the directory; of a db: address as its table has it */
+  bool is_table; /* it is a db: address */
+  bool has_key;
+  uint8_t key[32];
+  char *key_file; /* of the table, as it says it; NULL if there is none */
+  uint64_t since, as_of, memory_bytes;
+  tsx_array *array; /* held; NULL where tsx_address_array has not been called */
+} tsx_address;
+/* `path` is a path or 'db:NAME', 'db:SCHEMA.NAME'; key, as_of and since may be NULL or SQL NULLs. Opens no array that
+ * is not open. Whatever it returns, the caller closes the address. */
+int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
+                     sqlite3_value *since, tsx_address *address, tsr_error *error);
+int tsx_address_array(tsx_address *address, tsr_error *error);
+void tsx_address_close(tsx_address *address);
+/* The key that was given for a path. */
+bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]);
+/* Keeps it, or forgets what there is if `key` is NULL. */
+int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error);
+void tsx_keys_free(tsx_connection *connection);
+
+/* ---- ddl.c ---- */
+void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
+/* What a field's values go through: a dimension without filters of its own takes the coordinates' filters. */
+const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
+const char *tsx_order_name(tsr_order order);
+void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_ddl(path[, key]) */
+
 /* ---- module.c ---- */
 typedef struct tsx_table {
   sqlite3_vtab base;
+  struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
   char *schema_name, *name; /* of the SQL table */
   tsx_options options;
@@ -223,8 +297,39 @@ int tsx_cursor_eof(sqlite3_vtab_cursor *cursor);
 int tsx_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column);
 int tsx_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
 
-/* ---- tables.c, functions.c ---- */
+/* ---- tables.c ---- */
+#define TSX_ARGUMENTS_MOST 4
+typedef struct tsx_scan { /* a cursor on a tessera_* table */
+  sqlite3_vtab_cursor base;
+  tsx_connection *connection;
+  sqlite3_value *hidden[TSX_ARGUMENTS_MOST + 3]; /* arguments, key, as_of, since: copies; NULL if not given */
+  sqlite3_int64 row;
+  bool done;
+  void *state; /* the table's own, of sqlite3_malloc; freed by tables.c after its close */
+} tsx_scan;
+
+typedef struct tsx_about { /* a tessera_* table: what is its own */
+  const char *name, *usage;
+  const char *const *columns; /* "name TYPE", ended by NULL */
+  int arguments, required; /* hidden arg1, arg2...; how many of them must be given, and not be NULL */
+  int same; /* the shown column that is just its arg1, or -1 */
+  double rows; /* an estimate */
+  uint64_t state_size; /* zeroed before `open` */
+  int (*open)(tsx_scan *scan, tsr_error *error); /* the scan stands before the first row */
+  int (*next)(tsx_scan *scan, tsr_error *error); /* 1 and a row, 0 at the end */
+  int (*column)(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error);
+  void (*close)(tsx_scan *scan); /* also where open failed; may be NULL */
+} tsx_about;
+static inline sqlite3_value *tsx_scan_argument(const tsx_scan *scan, int i) { return scan->hidden[i]; }
 int tsx_register_tables(tsx_connection *connection);
+/* The address that a scan's arg1, key, as_of and since make; `arguments` is how many its table has. */
+int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error);
+
+/* ---- tables_array.c, tables_group.c ---- */
+extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
+extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
+
+/* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);
 
 #endif

@@ -13,6 +13,24 @@ static void reset_stats(sqlite3_context *context, int count, sqlite3_value **val
   tsr_environment_reset_counters(connection->environment);
 }
 
+/* tessera_set_key(path, key): NULL forgets it. */
+static void set_key(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  uint8_t key[32];
+  const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  bool forget = sqlite3_value_type(values[1]) == SQLITE_NULL;
+  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "tessera_set_key: the path of a directory is wanted");
+  if (code == TSR_OK && !forget) {
+    const void *bytes =
+        sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
+    code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(values[1]), key, &error);
+  }
+  if (code == TSR_OK) code = tsx_key_set(connection, path, forget ? NULL : key, &error);
+  tsx_wipe(key, sizeof key);
+  if (code < 0) tsx_result_error(context, &error);
+}
+
 typedef struct function {
   const char *name;
   int arguments;
@@ -23,6 +41,9 @@ typedef struct function {
 static const function functions[] = {
     {"tessera_version", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version},
     {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
+    {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
+    {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
+    {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };
 
 int tsx_register_functions(tsx_connection *connection) {

@@ -16,44 +16,6 @@ static bool name_taken(const tsx_table *table, uint32_t count, const char *name)
   return false;
 }
 
-/* A field's name in SQL: anonymous fields are attr0, dim1...; a name that collides with an earlier one gets _2, _3...
- * Bytes that are no UTF-8 are shown as %XX. */
-static char *field_name(const tsx_table *table, const tsr_schema *schema, uint32_t field, uint32_t count) {
-  const tsr_field *f = &schema->fields[field];
-  char *base;
-  if (!*f->name) {
-    uint32_t number = f->is_dimension ? field : field - schema->dimension_count;
-    base = sqlite3_mprintf("%s%u", f->is_dimension ? "dim" : "attr", number);
-  } else {
-    sqlite3_str *out = sqlite3_str_new(NULL);
-    for (const uint8_t *p = (const uint8_t *)f->name; *p;) {
-      int more = *p < 0x80                 ? 0
-                 : *p >= 0xC2 && *p < 0xE0 ? 1
-                 : *p >= 0xE0 && *p < 0xF0 ? 2
-                 : *p >= 0xF0 && *p < 0xF5 ? 3
-                                           : -1;
-      bool good = more >= 0;
-      for (int i = 1; i <= more && good; i++) good = (p[i] & 0xC0) == 0x80;
-      if (good && more == 2) good = !(p[0] == 0xE0 && p[1] < 0xA0) && !(p[0] == 0xED && p[1] >= 0xA0);
-      if (good && more == 3) good = !(p[0] == 0xF0 && p[1] < 0x90) && !(p[0] == 0xF4 && p[1] >= 0x90);
-      if (good) {
-        sqlite3_str_append(out, (const char *)p, more + 1);
-        p += more + 1;
-      } else {
-        sqlite3_str_appendf(out, "%%%02X", *p++);
-      }
-    }
-    base = sqlite3_str_finish(out);
-  }
-  for (unsigned n = 2; base && name_taken(table, count, base); n++) {
-    char *next =
-        sqlite3_mprintf("%.*s_%u", (int)(n == 2 ? strlen(base) : (size_t)(strrchr(base, '_') - base)), base, n);
-    sqlite3_free(base);
-    base = next;
-  }
-  return base;
-}
-
 static void free_columns(tsx_table *table) {
   for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
   sqlite3_free(table->columns);
@@ -90,14 +52,16 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   table->columns = sqlite3_malloc64(fields * sizeof *table->columns);
   if (!table->columns) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(table->columns, 0, fields * sizeof *table->columns);
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  for (uint32_t i = 0; i < fields; i++) table->columns[i].name = names[i];
+  table->column_count = fields;
+  sqlite3_free(names);
   for (uint32_t i = 0; i < fields; i++) {
     tsx_column *column = &table->columns[i];
     const tsr_field *field = &schema->fields[i];
     const tsr_enumeration *enumeration = NULL;
     column->field = i;
-    column->name = field_name(table, schema, i, i);
-    if (!column->name) return tsx_fail(error, TSR_NOMEM, "out of memory");
-    table->column_count = i + 1;
     if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1 &&
         (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
       return code;
@@ -146,6 +110,7 @@ static char *declaration(const tsx_table *table) {
 static int open_array(tsx_table *table, tsr_error *error) {
   const tsx_options *options = &table->options;
   uint8_t key[32];
+  bool has_key = options->key_file || tsx_key_find(table->connection, table->path, key);
   int code = TSR_OK;
   if (options->key_file) {
     char *path = NULL;
@@ -154,8 +119,8 @@ static int open_array(tsx_table *table, tsr_error *error) {
     sqlite3_free(path);
     if (code < 0) return code;
   }
-  code = tsx_array_open(table->connection, table->path, options->key_file ? key : NULL, options->cache_bytes,
-                        options->threads, &table->array, error);
+  code = tsx_array_open(table->connection, table->path, has_key ? key : NULL, options->cache_bytes, options->threads,
+                        &table->array, error);
   tsx_wipe(key, sizeof key);
   if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
     free_columns(table);
@@ -219,6 +184,9 @@ static char *read_config(const tsx_table *table) {
 
 static int disconnect(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
+  tsx_table **link = &table->connection->array_tables;
+  while (*link && *link != table) link = &(*link)->next;
+  if (*link) *link = table->next;
   free_columns(table);
   tsx_array_release(table->connection, table->array);
   tsx_connection_remove_table(table->connection);
@@ -241,6 +209,8 @@ static int make_table(sqlite3 *db, tsx_connection *connection, int count, const 
   table->connection = connection;
   tsx_connection_hold(connection);
   tsx_connection_add_table(connection);
+  table->next = connection->array_tables;
+  connection->array_tables = table;
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");

@@ -10,7 +10,6 @@
 #include "extension.h"
 
 #include <math.h>
-#include <stdio.h>
 
 typedef __int128 wide;
 
@@ -84,24 +83,6 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
 /* ---- Cells as results -----------------------------------------------------------------------------------------------
  */
 
-static void append_float(sqlite3_str *out, double value) {
-  if (isnan(value)) {
-    sqlite3_str_appendall(out, "null");
-  } else if (isinf(value)) {
-    sqlite3_str_appendall(out, value < 0 ? "-9e999" : "9e999");
-  } else {
-    char text[40];
-    int size = snprintf(text, sizeof text, "%.17g", value);
-    bool plain = true; /* only digits: still a real number, so it gets a fraction */
-    for (int i = 0; i < size; i++) {
-      if (text[i] == ',') text[i] = '.'; /* the host's locale */
-      if (text[i] != '-' && (text[i] < '0' || text[i] > '9')) plain = false;
-    }
-    sqlite3_str_append(out, text, size);
-    if (plain) sqlite3_str_append(out, ".0", 2);
-  }
-}
-
 static int64_t load_signed(const void *p, uint64_t size) {
   int8_t a;
   int16_t b;
@@ -121,38 +102,13 @@ static uint64_t load_unsigned(const void *p, uint64_t size) {
   return v;
 }
 
-static void append_json_value(sqlite3_str *out, tsr_datatype datatype, const uint8_t *p, bool datetimes_integer) {
-  uint64_t size = tsr_datatype_size(datatype);
-  char text[48];
-  float f;
-  double d;
-  switch (tsr_datatype_kind(datatype)) {
-  case TSR_KIND_FLOAT:
-    if (size == 4) {
-      memcpy(&f, p, 4);
-      d = f;
-    } else {
-      memcpy(&d, p, 8);
-    }
-    append_float(out, d);
-    break;
-  case TSR_KIND_UNSIGNED:
-  case TSR_KIND_BOOLEAN: {
-    uint64_t v = load_unsigned(p, size);
-    sqlite3_str_appendf(out, v > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)v);
-    break;
-  }
-  case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: {
-    int64_t v = load_signed(p, 8);
-    int printed = datetimes_integer ? 0 : tsr_datetime_print(datatype, v, text);
-    if (printed) sqlite3_str_appendf(out, "\"%s\"", text);
-    else if (v == INT64_MIN && !datetimes_integer) sqlite3_str_appendall(out, "null");
-    else sqlite3_str_appendf(out, "%lld", (long long)v);
-    break;
-  }
-  default: sqlite3_str_appendf(out, "%lld", (long long)load_signed(p, size));
-  }
+void tsx_result_string(sqlite3_context *context, sqlite3_str *out) {
+  int code = sqlite3_str_errcode(out), length = sqlite3_str_length(out);
+  char *text = sqlite3_str_finish(out);
+  if (code == SQLITE_TOOBIG) sqlite3_result_error_toobig(context);
+  else if (code != SQLITE_OK) sqlite3_result_error_nomem(context);
+  else if (!text) sqlite3_result_text(context, "", 0, SQLITE_STATIC);
+  else sqlite3_result_text64(context, text, (sqlite3_uint64)length, sqlite3_free, SQLITE_UTF8);
 }
 
 static void result_json(sqlite3_context *context, tsr_datatype datatype, const uint8_t *p, uint64_t size,
@@ -162,14 +118,10 @@ static void result_json(sqlite3_context *context, tsr_datatype datatype, const u
   sqlite3_str_appendchar(out, 1, '[');
   for (uint64_t i = 0; i + each <= size; i += each) {
     if (i) sqlite3_str_appendchar(out, 1, ',');
-    append_json_value(out, datatype, p + i, datetimes_integer);
+    tsx_json_value(out, datatype, p + i, datetimes_integer);
   }
   sqlite3_str_appendchar(out, 1, ']');
-  int code = sqlite3_str_errcode(out), length = sqlite3_str_length(out);
-  char *text = sqlite3_str_finish(out);
-  if (code == SQLITE_TOOBIG) sqlite3_result_error_toobig(context);
-  else if (code != SQLITE_OK || !text) sqlite3_result_error_nomem(context);
-  else sqlite3_result_text64(context, text, (sqlite3_uint64)length, sqlite3_free, SQLITE_UTF8);
+  tsx_result_string(context, out);
 }
 
 static uint64_t put_utf8(uint8_t *out, uint32_t c) {
@@ -220,7 +172,7 @@ static void result_wide_text(sqlite3_context *context, const uint8_t *p, uint64_
   sqlite3_result_text64(context, (char *)out, n, sqlite3_free, SQLITE_UTF8);
 }
 
-static void result_unsigned(sqlite3_context *context, uint64_t v) {
+void tsx_result_unsigned(sqlite3_context *context, uint64_t v) {
   char text[24];
   if (v <= INT64_MAX) {
     sqlite3_result_int64(context, (sqlite3_int64)v);
@@ -251,7 +203,7 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
   case TSX_UINT8: sqlite3_result_int(context, *p); break;
   case TSX_UINT16: sqlite3_result_int(context, (int)load_unsigned(p, 2)); break;
   case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)load_unsigned(p, 4)); break;
-  case TSX_UINT64: result_unsigned(context, load_unsigned(p, 8)); break;
+  case TSX_UINT64: tsx_result_unsigned(context, load_unsigned(p, 8)); break;
   case TSX_FLOAT32:
     memcpy(&f, p, 4);
     sqlite3_result_double(context, f);
@@ -306,6 +258,16 @@ void tsx_column_result(sqlite3_context *context, const tsx_column *column, const
   }
   if (column->form == TSX_LABEL) result_label(context, column, p);
   else result_form(context, column, column->form, column->description->datatype, p, size);
+}
+
+void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
+                      uint64_t size) {
+  static const tsx_options options = {0};
+  static const tsx_column column = {0};
+  tsx_form form = form_of(datatype, values_per_cell, &options);
+  bool one = form != TSX_TEXT && form != TSX_TEXT16 && form != TSX_TEXT32 && form != TSX_BLOB && form != TSX_JSON;
+  if (one && size < tsr_datatype_size(datatype)) sqlite3_result_null(context);
+  else result_form(context, &column, form, datatype, bytes, size);
 }
 
 /* ---- Comparisons as ranges: integers -------------------------------------------------------------------------------

@@ -1,0 +1,256 @@
+/* address.c: what a path argument of functions and tables leads to, and with which key and times.
+ *
+ *   'data/weather', 'file:///data/weather'    a directory; relative ones are from the process's working directory
+ *   'db:weather', 'db:main.weather'           the array behind a tessera table, found as SQL finds tables (temp, main,
+ *                                             then attached databases in order; names may be quoted as in SQL), with
+ *                                             the table's as_of, since, key_file and memory_mb
+ *
+ * Keys: an argument of its own; else the table's; else the one that tessera_set_key gave for that path. Those are kept
+ * under the path's canonical form, in memory only, and wiped when the connection is closed.
+ */
+#define _XOPEN_SOURCE 700
+#include "extension.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+
+static int hex_digit(int c) {
+  return isdigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The path of a file:// URI, or any other as it is. */
+static char *plain_path(const char *path) {
+  bool uri = !strncmp(path, "file://", 7);
+  if (uri) path += !strncmp(path + 7, "localhost/", 10) ? 16 : 7;
+  char *text = sqlite3_mprintf("%s", path), *to = text;
+  for (const char *from = text; text && *from; from++) {
+    int high = uri && *from == '%' ? hex_digit((unsigned char)from[1]) : -1;
+    int low = high < 0 ? -1 : hex_digit((unsigned char)from[2]);
+    *to++ = low < 0 ? *from : (char)(high << 4 | low);
+    if (low >= 0) from += 2;
+  }
+  if (text) *to = 0;
+  return text;
+}
+
+/* One form of all paths that lead to a directory; where there is none yet, the path itself. */
+static char *canonical_path(const char *path) {
+  char *plain = plain_path(path), *copy = NULL;
+  char *real = plain ? realpath(plain, NULL) : NULL;
+  if (real) {
+    copy = sqlite3_mprintf("%s", real);
+    free(real);
+    sqlite3_free(plain);
+    return copy;
+  }
+  for (size_t n = plain ? strlen(plain) : 0; n > 1 && plain[n - 1] == '/';) plain[--n] = 0;
+  return plain;
+}
+
+bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
+  char *canonical = connection->keys ? canonical_path(path) : NULL;
+  const tsx_key *found = NULL;
+  for (const tsx_key *k = connection->keys; k && canonical && !found; k = k->next)
+    if (!strcmp(k->path, canonical)) found = k;
+  sqlite3_free(canonical);
+  if (found) memcpy(key, found->key, sizeof found->key);
+  return found;
+}
+
+static void free_key(tsx_key *key) {
+  tsx_wipe(key->key, sizeof key->key);
+  sqlite3_free(key);
+}
+
+int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
+  char *canonical = canonical_path(path);
+  tsx_key *made = canonical && key ? sqlite3_malloc64(sizeof *made + strlen(canonical) + 1) : NULL;
+  if (!canonical || (key && !made)) {
+    sqlite3_free(canonical);
+    return tsx_fail(error, TSR_NOMEM, "out of memory");
+  }
+  for (tsx_key **link = &connection->keys; *link;) {
+    tsx_key *old = *link;
+    if (strcmp(old->path, canonical)) {
+      link = &old->next;
+      continue;
+    }
+    *link = old->next;
+    free_key(old);
+  }
+  if (made) {
+    strcpy(made->path, canonical);
+    memcpy(made->key, key, sizeof made->key);
+    made->next = connection->keys;
+    connection->keys = made;
+  }
+  sqlite3_free(canonical);
+  return TSR_OK;
+}
+
+void tsx_keys_free(tsx_connection *connection) {
+  while (connection->keys) {
+    tsx_key *key = connection->keys;
+    connection->keys = key->next;
+    free_key(key);
+  }
+}
+
+/* ---- db: addresses ---------------------------------------------------------------------------------------------- */
+
+/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory. */
+static char *parse_identifier(const char *p, const char **end) {
+  char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
+  char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
+  if (!name) return NULL;
+  if (close) {
+    for (p++; *p && (*p != close || (close != ']' && p[1] == close)); p++) {
+      *to++ = *p;
+      if (*p == close) p++;
+    }
+    if (*p++ != close) to = name; /* not closed */
+  } else {
+    while (*p && *p != '.' && !isspace((unsigned char)*p)) *to++ = *p++;
+  }
+  *to = 0;
+  *end = p;
+  if (to > name) return name;
+  sqlite3_free(name);
+  return NULL;
+}
+
+static int parse_address(const char *text, char **schema, char **name, tsr_error *error) {
+  const char *end = text;
+  *schema = NULL;
+  *name = parse_identifier(text, &end);
+  if (*name && *end == '.') {
+    *schema = *name;
+    *name = parse_identifier(end + 1, &end);
+  }
+  if (*name && !*end) return TSR_OK;
+  sqlite3_free(*schema);
+  sqlite3_free(*name);
+  *schema = *name = NULL;
+  return tsx_fail(error, TSR_ERROR, "bad address 'db:%s': db:TABLE or db:SCHEMA.TABLE is wanted", text);
+}
+
+/* Runs a statement for its first row: 1 if there is one. */
+static int has_row(sqlite3 *db, char *sql, const char *parameter) {
+  sqlite3_stmt *statement = NULL;
+  int found = 0;
+  if (sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) {
+    if (parameter) sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
+    found = sqlite3_step(statement) == SQLITE_ROW;
+  }
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return found;
+}
+
+static bool table_exists(sqlite3 *db, const char *schema, const char *name) {
+  return has_row(db,
+                 sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
+                                 "AND name = ?1 COLLATE NOCASE",
+                                 schema),
+                 name);
+}
+
+/* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
+static char *search_schema(sqlite3 *db, const char *name) {
+  sqlite3_stmt *statement = NULL;
+  char *found = table_exists(db, "temp", name) ? sqlite3_mprintf("temp") : NULL;
+  if (!found &&
+      sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL) == SQLITE_OK)
+    while (!found && sqlite3_step(statement) == SQLITE_ROW) {
+      const char *schema = (const char *)sqlite3_column_text(statement, 0);
+      if (schema && table_exists(db, schema, name)) found = sqlite3_mprintf("%s", schema);
+    }
+  sqlite3_finalize(statement);
+  return found;
+}
+
+/* The connected table; preparing a statement on it connects it. */
+static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
+  if (sql && sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) != SQLITE_OK) statement = NULL;
+  sqlite3_free(sql);
+  tsx_table *table = statement ? connection->array_tables : NULL;
+  while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
+    table = table->next;
+  sqlite3_finalize(statement);
+  return table;
+}
+
+static int open_table(tsx_connection *connection, const char *text, bool has_key, tsx_address *address,
+                      tsr_error *error) {
+  char *schema, *name;
+  int code = parse_address(text, &schema, &name, error);
+  if (code < 0) return code;
+  if (!schema) schema = search_schema(connection->db, name);
+  tsx_table *table = schema && table_exists(connection->db, schema, name) ? find_table(connection, schema, name) : NULL;
+  if (!schema || !table_exists(connection->db, schema, name))
+    code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
+  else if (!table) code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table, or cannot be opened", text);
+  else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if (code < 0) return code;
+  address->is_table = true;
+  address->path = sqlite3_mprintf("%s", table->path);
+  if (table->options.key_file) address->key_file = sqlite3_mprintf("%s", table->options.key_file);
+  if (!address->path || (table->options.key_file && !address->key_file))
+    return tsx_fail(error, TSR_NOMEM, "out of memory");
+  address->array = table->array;
+  if (address->array) address->array->tables++; /* released by tsx_address_close */
+  address->as_of = table->options.as_of;
+  address->since = table->options.since;
+  address->memory_bytes = table->options.memory_bytes;
+  return TSR_OK;
+}
+
+/* ---- Addresses -------------------------------------------------------------------------------------------------- */
+
+static bool is_given(sqlite3_value *value) { return value && sqlite3_value_type(value) != SQLITE_NULL; }
+
+static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error) {
+  const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
+  int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
+  if (code == TSR_OK) address->has_key = true;
+  return code;
+}
+
+int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
+                     sqlite3_value *since, tsx_address *address, tsr_error *error) {
+  memset(address, 0, sizeof *address);
+  address->connection = connection;
+  address->as_of = TSR_TIME_NOW;
+  address->since = TSR_TIME_BEGIN;
+  const char *text = path && sqlite3_value_type(path) == SQLITE_TEXT ? (const char *)sqlite3_value_text(path) : NULL;
+  if (!text) return tsx_fail(error, TSR_MISMATCH, "a path is text: a directory, or 'db:TABLE'");
+  int code = TSR_OK;
+  if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, is_given(key), address, error);
+  else if (!(address->path = sqlite3_mprintf("%s", text))) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && is_given(as_of)) code = tsx_time_value(as_of, "as_of", &address->as_of, error);
+  if (code == TSR_OK && is_given(since)) code = tsx_time_value(since, "since", &address->since, error);
+  if (code == TSR_OK && is_given(key)) code = take_key(key, address, error);
+  else if (code == TSR_OK && !address->is_table)
+    address->has_key = tsx_key_find(connection, address->path, address->key);
+  return code;
+}
+
+int tsx_address_array(tsx_address *address, tsr_error *error) {
+  if (address->array) return TSR_OK;
+  return tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL, TSX_CACHE_AS_IS, 0,
+                        &address->array, error);
+}
+
+void tsx_address_close(tsx_address *address) {
+  if (address->array) tsx_array_release(address->connection, address->array);
+  tsx_wipe(address->key, sizeof address->key);
+  sqlite3_free(address->path);
+  sqlite3_free(address->key_file);
+  memset(address, 0, sizeof *address);
+}
