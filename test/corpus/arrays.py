@@ -13,8 +13,8 @@ OPTIONS = "datetimes=integer, enums=code, unwritten=fill"
 WIDE = {"STRING_UTF16": "utf-16-le", "STRING_UCS2": "utf-16-le", "STRING_UTF32": "utf-32-le", "STRING_UCS4": "utf-32-le"}
 
 
-def find(root, pattern=""):
-    """(name, directory, description) of every array below root whose name holds pattern."""
+def find(root, pattern="", kind="array"):
+    """(name, directory, description) of every array (or group) below root whose name holds pattern."""
     for folder, _, files in sorted(os.walk(root)):
         for file in sorted(files):
             if not file.endswith(".json") or file.startswith("_") or file == "not_produced.json":
@@ -25,7 +25,7 @@ def find(root, pattern=""):
                 continue
             with open(path, encoding="utf-8") as f:
                 description = json.load(f)
-            if description.get("kind") == "array":
+            if description.get("kind") == kind:
                 yield name, path[:-5], description
 
 
