@@ -148,7 +148,7 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
   bool digits = !quoted && *text;
   for (const char *p = text; *p && digits; p++) digits = isdigit((unsigned char)*p);
   if (digits) {
-    int64_t v;
+    int64_t v = 0;
     int code = parse_integer(word, text, 0, INT64_MAX, &v, error);
     if (code == TSR_OK) *value = (uint64_t)v;
     return code;
