@@ -200,8 +200,9 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   if (code < 0) return code;
   address->is_table = true;
   address->path = sqlite3_mprintf("%s", table->path);
+  address->given = sqlite3_mprintf("%s", table->options.path);
   if (table->options.key_file) address->key_file = sqlite3_mprintf("%s", table->options.key_file);
-  if (!address->path || (table->options.key_file && !address->key_file))
+  if (!address->path || !address->given || (table->options.key_file && !address->key_file))
     return tsx_fail(error, TSR_NOMEM, "out of memory");
   address->array = table->array;
   if (address->array) address->array->tables++; /* released by tsx_address_close */
@@ -232,7 +233,8 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   if (!text) return tsx_fail(error, TSR_MISMATCH, "a path is text: a directory, or 'db:TABLE'");
   int code = TSR_OK;
   if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, is_given(key), address, error);
-  else if (!(address->path = sqlite3_mprintf("%s", text))) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))
+    code = tsx_fail(error, TSR_NOMEM, "out of memory");
   if (code == TSR_OK && is_given(as_of)) code = tsx_time_value(as_of, "as_of", &address->as_of, error);
   if (code == TSR_OK && is_given(since)) code = tsx_time_value(since, "since", &address->since, error);
   if (code == TSR_OK && is_given(key)) code = take_key(key, address, error);
@@ -251,6 +253,7 @@ void tsx_address_close(tsx_address *address) {
   if (address->array) tsx_array_release(address->connection, address->array);
   tsx_wipe(address->key, sizeof address->key);
   sqlite3_free(address->path);
+  sqlite3_free(address->given);
   sqlite3_free(address->key_file);
   memset(address, 0, sizeof *address);
 }

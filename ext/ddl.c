@@ -328,7 +328,7 @@ static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_er
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
   sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
   append_table_name(out, address->path);
-  sqlite3_str_appendf(out, " USING tessera(%Q, kind=%s,", address->path, schema->dense ? "dense" : "sparse");
+  sqlite3_str_appendf(out, " USING tessera(%Q, kind=%s,", address->given, schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
     code = append_field(out, address->array->core, schema, i, names[i], error);
   append_options(out, address, schema);

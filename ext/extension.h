@@ -224,7 +224,8 @@ void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names
 /* ---- address.c ---- */
 typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
   tsx_connection *connection;
-  char *path; /* of the directory; of a db: address as its table has it */
+  char *path; /* of the directory */
+  char *given; /* as it was given, to the function or to the table */
   bool is_table; /* it is a db: address */
   bool has_key;
   uint8_t key[32];
@@ -246,7 +247,7 @@ void tsx_keys_free(tsx_connection *connection);
 
 /* ---- ddl.c ---- */
 void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
-/* What a field's values go through: a dimension without filters of its own takes the coordinates' filters. */
+/* What a field's values go through: a dimension without filters of its own takes those of the coordinates. */
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
 const char *tsx_order_name(tsr_order order);
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_ddl(path[, key]) */

@@ -97,10 +97,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
       if (!c->usable) return SQLITE_CONSTRAINT;
       chosen[which] = i;
     }
-  for (int i = 0; i < about->required; i++)
-    if (chosen[i] < 0)
-      return tsx_vtab_fail(vtab, SQLITE_ERROR, "%s needs %s: %s", about->name,
-                           about->required > 1 ? "its arguments" : "its argument", about->usage);
+  bool complete = true;
+  for (int i = 0; i < about->required; i++) complete &= chosen[i] >= 0;
   for (int i = 0; i < table->hidden; i++) {
     if (chosen[i] < 0) continue;
     given |= 1 << i;
@@ -108,8 +106,9 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     info->aConstraintUsage[chosen[i]].omit = info->aConstraint[chosen[i]].iColumn >= table->shown;
   }
   info->idxNum = given;
-  info->estimatedRows = (sqlite3_int64)about->rows;
-  info->estimatedCost = 1000 + about->rows;
+  /* A branch of an OR is offered without the arguments: no error yet, xFilter gives it if this plan is taken. */
+  info->estimatedRows = complete ? (sqlite3_int64)about->rows : INT64_MAX >> 8;
+  info->estimatedCost = complete ? 1000 + about->rows : 1e99;
   return SQLITE_OK;
 }
 
@@ -167,8 +166,12 @@ static int filter(sqlite3_vtab_cursor *cursor, int given, const char *text, int 
   scan->done = true;
   for (int i = 0, at = 0; i < TSX_ARGUMENTS_MOST + 3 && at < count; i++)
     if (given >> i & 1 && !(scan->hidden[i] = sqlite3_value_dup(values[at++]))) return SQLITE_NOMEM;
-  for (int i = 0; i < about->required; i++) /* as with SQLite's own: no argument, no rows */
-    if (!scan->hidden[i] || sqlite3_value_type(scan->hidden[i]) == SQLITE_NULL) return SQLITE_OK;
+  for (int i = 0; i < about->required; i++)
+    if (!scan->hidden[i])
+      return tsx_vtab_fail(cursor->pVtab, SQLITE_ERROR, "%s needs %s: %s", about->name,
+                           about->required > 1 ? "its arguments" : "its argument", about->usage);
+  for (int i = 0; i < about->required; i++) /* as with SQLite's own: NULL gives no rows */
+    if (sqlite3_value_type(scan->hidden[i]) == SQLITE_NULL) return SQLITE_OK;
   if (!(scan->state = sqlite3_malloc64(about->state_size))) return SQLITE_NOMEM;
   memset(scan->state, 0, about->state_size);
   if (about->open(scan, &error) < 0) return tsx_vtab_error(cursor->pVtab, &error);
