@@ -15,6 +15,7 @@
  * visible at some time is decided by snapshot.c. It is renewed only if one of the four directories has changed, or a
  * fragment of version 3 or 4 got its metadata, which happens one level below.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "array.h"
@@ -359,13 +360,13 @@ static const char *why_no_array(const tsr_listing *root) {
   return "the directory holds no schema";
 }
 
+/* What is simply not there needs no reason; a file in its place does. */
 static int list_root(renewal *r, tsr_listing *root) {
   int rc = list_directory(r, ROOT, root);
   if (rc != TSR_NOT_FOUND) return rc;
-  const char *reason = r->error ? r->error->message : "", *path = r->array->path;
-  uint64_t size = strlen(path);
-  if (strncmp(reason, path, size) == 0 && strncmp(reason + size, ": ", 2) == 0) reason += size + 2;
-  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", path, reason);
+  if (r->error && strstr(r->error->message, strerror(ENOTDIR)))
+    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is no directory", r->array->path);
+  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 
 static int list_all(renewal *r, bool commits) {

@@ -72,9 +72,9 @@ static void test_paths(void **state) {
   expect_open("s3://bucket/x", TSR_UNSUPPORTED, "array s3://bucket/x", "file://");
   expect_open("", TSR_NOT_FOUND, "array not found: ", "empty");
   snprintf(text, sizeof text, "%s/nothing", root);
-  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", "nothing: ");
+  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", "nothing");
   snprintf(text, sizeof text, "%s/__schema/__1_1_00000000000000000000000000000001", path);
-  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", ": ");
+  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", ": it is no directory");
   expect_open(root, TSR_NOT_FOUND, "array not found: tessera_test_", "holds no schema");
 
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1_00000000000000000000000000000001", NULL), TSR_OK);
