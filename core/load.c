@@ -38,30 +38,9 @@ typedef struct loading {
 
 /* ---- What a tile is, for sizes and messages --------------------------------------------------------------------- */
 
-static const char *slot_name(const tsr_fragment *fragment, uint32_t slot) {
-  const tsr_fragment_metadata *m = &fragment->metadata;
-  static const struct {
-    tsr_special special;
-    const char *name;
-  } specials[] = {{TSR_SLOT_COORDS, "__coords"},
-                  {TSR_SLOT_TIMES, "cell times"},
-                  {TSR_SLOT_DELETE_TIMES, "delete times"},
-                  {TSR_SLOT_DELETE_CONDITIONS, "delete conditions"}};
-  for (unsigned i = 0; i < sizeof specials / sizeof specials[0]; i++)
-    if (tsr__fragment_special_slot(m, specials[i].special) == (int64_t)slot) return specials[i].name;
-  for (uint32_t f = 0; f < m->schema->dimension_count + m->schema->attribute_count; f++)
-    if (tsr__fragment_slot(m, f) == (int64_t)slot) return m->schema->fields[f].name;
-  return "?";
-}
-
 static int wrap_tile(const tsr_fragment *fragment, uint32_t slot, uint64_t number, tsr_error *error) {
-  return tsr__wrap(error, "fragment %s, field %s, tile %llu", fragment->name, slot_name(fragment, slot),
-                   (unsigned long long)number);
-}
-
-static bool has_part(const tsr_tile_format *format, unsigned part) {
-  return part == TSR_PART_FIXED || (part == TSR_PART_VARIABLE && format->values_per_cell == TSR_VARIABLE) ||
-         (part == TSR_PART_VALIDITY && format->nullable);
+  return tsr__wrap(error, "fragment %s, field %s, tile %llu", fragment->name,
+                   tsr__fragment_slot_name(&fragment->metadata, slot), (unsigned long long)number);
 }
 
 /* The slot's offsets are loaded. */
@@ -103,7 +82,7 @@ static int prepare_job(loading *l, job *j, tsr_error *error) {
     j->source.variable_size = s->var_sizes[number];
   }
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-    if (!has_part(&j->format, p)) continue;
+    if (!tsr__fragment_slot_has_part(&fragment->metadata, slot, p)) continue;
     if (!s->offsets[p] || s->offsets[p][number + 1] < s->offsets[p][number])
       return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
     j->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];

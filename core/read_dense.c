@@ -48,7 +48,8 @@ typedef struct dense_source {
   /* the walk over space tiles */
   bool ended;
   uint64_t *at, *first;
-  uint64_t *scratch; /* one for each dimension */
+  uint64_t *scratch; /* one for each dimension, as these */
+  tsr_coordinates *coordinates;
   uint32_t **lists; /* [k]: boxes that meet the tile in the first k dimensions in tile order */
   uint32_t *list_counts;
   /* the window */
@@ -349,10 +350,11 @@ static uint64_t own_cells(dense_source *s, const tsr_piece *piece, uint32_t c, u
   for (uint64_t i = s->sparse_count; i-- > 0;) {
     sparse_tile *tile = &s->sparse[i];
     if (tile->candidate != c) continue;
+    for (uint32_t d = 0; d < s->dimensions; d++) s->coordinates[d] = tsr__held_coordinates(s->reader, tile->held, d);
     for (uint64_t cell = tile->held->cells; cell-- > 0;) {
       for (uint32_t d = 0; d < s->dimensions; d++) {
         const tsr_field *f = &schema->fields[d];
-        const uint8_t *value = tsr__held_coordinates(s->reader, tile->held, d).values + cell * f->cell_size;
+        const uint8_t *value = s->coordinates[d].values + cell * f->cell_size;
         s->scratch[d] = tsr__key(f->datatype, value) - s->grid->low_key[d];
       }
       const int64_t position = tsr__piece_find(piece, s->scratch);
@@ -575,6 +577,8 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *err
   s->at = memory;
   s->first = s->at + n;
   s->scratch = s->first + n;
+  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(tsr_coordinates), &memory, error));
+  s->coordinates = memory;
   TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(bool), &memory, error));
   s->values_ready = memory;
   TSR_TRY(tsr__arena_array(&reader->arena, n + 1, sizeof(uint32_t), &memory, error));

@@ -155,6 +155,7 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
       return tsr__wrap(error, "%s", reader->snapshot->array->path);
     reader->columns[field] = c;
     reader->column_ready[field] = true;
+    reader->fields[field] = true; /* and the next windows decode it ahead */
   }
   *column = &reader->columns[field];
   return TSR_OK;
@@ -238,7 +239,7 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
 /* Below version 5 one slot holds all dimensions, one after the other. */
 static uint64_t coordinates_at(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot) {
   const tsr_fragment *fragment = reader->snapshot->fragments[held->fragment].fragment;
-  if (!field->is_dimension || slot != tsr__fragment_special_slot(&fragment->metadata, TSR_SLOT_COORDS)) return 0;
+  if (!field->is_dimension || fragment->metadata.version >= 5) return 0;
   return (uint64_t)(field - reader->snapshot->schema->fields) * held->tiles[slot]->cells * field->cell_size;
 }
 
