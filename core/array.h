@@ -237,7 +237,8 @@ int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, ui
                      tsr_timed_files *files, tsr_error *error);
 
 /* ---- objects.c ---- */
-tsr_object_kind tsr__object_kind(tsr_store *store, const char *path);
+/* What lies at a path of a store, "" for its root. Fails only where memory does. */
+int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
 bool tsr__directory_exists(tsr_store *store, const char *path);
 
 /* ---- metadata_open.c ---- */

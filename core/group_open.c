@@ -29,10 +29,11 @@ typedef struct members_made {
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error) {
   void *block;
-  int rc = TSR_OK;
-  tsr_object_kind kind = tsr__object_kind(store, "");
-  if (kind == TSR_OBJECT_ARRAY) rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: it is an array", path);
-  else if (kind == TSR_OBJECT_NONE)
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  int rc = tsr__object_kind(store, "", &kind, error);
+  if (rc >= 0 && kind == TSR_OBJECT_ARRAY)
+    rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: it is an array", path);
+  else if (rc >= 0 && kind == TSR_OBJECT_NONE)
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: %s", path,
                    tsr__directory_exists(store, "") ? "the directory is no group" : "no such directory");
   if (rc >= 0) rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_group), &block, error);
@@ -146,11 +147,12 @@ static int locate(const tsr_group *group, const tsr_member *member, tsr_arena *a
   return TSR_OK;
 }
 
-static tsr_object_kind kind_of(tsr_group *group, const tsr_member *member) {
+static int find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind *kind, tsr_error *error) {
   tsr_stamp stamp;
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
-  if (inside) return tsr__object_kind(group->store, member->uri);
-  return member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
+  if (inside) return tsr__object_kind(group->store, member->uri, kind, error);
+  *kind = member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
+  return TSR_OK;
 }
 
 static int by_key(const void *a, const void *b) {
@@ -169,7 +171,7 @@ static int show(tsr_group *group, const tsr_map *map, members_made *made, tsr_er
   tsr_group_member *shown = block;
   for (uint64_t i = 0; i < count; i++) {
     shown[i].name = members[i]->named ? members[i]->name : NULL;
-    shown[i].kind = kind_of(group, members[i]);
+    TSR_TRY(find_kind(group, members[i], &shown[i].kind, error));
     TSR_TRY(locate(group, members[i], &made->arena, &shown[i].path, error));
   }
   made->shown = (tsr_group_members){count, shown};

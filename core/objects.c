@@ -31,7 +31,16 @@ bool tsr__directory_exists(tsr_store *store, const char *path) {
   return !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
 }
 
-tsr_object_kind tsr__object_kind(tsr_store *store, const char *path) {
+static int file_exists(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_file *file;
+  int rc = tsr__store_open_file(store, path, &file, error);
+  if (rc == TSR_NOMEM) return rc;
+  *exists = rc >= 0;
+  if (rc >= 0) tsr__store_close_file(file);
+  return TSR_OK;
+}
+
+int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error) {
   static const struct {
     const char *name;
     bool directory;
@@ -41,17 +50,21 @@ tsr_object_kind tsr__object_kind(tsr_store *store, const char *path) {
                {"__group", true, TSR_OBJECT_GROUP},
                {"__tiledb_group.tdb", false, TSR_OBJECT_GROUP}};
   tsr_buffer mark = {.memory = store->memory};
-  tsr_object_kind kind = TSR_OBJECT_NONE;
-  for (unsigned i = 0; i < sizeof marks / sizeof marks[0] && kind == TSR_OBJECT_NONE; i++) {
+  tsr_object_kind found = TSR_OBJECT_NONE;
+  int rc = TSR_OK;
+  for (unsigned i = 0; i < sizeof marks / sizeof marks[0] && rc >= 0 && found == TSR_OBJECT_NONE; i++) {
+    bool exists = false;
     mark.size = 0;
-    if (tsr__buffer_printf(&mark, NULL, "%s%s%s", path, *path ? "/" : "", marks[i].name) < 0 ||
-        tsr__buffer_append_u8(&mark, 0, NULL) < 0)
-      break;
-    const char *text = (const char *)mark.data;
-    if (marks[i].directory ? tsr__directory_exists(store, text) : tsr__store_exists(store, text)) kind = marks[i].kind;
+    rc = tsr__buffer_printf(&mark, error, "%s%s%s", path, *path ? "/" : "", marks[i].name);
+    if (rc >= 0) rc = tsr__buffer_append_u8(&mark, 0, error);
+    if (rc < 0) break;
+    if (marks[i].directory) exists = tsr__directory_exists(store, (const char *)mark.data);
+    else rc = file_exists(store, (const char *)mark.data, &exists, error);
+    if (exists) found = marks[i].kind;
   }
   tsr__buffer_release(&mark);
-  return kind;
+  if (rc >= 0) *kind = found;
+  return rc;
 }
 
 int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error) {
@@ -61,9 +74,9 @@ int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_k
   int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
   tsr__free(directory);
   TSR_TRY(rc);
-  *kind = tsr__object_kind(store, "");
+  rc = tsr__object_kind(store, "", kind, error);
   tsr__store_close(store);
-  return TSR_OK;
+  return rc;
 }
 
 /* ---- The walk --------------------------------------------------------------------------------------------------- */
@@ -102,7 +115,8 @@ static int visit(walk *w, const char *path) {
 static int visit_directory(walk *w, const char *path) {
   int rc = visit(w, path);
   if (rc <= 0) return rc;
-  tsr_object_kind kind = tsr__object_kind(w->store, path);
+  tsr_object_kind kind;
+  TSR_TRY(tsr__object_kind(w->store, path, &kind, w->error));
   if (kind != TSR_OBJECT_NONE && *path) {
     tsr_object object = {.kind = kind};
     TSR_TRY(join(w, w->store->name, path, &object.path));
