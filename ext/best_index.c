@@ -9,7 +9,8 @@
  *
  * The n-th term takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
  * (sqlite3_vtab_in_first), else one value. What a plan promises (no more than `omit` of exact tests, and at most one
- * row) holds for any later state of the array, since a statement may be kept for long.
+ * row) holds for any later state of the array, since a statement may be kept for long. One that was prepared while the
+ * array was missing has idxNum TSX_NO_PLAN, and is prepared anew when the array is back.
  */
 #include "extension.h"
 
@@ -116,7 +117,7 @@ static int choose_time(choice *c, int i, int which) {
   int op = op_of(constraint->op);
   if (op != TSX_EQ && op != TSX_IS) return SQLITE_OK;
   if (!constraint->usable) return SQLITE_CONSTRAINT;
-  if (c->time_taken[which] || c->count == TERMS_MOST) return SQLITE_OK;
+  if (c->time_taken[which]) return SQLITE_OK;
   c->time_taken[which] = true;
   take(c, i, constraint->iColumn, (tsx_op)op, NULL, true);
   return SQLITE_OK;
@@ -186,7 +187,6 @@ static cost estimate(choice *c) {
   cost result = {1e6, 1e6};
   tsx_table *table = c->table;
   tsr_error error = {0};
-  if (tsx_table_ready(table, &error) < 0) return result;
   uint32_t dimension_count = table->schema->dimension_count;
   tsr_ranges *dimensions = sqlite3_malloc64(dimension_count * sizeof *dimensions);
   tsr_ranges *terms = sqlite3_malloc64((c->count + 1) * sizeof *terms);
@@ -243,18 +243,22 @@ static bool is_unique(const choice *c) {
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection)};
-  if (!table->array) { /* missing: xOpen says so */
+  tsr_error error = {0};
+  if (tsx_table_ready(table, &error) < 0) { /* xOpen says so */
+    info->idxNum = TSX_NO_PLAN;
     info->estimatedCost = 1e6;
     return SQLITE_OK;
   }
+  for (int i = 0; i < info->nConstraint; i++) { /* times first: they must not be left out where a plan is full */
+    int column = info->aConstraint[i].iColumn;
+    if (column != TSX_AS_OF(table) && column != TSX_SINCE(table)) continue;
+    int code = choose_time(&c, i, column - TSX_AS_OF(table));
+    if (code != SQLITE_OK) return code;
+  }
   for (int i = 0; i < info->nConstraint; i++) {
     int column = info->aConstraint[i].iColumn;
-    if (column == TSX_AS_OF(table) || column == TSX_SINCE(table)) {
-      int code = choose_time(&c, i, column - TSX_AS_OF(table));
-      if (code != SQLITE_OK) return code;
-    } else if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension) {
+    if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
       choose_dimension(&c, i);
-    }
   }
   cost total = estimate(&c);
   bool unique = is_unique(&c);

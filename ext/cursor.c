@@ -243,6 +243,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   tsr_error error = {0};
   count_rows(c);
   clear_request(c);
+  if (number == TSX_NO_PLAN) return SQLITE_SCHEMA; /* SQLite prepares the statement again */
   if (!c->text || strcmp(c->text, text ? text : "")) {
     c->term_count = 0;
     sqlite3_free(c->text);

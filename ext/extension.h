@@ -275,6 +275,7 @@ extern const sqlite3_module tsx_module_array;
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 
 /* ---- best_index.c ---- */
+#define TSX_NO_PLAN (-1) /* as idxNum: made without the array */
 /* What idxStr says, decoded. */
 typedef struct tsx_term {
   int column;

@@ -578,7 +578,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16) {
   switch (column->form) {
   case TSX_FLOAT32:
-  case TSX_FLOAT64: return true;
+  case TSX_FLOAT64: return op != TSX_IS || (value && sqlite3_value_type(value) != SQLITE_NULL); /* NaN is NULL */
   case TSX_INT8:
   case TSX_INT16:
   case TSX_INT32:
