@@ -84,7 +84,7 @@ uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, ui
     a = TSR_MAX(a / extent, next);
     b = b / extent;
     if (a > b) continue;
-    n = tsr__add_sat(n, b - a + 1);
+    n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
     next = b + 1;
   }
   return n;
@@ -264,22 +264,25 @@ typedef struct estimator {
   double rows, tiles, cells;
 } estimator;
 
-static double value_of(tsr_datatype datatype, uint64_t key) {
-  union {
-    uint8_t bytes[8];
-    float f32;
-    double f64;
-  } v = {{0}};
-  if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) return (double)key;
-  tsr__key_value(datatype, key, v.bytes);
-  return datatype == TSR_FLOAT32 ? (double)v.f32 : v.f64;
+static double float_of(tsr_datatype datatype, uint64_t key) {
+  float f32 = 0;
+  double f64 = 0;
+  if (datatype == TSR_FLOAT32) tsr__key_value(datatype, key, &f32);
+  else tsr__key_value(datatype, key, &f64);
+  return datatype == TSR_FLOAT32 ? (double)f32 : f64;
+}
+
+/* From the value of one key to that of another. */
+static double distance(tsr_datatype datatype, uint64_t from, uint64_t to) {
+  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return float_of(datatype, to) - float_of(datatype, from);
+  return (double)(to - from);
 }
 
 /* The part of low..high that the spans take, if cells are spread evenly; `least`: where they touch it at all. */
 static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t low, uint64_t high, double least) {
-  const double unit = tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? 0 : 1;
-  const double whole = value_of(datatype, high) - value_of(datatype, low) + unit;
-  if (!(whole > 0)) return 1;
+  const bool floats = tsr_datatype_kind(datatype) == TSR_KIND_FLOAT;
+  const double unit = floats ? 0 : 1, whole = distance(datatype, low, high) + unit;
+  if (low > high || !(whole > 0)) return 1;
   uint64_t from = 0;
   for (uint64_t a = 0, b = spans->count; a < b;) {
     uint64_t middle = a + (b - a) / 2;
@@ -289,13 +292,12 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
   double part = 0;
   uint64_t i = from;
   for (; i < spans->count && i - from < ESTIMATE_SPANS && spans->spans[i].low <= high; i++) {
-    const double a = value_of(datatype, TSR_MAX(spans->spans[i].low, low)),
-                 b = value_of(datatype, TSR_MIN(spans->spans[i].high, high));
-    part += TSR_MAX((b - a + unit) / whole, unit > 0 ? 0 : least);
+    const double taken =
+        distance(datatype, TSR_MAX(spans->spans[i].low, low), TSR_MIN(spans->spans[i].high, high)) + unit;
+    part += TSR_MAX(taken / whole, floats ? least : 0);
   }
   if (i < spans->count && spans->spans[i].low <= high) /* more: as dense as those seen */
-    part *= (value_of(datatype, high) - value_of(datatype, low)) /
-            TSR_MAX(1e-300, value_of(datatype, spans->spans[i].low) - value_of(datatype, low));
+    part *= whole / TSR_MAX(distance(datatype, low, spans->spans[i].low), 1e-300);
   return part >= 0 && part < 1 ? part : 1; /* infinite bounds too */
 }
 
@@ -368,6 +370,12 @@ static double leaves_below(const estimator *e, uint32_t level, uint64_t node, do
   return (double)n;
 }
 
+/* One of each `step` of many, not always at the same place in its step: boxes repeat. */
+static uint64_t pick(uint64_t i, double step, uint64_t count) {
+  const double jitter = (double)(i * 40503 % 65536) / 65536;
+  return TSR_MIN((uint64_t)(((double)i + (step > 1 ? jitter : 0)) * step), count - 1);
+}
+
 /* Down the tree by levels: what lies within the spans counts at once, what they cut is looked into. Of many nodes some
  * stand for all. */
 static void estimate_fragment(estimator *e) {
@@ -376,7 +384,7 @@ static void estimate_fragment(estimator *e) {
   if (rtree->levels == 0) return;
   uint64_t count = TSR_MIN(rtree->counts[0], ESTIMATE_NODES);
   double weight = count ? (double)rtree->counts[0] / (double)count : 0;
-  for (uint64_t i = 0; i < count; i++) nodes[i] = (uint64_t)((double)i * weight);
+  for (uint64_t i = 0; i < count; i++) nodes[i] = pick(i, weight, rtree->counts[0]);
   for (uint32_t level = 0; level < rtree->levels && count > 0; level++) {
     const bool leaf = level + 1 == rtree->levels;
     uint64_t cuts = 0;
@@ -398,7 +406,7 @@ static void estimate_fragment(estimator *e) {
     const uint64_t kept = TSR_MIN(cuts, most);
     count = 0;
     for (uint64_t i = 0; i < kept; i++) {
-      const uint64_t child = cut[(uint64_t)((double)i * step)] * fanout;
+      const uint64_t child = cut[pick(i, step, cuts)] * fanout;
       for (uint64_t c = child; c < child + fanout && c < rtree->counts[level + 1] && count < ESTIMATE_NODES; c++)
         nodes[count++] = c;
     }

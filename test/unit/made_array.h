@@ -21,6 +21,7 @@
 /* ---- Memory that counts its blocks and can fail ---- */
 typedef struct made_memory {
   _Atomic int blocks; /* workers allocate, too */
+  _Atomic long calls; /* that gave memory */
   long left; /* allocations that succeed, where there are no workers; < 0: all */
 } made_memory;
 static inline void *made_reallocate(void *argument, void *pointer, uint64_t size) {
@@ -33,6 +34,7 @@ static inline void *made_reallocate(void *argument, void *pointer, uint64_t size
   if (m->left == 0) return NULL;
   if (m->left > 0) m->left--;
   m->blocks += pointer == NULL;
+  m->calls++;
   return realloc(pointer, size);
 }
 

@@ -165,6 +165,47 @@ static void test_latest_wins(void **state) {
   }
 }
 
+/* Equal times at one place: the later fragment; in one fragment the last stored, in a merged one the first. */
+static void test_ties(void **state) {
+  (void)state;
+  made_row rows[10];
+  made_array m;
+  const made_cell cells[4] = {{.at = {3}, .value = 1, .time = 5},
+                              {.at = {3}, .value = 2, .time = 5},
+                              {.at = {4}, .value = 3, .time = 5},
+                              {.at = {4}, .value = 4, .time = 6}};
+  made_open(&m, false, 1, false, 0, 9, NULL);
+  m.schema.capacity = 1; /* in different tiles, too */
+  for (int round = 0; round < 2; round++) {
+    made_sparse(&m, 5, 10, cells, 4, true, false);
+    tsr_reader *reader;
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
+    assert_int_equal(made_read(reader, &m, rows, 10, NULL), 2);
+    assert_int_equal(rows[0].cell.value, 1);
+    assert_int_equal(rows[1].cell.value, 4);
+    assert_int_equal(rows[0].rowid, m.fragments[round].fragment->row_base);
+    tsr_reader_close(reader);
+    m.schema.capacity = 4;
+    if (round == 1) continue;
+    tsr__array_fragment_drop(&m.array, m.fragments[0].fragment); /* the same in one tile */
+    m.snapshot.fragment_count = 0;
+    made_sparse(&m, 4, 10, cells, 4, true, false);
+  }
+  made_close(&m);
+
+  made_open(&m, false, 1, false, 0, 9, NULL);
+  made_sparse(&m, 5, 5, cells, 4, false, false);
+  made_sparse(&m, 5, 5, cells + 2, 1, false, false);
+  tsr_reader *reader;
+  assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+  assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
+  assert_int_equal(made_read(reader, &m, rows, 10, NULL), 2);
+  for (int i = 0; i < 2; i++) assert_int_equal(rows[i].cell.value, rows[i].cell.at[0] == 3 ? 2 : 3);
+  tsr_reader_close(reader);
+  made_close(&m);
+}
+
 /* What a fragment wrote before an attribute was added reads as the fill value; a condition on it keeps nothing. */
 static void test_lacking_attribute(void **state) {
   (void)state;
@@ -395,10 +436,10 @@ static void test_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_latest_wins), cmocka_unit_test(test_lacking_attribute),
-      cmocka_unit_test(test_false_box),   cmocka_unit_test(test_reads_what_it_needs),
-      cmocka_unit_test(test_budget),      cmocka_unit_test(test_memory_fails),
-      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_latest_wins),         cmocka_unit_test(test_ties),
+      cmocka_unit_test(test_lacking_attribute),   cmocka_unit_test(test_false_box),
+      cmocka_unit_test(test_reads_what_it_needs), cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_memory_fails),        cmocka_unit_test(test_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
