@@ -95,8 +95,9 @@ static int print_datetime(tsr_datatype datatype, int64_t value, char *text) {
   int64_t whole = floor_divide(value, scale), fraction = value % scale;
   if (fraction < 0) fraction += scale;
   if (__builtin_mul_overflow(whole, u.seconds, &seconds)) return 0;
-  int64_t day = floor_divide(seconds, SECONDS_PER_DAY), second = seconds - day * SECONDS_PER_DAY;
+  int64_t day = floor_divide(seconds, SECONDS_PER_DAY);
   if (day < -DAYS_TO_1970 || day >= DAYS_TO_10000 - DAYS_TO_1970) return 0;
+  int64_t second = seconds - day * SECONDS_PER_DAY;
   date d = date_of(day + DAYS_TO_1970);
   int size = sprintf(text, "%04d-%02d-%02d", (int)d.year, (int)d.month, (int)d.day);
   if (u.seconds >= SECONDS_PER_DAY) return size;

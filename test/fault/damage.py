@@ -1,5 +1,5 @@
-"""Damaged arrays: files cut, lengthened, overwritten and flipped at random, then opened and read. Whatever was done to an array, each
-statement must give rows or an error of SQLite's, in bounded time and memory; and the table can still be dropped.
+"""Damaged arrays: files cut, lengthened, overwritten and flipped at random, then opened and read. Whatever was done to an array or a group,
+each statement must give rows or an error of SQLite's, in bounded time and memory; and the table can still be dropped.
 
 usage: damage.py EXTENSION CORPUS [ROUNDS_PER_ARRAY [SEED [PATTERN]]]
 """
@@ -86,8 +86,19 @@ def check(extension, directory, key, what):
             query(db, statement)
         if not query(db, "DROP TABLE t"):
             raise AssertionError(f"{what}: the table cannot be dropped")
+    look_inside(db, directory, key)
     db.close()
     return opened
+
+
+def look_inside(db, directory, key):
+    if key:
+        with open(key, "rb") as f:
+            db.execute("SELECT tessera_set_key(?, ?)", (directory, f.read()))
+    for table in ("array", "schema", "fragments", "tiles", "metadata", "members", "objects"):
+        query(db, f"SELECT * FROM tessera_{table}({read.literal(directory)})")
+    query(db, f"SELECT e.* FROM tessera_schema({read.literal(directory)}) s, tessera_enumeration({read.literal(directory)}, s.enumeration) e")
+    query(db, f"SELECT tessera_ddl({read.literal(directory)})")
 
 
 def read_quote(name):
@@ -102,7 +113,7 @@ def main():
     done = opened = 0
     with tempfile.TemporaryDirectory() as folder:
         key_path = os.path.join(folder, "key")
-        for name, directory, description in arrays.find(corpus, pattern):
+        for name, directory, description in [*arrays.find(corpus, pattern), *arrays.find(corpus, pattern, "group")]:
             key = description.get("encryption_key")
             if key:
                 with open(key_path, "wb") as f:

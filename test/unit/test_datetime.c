@@ -254,6 +254,7 @@ static void test_without_text(void **state) {
               {TSR_DATETIME_DAY, 2932897},
               {TSR_DATETIME_DAY, INT64_MIN + 1},
               {TSR_DATETIME_HR, INT64_MAX},
+              {TSR_DATETIME_SEC, INT64_MIN + 1},
               {TSR_DATETIME_MS, INT64_MAX},
               {TSR_DATETIME_US, INT64_MAX},
               {TSR_TIME_HR, 24},
