@@ -7,6 +7,8 @@
  */
 #include "extension.h"
 
+#include <unistd.h>
+
 #define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
 #define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
 
@@ -131,35 +133,53 @@ static bool same_key(const tsx_array *array, const uint8_t *key) {
   return key ? array->has_key && !memcmp(array->key, key, 32) : !array->has_key;
 }
 
-int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
-                   unsigned threads, tsx_array **out, tsr_error *error) {
-  for (tsx_array *array = connection->arrays; array; array = array->next)
-    if (!strcmp(array->path, path) && same_key(array, key)) {
-      array->tables++;
-      if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes);
-      *out = array;
-      return TSR_OK;
-    }
+/* What a path means now: the host may change its directory between two statements. */
+static char *present_path(const char *path) {
+  char here[4096];
+  if (path[0] == '/' || !sqlite3_strnicmp(path, "file:", 5) || !getcwd(here, sizeof here))
+    return sqlite3_mprintf("%s", path);
+  return sqlite3_mprintf("%s/%s", here, path);
+}
+
+static int open_core(tsx_connection *connection, const char *path, const uint8_t *key, unsigned threads,
+                     tsx_array **out, tsr_error *error) {
   tsx_array *array = sqlite3_malloc64(sizeof *array);
   if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(array, 0, sizeof *array);
-  array->path = sqlite3_mprintf("%s", path);
   tsr_array_options options = {.key = key, .threads = threads};
-  int code = array->path ? tsr_array_open(connection->environment, path, &options, &array->core, error)
-                         : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
   if (code < 0) {
-    sqlite3_free(array->path);
     sqlite3_free(array);
     return code;
   }
-  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
   if (key) {
     array->has_key = true;
     memcpy(array->key, key, 32);
   }
-  array->tables = 1;
-  array->next = connection->arrays;
-  connection->arrays = array;
+  *out = array;
+  return TSR_OK;
+}
+
+int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                   unsigned threads, tsx_array **out, tsr_error *error) {
+  char *present = present_path(path);
+  if (!present) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  tsx_array *array = connection->arrays;
+  while (array && (strcmp(array->path, present) || !same_key(array, key))) array = array->next;
+  if (array) {
+    sqlite3_free(present);
+  } else {
+    int code = open_core(connection, path, key, threads, &array, error);
+    if (code < 0) {
+      sqlite3_free(present);
+      return code;
+    }
+    array->path = present;
+    array->next = connection->arrays;
+    connection->arrays = array;
+  }
+  array->tables++;
+  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
   *out = array;
   return TSR_OK;
 }
