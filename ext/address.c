@@ -14,7 +14,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+/* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
 static int hex_digit(int c) {
   return isdigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -98,7 +98,7 @@ void tsx_keys_free(tsx_connection *connection) {
   }
 }
 
-/* ---- db: addresses ---------------------------------------------------------------------------------------------- */
+/* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
 /* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory. */
 static char *parse_identifier(const char *p, const char **end) {
@@ -212,7 +212,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   return TSR_OK;
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------------------------- */
+/* ---- Addresses --------------------------------------------------------------------------------------------------- */
 
 static bool is_given(sqlite3_value *value) { return value && sqlite3_value_type(value) != SQLITE_NULL; }
 

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* ---- Words and literals ---------------------------------------------------------------------------------------------
- */
+/* ---- Words and literals ------------------------------------------------------------------------------------------ */
 
 static const char *skip_blanks(const char *p) {
   while (isspace((unsigned char)*p)) p++;
@@ -45,8 +44,7 @@ char *tsx_quote_name(const char *name) {
   return sqlite3_mprintf(plain ? "%s" : "\"%w\"", name);
 }
 
-/* ---- Times, keys, paths --------------------------------------------------------------------------------------------
- */
+/* ---- Times, keys, paths ------------------------------------------------------------------------------------------ */
 
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
   int64_t value;
@@ -121,8 +119,7 @@ void tsx_wipe(void *p, uint64_t size) {
   while (size--) *bytes++ = 0;
 }
 
-/* ---- Options
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 static int parse_integer(const char *word, const char *text, int64_t least, int64_t most, int64_t *value,
                          tsr_error *error) {

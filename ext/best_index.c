@@ -4,7 +4,7 @@
  *
  *   plan   = [ term { " AND " term } ]
  *   term   = column operator
- *   column = a plain word, or any name in double quotes, doubled within; hidden columns have a colon in front
+ *   column = a plain word, or any name in double quotes, doubled within
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?"
  *
  * The n-th term takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
@@ -20,21 +20,18 @@ static const char *const operators[] = {[TSX_EQ] = "=?",  [TSX_GT] = ">?",    [T
                                         [TSX_LE] = "<=?", [TSX_IS] = " IS ?", [TSX_IN] = " IN ?"};
 #define OPERATOR_COUNT ((int)(sizeof operators / sizeof *operators))
 
-/* ---- idxStr
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- idxStr ------------------------------------------------------------------------------------------------------ */
 
 static const char *column_name(const tsx_table *table, int column) {
-  static const char *const hidden[] = {"as_of", "since", "written_at"};
-  return column < (int)table->column_count ? table->columns[column].name : hidden[column - (int)table->column_count];
+  int shown = (int)table->column_count;
+  return column < shown ? table->columns[column].name : table->hidden[column - shown];
 }
 
 char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < count; i++) {
     char *name = tsx_quote_name(column_name(table, terms[i].column));
-    bool hidden = terms[i].column >= (int)table->column_count;
-    /* A hidden column's own name may be that of an array's column: it is told apart by a colon. */
-    sqlite3_str_appendf(out, "%s%s%s%s", i ? " AND " : "", hidden ? ":" : "", name ? name : "", operators[terms[i].op]);
+    sqlite3_str_appendf(out, "%s%s%s", i ? " AND " : "", name ? name : "", operators[terms[i].op]);
     sqlite3_free(name);
   }
   char *text = sqlite3_str_finish(out);
@@ -43,11 +40,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t 
 
 /* Reads one name; its length in *size, and where the operator begins. Quoted names are compared in place. */
 static const char *read_name(const tsx_table *table, const char *p, int *column) {
-  bool hidden = *p == ':';
-  if (hidden) p++;
-  int first = hidden ? (int)table->column_count : 0;
-  int last = hidden ? TSX_WRITTEN_AT(table) : (int)table->column_count - 1;
-  for (int i = first; i <= last; i++) {
+  for (int i = 0; i <= TSX_WRITTEN_AT(table); i++) {
     char *name = tsx_quote_name(column_name(table, i));
     size_t size = name ? strlen(name) : 0;
     bool same =
@@ -78,8 +71,7 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms,
   return SQLITE_OK;
 }
 
-/* ---- Choosing
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Choosing ---------------------------------------------------------------------------------------------------- */
 
 static int op_of(unsigned char op) {
   switch (op) {

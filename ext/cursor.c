@@ -57,8 +57,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   return SQLITE_OK;
 }
 
-/* ---- The request --------------------------------------------------------------------------------------------------
- */
+/* ---- The request ------------------------------------------------------------------------------------------------- */
 
 static void count_rows(cursor *c) {
   if (c->batch)
@@ -277,8 +276,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   return advance(c);
 }
 
-/* ---- Rows -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   cursor *c = (cursor *)base;

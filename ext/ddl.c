@@ -14,7 +14,7 @@
 #define CHUNK_DEFAULT   65536
 #define VERSION_DEFAULT 22
 
-/* ---- Numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
 /* The shortest text that reads back as this number; `single`: as this FLOAT32. */
 static void append_float(sqlite3_str *out, double value, bool single) {
@@ -43,7 +43,7 @@ static double load_float(const void *p, uint64_t size) {
   return f;
 }
 
-/* ---- Filters ---------------------------------------------------------------------------------------------------- */
+/* ---- Filters ----------------------------------------------------------------------------------------------------- */
 
 static const char *const filter_names[] = {
     [TSR_FILTER_GZIP] = "gzip",
@@ -121,7 +121,7 @@ const char *tsx_order_name(tsr_order order) {
   }
 }
 
-/* ---- Words and literals ----------------------------------------------------------------------------------------- */
+/* ---- Words and literals ------------------------------------------------------------------------------------------ */
 
 static void append_name(sqlite3_str *out, const char *name) {
   bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
@@ -185,7 +185,7 @@ static void append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t val
   }
 }
 
-/* ---- Columns ---------------------------------------------------------------------------------------------------- */
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 static void append_type(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell) {
   bool variable = datatype != TSR_CHAR && is_opaque(datatype); /* without brackets */
@@ -282,7 +282,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, const tsr_schema *sc
   return TSR_OK;
 }
 
-/* ---- The statement ---------------------------------------------------------------------------------------------- */
+/* ---- The statement ----------------------------------------------------------------------------------------------- */
 
 static void append_list(sqlite3_str *out, const char *word, const tsr_pipeline *pipeline) {
   sqlite3_str_appendf(out, ", %s=(", word);

@@ -265,7 +265,7 @@ typedef struct tsx_table {
   uint32_t column_count;
   tsx_column *columns;
   char *declaration; /* what SQLite was told */
-  /* hidden columns stand behind the others: as_of, since, written_at */
+  char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
 } tsx_table;
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)

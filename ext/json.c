@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- Values ----------------------------------------------------------------------------------------------------- */
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 static int64_t load_signed(const void *p, uint64_t size) {
   uint64_t v = 0;
@@ -92,7 +92,7 @@ void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size) {
   sqlite3_str_appendchar(out, 1, '"');
 }
 
-/* ---- Intervals and boxes ---------------------------------------------------------------------------------------- */
+/* ---- Intervals and boxes ----------------------------------------------------------------------------------------- */
 
 void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high) {
   if (dimension->values_per_cell != TSR_VARIABLE)

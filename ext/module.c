@@ -7,8 +7,7 @@
 
 #include <ctype.h>
 
-/* ---- Columns -------------------------------------------------------------------------------------------------------
- */
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 static bool name_taken(const tsx_table *table, uint32_t count, const char *name) {
   for (uint32_t i = 0; i < count; i++)
@@ -18,6 +17,10 @@ static bool name_taken(const tsx_table *table, uint32_t count, const char *name)
 
 static void free_columns(tsx_table *table) {
   for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
+  for (int i = 0; i < 3; i++) {
+    sqlite3_free(table->hidden[i]);
+    table->hidden[i] = NULL;
+  }
   sqlite3_free(table->columns);
   table->columns = NULL;
   table->column_count = 0;
@@ -40,6 +43,21 @@ static int keep_chosen(tsx_table *table, tsr_error *error) {
   }
   table->column_count = kept;
   return TSR_OK;
+}
+
+/* The hidden columns get a leading _ for as long as the array has a column of that name. */
+static bool name_hidden(tsx_table *table) {
+  static const char *const names[3] = {"as_of", "since", "written_at"};
+  for (int i = 0; i < 3; i++) {
+    char *text = sqlite3_mprintf("%s", names[i]);
+    while (text && name_taken(table, table->column_count, text)) {
+      char *longer = sqlite3_mprintf("_%s", text);
+      sqlite3_free(text);
+      text = longer;
+    }
+    if (!(table->hidden[i] = text)) return false;
+  }
+  return true;
 }
 
 static int make_columns(tsx_table *table, tsr_error *error) {
@@ -75,37 +93,21 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
                     table->path, table->column_count, most);
-  return TSR_OK;
-}
-
-static char *hidden_name(const tsx_table *table, const char *name) {
-  char *text = sqlite3_mprintf("%s", name);
-  while (text && name_taken(table, table->column_count, text)) {
-    char *longer = sqlite3_mprintf("_%s", text);
-    sqlite3_free(text);
-    text = longer;
-  }
-  return text;
+  return name_hidden(table) ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
 }
 
 /* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. */
 static char *declaration(const tsx_table *table) {
-  static const char *const hidden[][2] = {{"as_of", "BLOB"}, {"since", "BLOB"}, {"written_at", "INTEGER"}};
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (uint32_t i = 0; i < table->column_count; i++)
     sqlite3_str_appendf(out, "\"%w\" %s, ", table->columns[i].name, table->columns[i].declared);
-  for (int i = 0; i < 3; i++) {
-    char *name = hidden_name(table, hidden[i][0]);
-    sqlite3_str_appendf(out, "%s\"%w\" %s HIDDEN", i ? ", " : "", name ? name : hidden[i][0], hidden[i][1]);
-    sqlite3_free(name);
-  }
-  sqlite3_str_appendall(out, ")");
+  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->hidden[0],
+                      table->hidden[1], table->hidden[2]);
   return sqlite3_str_finish(out);
 }
 
-/* ---- The array behind the table
- * ------------------------------------------------------------------------------------------- */
+/* ---- The array behind the table ---------------------------------------------------------------------------------- */
 
 static int open_array(tsx_table *table, tsr_error *error) {
   const tsx_options *options = &table->options;
@@ -144,8 +146,7 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   return tsx_fail(error, TSR_ERROR, "the columns of %s have changed: open the database again", table->path);
 }
 
-/* ---- The shadow table
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The shadow table -------------------------------------------------------------------------------------------- */
 
 static int run(sqlite3 *db, char **message, char *sql) {
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
@@ -179,8 +180,7 @@ static char *read_config(const tsx_table *table) {
   return text;
 }
 
-/* ---- Methods
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Methods ----------------------------------------------------------------------------------------------------- */
 
 static int disconnect(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;

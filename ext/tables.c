@@ -30,7 +30,7 @@ typedef struct about_table {
 
 static const tsx_about *about_of(const tsx_scan *scan) { return ((const about_table *)scan->base.pVtab)->about; }
 
-/* ---- Declaration ------------------------------------------------------------------------------------------------ */
+/* ---- Declaration ------------------------------------------------------------------------------------------------- */
 
 static bool is_shown(const tsx_about *about, const char *name) {
   size_t size = strlen(name);
@@ -80,7 +80,7 @@ static int disconnect(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* ---- Arguments -------------------------------------------------------------------------------------------------- */
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const about_table *table = (const about_table *)vtab;
@@ -128,7 +128,7 @@ int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_er
                           scan->hidden[arguments + 2], address, error);
 }
 
-/* ---- Scans ------------------------------------------------------------------------------------------------------ */
+/* ---- Scans ------------------------------------------------------------------------------------------------------- */
 
 static int open_scan(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsx_scan *scan = sqlite3_malloc64(sizeof *scan);
@@ -228,7 +228,7 @@ int tsx_register_tables(tsx_connection *connection) {
   return SQLITE_OK;
 }
 
-/* ---- tessera_stats ---------------------------------------------------------------------------------------------- */
+/* ---- tessera_stats ----------------------------------------------------------------------------------------------- */
 
 static const char *const counter_names[] = {
 #define X(name) #name,

@@ -61,7 +61,7 @@ static const char *kind_name(bool dense) { return dense ? "dense" : "sparse"; }
 
 static uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-/* ---- tessera_array ---------------------------------------------------------------------------------------------- */
+/* ---- tessera_array ----------------------------------------------------------------------------------------------- */
 
 typedef struct array_state {
   inside in;
@@ -178,7 +178,7 @@ const tsx_about tsx_about_array = {.name = "tessera_array",
                                    .column = array_column,
                                    .close = close_inside};
 
-/* ---- tessera_schema --------------------------------------------------------------------------------------------- */
+/* ---- tessera_schema ---------------------------------------------------------------------------------------------- */
 
 enum {
   SCHEMA_NAME,
@@ -265,7 +265,7 @@ const tsx_about tsx_about_schema = {.name = "tessera_schema",
                                     .column = schema_column,
                                     .close = close_inside};
 
-/* ---- tessera_enumeration ---------------------------------------------------------------------------------------- */
+/* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
 
 typedef struct enumeration_state {
   inside in;
@@ -318,7 +318,7 @@ const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
                                          .column = enumeration_column,
                                          .close = close_inside};
 
-/* ---- tessera_fragments ------------------------------------------------------------------------------------------ */
+/* ---- tessera_fragments ------------------------------------------------------------------------------------------- */
 
 typedef struct fragments_state {
   inside in;
@@ -382,7 +382,7 @@ const tsx_about tsx_about_fragments = {
     .column = fragments_column,
     .close = close_inside};
 
-/* ---- tessera_tiles ---------------------------------------------------------------------------------------------- */
+/* ---- tessera_tiles ----------------------------------------------------------------------------------------------- */
 
 typedef struct tiles_state {
   inside in;

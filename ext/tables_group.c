@@ -20,7 +20,7 @@ static const char *kind_name(tsr_object_kind kind) {
   return kind == TSR_OBJECT_ARRAY ? "array" : kind == TSR_OBJECT_GROUP ? "group" : "missing";
 }
 
-/* ---- tessera_metadata ------------------------------------------------------------------------------------------- */
+/* ---- tessera_metadata -------------------------------------------------------------------------------------------- */
 
 typedef struct metadata_state {
   tsr_metadata *metadata;
@@ -94,7 +94,7 @@ const tsx_about tsx_about_metadata = {
     .column = metadata_column,
     .close = metadata_close};
 
-/* ---- tessera_members -------------------------------------------------------------------------------------------- */
+/* ---- tessera_members --------------------------------------------------------------------------------------------- */
 
 typedef struct members_state {
   tsr_group_members *members;
@@ -143,7 +143,7 @@ const tsx_about tsx_about_members = {.name = "tessera_members",
                                      .column = members_column,
                                      .close = members_close};
 
-/* ---- tessera_objects -------------------------------------------------------------------------------------------- */
+/* ---- tessera_objects --------------------------------------------------------------------------------------------- */
 
 typedef struct objects_state {
   tsr_objects *objects;

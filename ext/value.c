@@ -15,7 +15,7 @@ typedef __int128 wide;
 
 static const char *const numeric_declared[] = {"INTEGER", "REAL", "TEXT", "BLOB"};
 
-/* ---- How a field appears ---------------------------------------------------------------------------------------- */
+/* ---- How a field appears ----------------------------------------------------------------------------------------- */
 
 static tsx_form number_form(tsr_datatype datatype) {
   switch (tsr_datatype_kind(datatype)) {
@@ -80,8 +80,7 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
   }
 }
 
-/* ---- Cells as results -----------------------------------------------------------------------------------------------
- */
+/* ---- Cells as results -------------------------------------------------------------------------------------------- */
 
 static int64_t load_signed(const void *p, uint64_t size) {
   int8_t a;
@@ -270,8 +269,7 @@ void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t 
   else result_form(context, &column, form, datatype, bytes, size);
 }
 
-/* ---- Comparisons as ranges: integers -------------------------------------------------------------------------------
- */
+/* ---- Comparisons as ranges: integers ----------------------------------------------------------------------------- */
 
 static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   int i = ranges->count++;
@@ -350,8 +348,7 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
   }
 }
 
-/* ---- Floats
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Floats ------------------------------------------------------------------------------------------------------ */
 
 /* < 0, 0, > 0: an integer against a double, exactly. */
 static int compare_exactly(int64_t i, double d) {
@@ -409,7 +406,7 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
   }
 }
 
-/* ---- Datetimes as ISO text ------------------------------------------------------------------------------------- */
+/* ---- Datetimes as ISO text --------------------------------------------------------------------------------------- */
 
 /* The values that have ISO text are an interval around 1970, and within it texts are ordered as their values are. */
 static void find_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
@@ -534,8 +531,7 @@ static void text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges 
   ranges->ranges[ranges->count++] = range;
 }
 
-/* ---- All
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- All --------------------------------------------------------------------------------------------------------- */
 
 void tsx_column_prepare(tsx_column *column) {
   const tsr_field *field = column->description;
