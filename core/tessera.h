@@ -494,6 +494,37 @@ TSR_API uint32_t tsr_tiles_fields(const tsr_tiles *tiles);
 TSR_API int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index);
 TSR_API int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile_info *info, tsr_error *error);
 
+/* ---- Checking ---------------------------------------------------------------------------------------------------- */
+
+typedef enum tsr_severity {
+  TSR_SEVERITY_NOTE, /* normal in the life of an array: what a write left that did not finish */
+  TSR_SEVERITY_WARNING, /* does not belong here, or could not be checked; what is read is right */
+  TSR_SEVERITY_ERROR /* data is lost, cannot be read, or would be read wrongly */
+} tsr_severity;
+
+typedef struct tsr_finding { /* borrowed during the call */
+  tsr_severity severity;
+  const char *file; /* relative to the array's directory */
+  const char *message;
+} tsr_finding;
+
+/* Called on the caller's thread for each finding; an error code (< 0) ends the check with that code. */
+typedef int (*tsr_check_report)(void *argument, const tsr_finding *finding);
+
+typedef struct tsr_check_options { /* `= {0}` is the default */
+  const uint8_t *key; /* 32 bytes; NULL if the array is not encrypted */
+  uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB. What needs more is told of as not checked */
+  unsigned threads; /* 0 = the number of cores, at most 8 */
+  bool quick; /* structure only: no tile is decoded */
+} tsr_check_options;
+
+/* Looks for everything that is wrong with the array in the directory `path`, at all times at once, whatever its
+ * version: missing and stray files, sizes, offsets, checksums and tags, tiles that do not decode, cells out of order or
+ * outside of box or domain, statistics, commits without fragments and the reverse. Never stops at a fault. An array is
+ * sound if nothing but notes comes. TSR_NOT_FOUND where no array is; TSR_AUTH for a missing or wrong key. */
+TSR_API int tsr_array_check(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                            tsr_check_report report, void *argument, tsr_error *error);
+
 /* ---- Text of values (also for hosts that show them) -------------------------------------------------------------- */
 
 /* ISO-8601 text of a DATETIME_* or TIME_* value, as precise as its unit: returns its length without the NUL; 0 where it
