@@ -11,6 +11,7 @@
  *   address.c     a path or db: address as an argument -> an open array; keys given for paths
  *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
  *   tables_array.c, tables_group.c              the tables that look inside
+ *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
  *
@@ -270,7 +271,7 @@ typedef struct tsx_table {
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
-extern const sqlite3_module tsx_module_array;
+extern const sqlite3_module *const tsx_module_array;
 /* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 
@@ -327,8 +328,11 @@ int tsx_register_tables(tsx_connection *connection);
 /* The address that a scan's arg1, key, as_of and since make; `arguments` is how many its table has. */
 int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error);
 
-/* ---- tables_array.c, tables_group.c ---- */
+/* ---- tables_array.c, tables_group.c, tables_check.c ---- */
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
+extern const tsx_about tsx_about_check;
+/* xIntegrity of array tables: PRAGMA integrity_check, and quick_check (bit 0 of the flags). */
+int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
 
 /* ---- functions.c ---- */

@@ -31,7 +31,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
     return tsx_sqlite_code(error.code);
   }
   tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
-  int code = sqlite3_create_module_v2(db, "tessera", &tsx_module_array, connection, tsx_connection_drop);
+  int code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
   if (code == SQLITE_OK) code = tsx_register_tables(connection);
   if (code == SQLITE_OK) code = tsx_register_functions(connection);
   tsx_connection_drop(connection);

@@ -294,18 +294,28 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
 
 static int shadow_name(const char *suffix) { return !sqlite3_stricmp(suffix, "config"); }
 
-const sqlite3_module tsx_module_array = {.iVersion = 3,
-                                         .xCreate = create,
-                                         .xConnect = connect,
-                                         .xBestIndex = tsx_best_index,
-                                         .xDisconnect = disconnect,
-                                         .xDestroy = destroy,
-                                         .xOpen = tsx_cursor_open,
-                                         .xClose = tsx_cursor_close,
-                                         .xFilter = tsx_cursor_filter,
-                                         .xNext = tsx_cursor_next,
-                                         .xEof = tsx_cursor_eof,
-                                         .xColumn = tsx_cursor_column,
-                                         .xRowid = tsx_cursor_rowid,
-                                         .xRename = rename_table,
-                                         .xShadowName = shadow_name};
+/* xIntegrity came with SQLite 3.44, behind all else, and older libraries look at no more than they know. Where the
+ * headers end before it, it is appended here. */
+static const struct {
+  sqlite3_module base;
+  int (*integrity)(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
+} module = {.base = {.iVersion = 4,
+                     .xCreate = create,
+                     .xConnect = connect,
+                     .xBestIndex = tsx_best_index,
+                     .xDisconnect = disconnect,
+                     .xDestroy = destroy,
+                     .xOpen = tsx_cursor_open,
+                     .xClose = tsx_cursor_close,
+                     .xFilter = tsx_cursor_filter,
+                     .xNext = tsx_cursor_next,
+                     .xEof = tsx_cursor_eof,
+                     .xColumn = tsx_cursor_column,
+                     .xRowid = tsx_cursor_rowid,
+#if SQLITE_VERSION_NUMBER >= 3044000
+                     .xIntegrity = tsx_integrity,
+#endif
+                     .xRename = rename_table,
+                     .xShadowName = shadow_name},
+            .integrity = tsx_integrity};
+const sqlite3_module *const tsx_module_array = &module.base;
