@@ -237,7 +237,7 @@ static int check_piece(tsr_fragment_check *f, piece *p) {
   tsr_error fault = {0};
   bool own = p->slot != UINT32_MAX;
   int rc = tsr__generic_tile_read(f->file, p->at, c->key, TSR_CHECK_CONTENT_MOST, &content, &p->end, &fault);
-  snprintf(what.text, sizeof what.text, "%s%s%s", own ? tsr__check_field(f, p->slot, &label) : "", own ? ": " : "",
+  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, p->slot, &label) : "", own ? ": " : "",
            p->what);
   p->sound = rc >= 0 && is_whole(p, &content);
   if (rc < 0) rc = tsr__check_fault(c, f->metadata_path.text, &fault, what.text);
