@@ -65,8 +65,8 @@ typedef enum tsr_code {
 
 #define TSR_MESSAGE_SIZE 1024
 
-/* Owned by the caller; `= {0}` is empty. The message is UTF-8, cut at the front's expense never: the newest context
- * stands first. */
+/* Owned by the caller; `= {0}` is empty. The message is UTF-8, the newest context stands first; what is too long has
+ * "..." in its middle. */
 typedef struct tsr_error {
   int code;
   char message[TSR_MESSAGE_SIZE];

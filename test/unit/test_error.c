@@ -74,52 +74,68 @@ static void test_printable(void **state) {
   }
 }
 
+/* Is it made of whole characters of `cycle` but for the "..." in its middle? */
+static void check_cut(const char *message, const char *text, size_t size) {
+  size_t length = strlen(message), front = 0;
+  while (message[front] == text[front]) front++;
+  const char *gap = strstr(message + front - TSR_MIN(front, 3u), "...");
+  assert_non_null(gap);
+  assert_in_range(length, TSR_MESSAGE_SIZE - 10, TSR_MESSAGE_SIZE - 1);
+  size_t kept = (size_t)(gap - message), end = length - kept - 3;
+  assert_in_range(kept, TSR_MESSAGE_SIZE / 2 - 8, TSR_MESSAGE_SIZE / 2);
+  assert_memory_equal(message, text, kept);
+  assert_memory_equal(gap + 3, text + size - end, end);
+  assert_null(strchr(message, '?'));
+}
+
 /* Cut at every place of a text of characters of 1 to 4 bytes: only whole characters stay. */
 static void test_cut(void **state) {
   static const char cycle[] = "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80"; /* 10 bytes */
-  char text[3000];
-  for (size_t i = 0; i < sizeof text - 1; i++) text[i] = cycle[i % 10];
-  text[2990] = 0;
-  static const size_t whole[10] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6}; /* bytes of whole characters in n of the cycle's */
+  char text[3030], both[4200];
   for (unsigned lead = 0; lead < 20; lead++) {
     tsr_error error = {0};
-    tsr__fail(&error, TSR_ERROR, "%.*s%s", (int)lead, "....................", text);
-    size_t room = TSR_MESSAGE_SIZE - 1 - lead;
-    assert_int_equal(strlen(error.message), lead + room / 10 * 10 + whole[room % 10]);
+    memset(text, ',', lead);
+    for (size_t i = 0; i < 3000; i++) text[lead + i] = cycle[i % 10];
+    text[lead + 3000] = 0;
+    tsr__fail(&error, TSR_IO, "%s", text);
+    check_cut(error.message, text, strlen(text));
 
-    tsr__fail(&error, TSR_ERROR, "%.1000s", text);
-    tsr__wrap(&error, "%.*s", (int)lead + 1, ".....................");
-    size_t left = TSR_MIN(TSR_MESSAGE_SIZE - 1 - lead - 1 - 2, 1000u); /* the context stays, the end goes */
-    assert_int_equal(strlen(error.message), lead + 1 + 2 + left / 10 * 10 + whole[left % 10]);
-    assert_memory_equal(error.message + lead + 1, ": a\xc3\xa4", 5);
+    tsr__fail(&error, TSR_IO, "inner");
+    assert_int_equal(tsr__wrap(&error, "%s", text), TSR_IO); /* a context that fills all */
+    assert_string_equal(error.message + strlen(error.message) - 7, ": inner");
+    assert_memory_equal(error.message, text, 500);
+
+    tsr__fail(&error, TSR_IO, "%.1000s", text + lead);
+    tsr__wrap(&error, "%.*s", (int)lead + 1000, text);
+    snprintf(both, sizeof both, "%.*s: %.1000s", (int)lead + 1000, text, text + lead);
+    check_cut(error.message, both, strlen(both));
   }
-  tsr_error error = {0};
-  tsr__fail(&error, TSR_IO, "inner");
-  tsr__wrap(&error, "%s", text); /* a context that fills all */
-  assert_int_equal(error.code, TSR_IO);
-  assert_int_equal(strlen(error.message), 1023 / 10 * 10 + whole[1023 % 10]);
 }
 
-/* Every context length around the message's size. */
-static void test_wrap_edges(void **state) {
-  char context[1100];
+/* Every length around the message's size. */
+static void test_edges(void **state) {
+  char context[2000], whole[2100];
   memset(context, 'c', sizeof context);
-  for (int length = 1010; length < 1030; length++) {
+  for (int length = 990; length < 2000; length += length < 1040 ? 1 : 100) {
     tsr_error error = {0};
     tsr__fail(&error, TSR_IO, "inner");
     tsr__wrap(&error, "%.*s", length, context);
-    size_t size = strlen(error.message);
-    assert_true(size < TSR_MESSAGE_SIZE);
-    size_t kept = TSR_MIN((size_t)length, TSR_MESSAGE_SIZE - 1u);
-    assert_memory_equal(error.message, context, kept);
-    if (length + 7 < TSR_MESSAGE_SIZE) assert_string_equal(error.message + length, ": inner");
+    assert_in_range(strlen(error.message), 990, TSR_MESSAGE_SIZE - 1);
+    assert_string_equal(error.message + strlen(error.message) - 7, ": inner");
+    snprintf(whole, sizeof whole, "%.*s: inner", length, context);
+    assert_int_equal(strcmp(error.message, whole) == 0, length + 7 < TSR_MESSAGE_SIZE);
   }
+  char enormous[20000];
+  memset(enormous, 'e', sizeof enormous);
+  tsr_error error = {0};
+  tsr__fail(&error, TSR_IO, "%.*s", (int)sizeof enormous, enormous);
+  assert_in_range(strlen(error.message), 990, TSR_MESSAGE_SIZE - 1);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_names),     cmocka_unit_test(test_fail), cmocka_unit_test(test_wrap),
-      cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),  cmocka_unit_test(test_wrap_edges),
+      cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),  cmocka_unit_test(test_edges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
