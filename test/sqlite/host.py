@@ -1,0 +1,177 @@
+"""What the tests of this directory share: connections of Python's sqlite3 module, and of apsw (which brings a newer SQLite) where it
+is installed; copies of the corpus' arrays; running all functions of a module whose names begin with test_.
+"""
+import ctypes
+import ctypes.util
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import traceback
+
+try:
+    import apsw
+except ImportError:
+    apsw = None
+
+EXTENSION = CORPUS = FOLDER = None   # the extension, the unpacked corpus, a directory of this run's own
+BINDINGS = []                        # "sqlite3", "apsw"
+binding = None                       # which of them connect() uses now
+
+
+class Error(Exception):
+    """An error of SQLite's: its text, and its primary result code where the binding tells it, else None."""
+
+    def __init__(self, text, code):
+        super().__init__(text)
+        self.text, self.code = text, code if code is None else code & 0xFF
+
+
+class Database:
+    """One connection. Rows come as lists of tuples; errors of either binding as Error."""
+
+    def __init__(self, path=":memory:", load=True):
+        if binding == "apsw":
+            self.raw = apsw.Connection(path)
+            self.raw.enable_load_extension(True)
+        else:
+            self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self.raw.enable_load_extension(True)
+        if load:
+            self.run(lambda: self.raw.load_extension(EXTENSION))
+
+    def run(self, function):
+        try:
+            return function()
+        except sqlite3.Error as e:
+            raise Error(str(e), getattr(e, "sqlite_errorcode", None)) from None
+        except MemoryError:   # the sqlite3 module drops the text of SQLITE_NOMEM
+            raise Error(None, 7) from None
+        except Exception as e:
+            if apsw and isinstance(e, apsw.Error):
+                raise Error(str(e), e.result) from None
+            raise
+
+    def query(self, sql, parameters=()):
+        return self.run(lambda: list(self.raw.cursor().execute(sql, parameters)))
+
+    def value(self, sql, parameters=()):
+        return self.query(sql, parameters)[0][0]
+
+    def cursor(self, sql, parameters=()):
+        """An open statement: rows by next()."""
+        return self.run(lambda: iter(self.raw.cursor().execute(sql, parameters)))
+
+    def next(self, cursor):
+        return self.run(lambda: next(cursor, None))
+
+    def error(self, sql, parameters=()):
+        try:
+            rows = self.query(sql, parameters)
+        except Error as e:
+            return e
+        raise AssertionError(f"{sql}: no error but {rows[:3]}")
+
+    def plan(self, sql, parameters=()):
+        return "\n".join(row[3] for row in self.query("EXPLAIN QUERY PLAN " + sql, parameters))
+
+    def table(self, name, path, options=""):
+        self.query(f"CREATE VIRTUAL TABLE {name} USING tessera({literal(path)}{options})")
+
+    def version(self):
+        return tuple(int(n) for n in self.value("SELECT sqlite_version()").split("."))
+
+    def close(self):
+        self.run(self.raw.close)
+
+
+def memory_used():
+    """Bytes in SQLite's allocator, which is the extension's too."""
+    if binding == "apsw":
+        return apsw.memory_used()
+    library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))   # the one that is loaded already
+    library.sqlite3_memory_used.restype = ctypes.c_int64
+    return library.sqlite3_memory_used()
+
+
+def literal(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def corpus(name):
+    return os.path.join(CORPUS, name)
+
+
+def copy(name, to):
+    """A copy of an array of the corpus that the test may change; `to` is new in this run's directory."""
+    path = os.path.join(tempfile.mkdtemp(dir=FOLDER), to)
+    shutil.copytree(name if os.path.isabs(name) else corpus(name), path, symlinks=True)
+    return path
+
+
+def commits(path):
+    return sorted(n for n in os.listdir(os.path.join(path, "__commits")) if n.endswith(".wrt"))
+
+
+def uncommit(path, names):
+    """Takes commits away; returns what gives them back."""
+    away = tempfile.mkdtemp(dir=FOLDER)
+    for name in names:
+        os.rename(os.path.join(path, "__commits", name), os.path.join(away, name))
+
+    def back():
+        for name in names:
+            os.rename(os.path.join(away, name), os.path.join(path, "__commits", name))
+    return back
+
+
+def multiply(path, count):
+    """Copies of an array's fragments (their names say when they were written, they themselves do not): `count` of each."""
+    folder = os.path.join(path, "__fragments")
+    for name in sorted(os.listdir(folder)):
+        _, _, start, _, uuid, version = name.split("_")
+        for i in range(1, count):
+            time = int(start) + 1000 * i
+            new = f"__{time}_{time}_{i:08x}{uuid[8:]}_{version}"
+            shutil.copytree(os.path.join(folder, name), os.path.join(folder, new))
+            open(os.path.join(path, "__commits", new + ".wrt"), "w").close()
+
+
+def same(got, wanted, what=""):
+    if got != wanted:
+        raise AssertionError(f"{what}\n  got:      {str(got)[:600]}\n  expected: {str(wanted)[:600]}")
+
+
+def holds(text, part):
+    """`text` may be None: then it is not known."""
+    if text is not None and part not in text:
+        raise AssertionError(f"{part!r} is not in {text!r}")
+
+
+def main(module):
+    """Runs a module's tests with each binding, or those whose names hold the words behind the two paths."""
+    global EXTENSION, CORPUS, FOLDER, binding
+    EXTENSION, CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    words = sys.argv[3:]
+    tests = [(n, f) for n, f in vars(module).items() if n.startswith("test_") and callable(f) and (not words or any(w in n for w in words))]
+    if hasattr(sqlite3.Connection, "enable_load_extension"):
+        BINDINGS.append("sqlite3")
+    if apsw:
+        BINDINGS.append("apsw")
+    else:
+        print("apsw is not installed: only the sqlite3 module's SQLite is tested")
+    failed = 0
+    for binding in BINDINGS:
+        version = ".".join(map(str, Database(load=False).version()))
+        for name, function in tests:
+            with tempfile.TemporaryDirectory() as FOLDER:
+                try:
+                    function()
+                except Exception:
+                    failed += 1
+                    print(f"FAILED {name} ({binding}, SQLite {version})")
+                    traceback.print_exc(limit=-2, file=sys.stdout)
+        print(f"{len(tests)} tests with {binding}, SQLite {version}")
+    print(f"{failed} failed")
+    sys.exit(failed > 0)

@@ -1,0 +1,204 @@
+"""Where arrays are: forms of paths, relative paths, links, arrays that go and come back, what may not be read.
+
+usage: paths.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import shutil
+import sys
+import tempfile
+
+import host
+from host import Database, Error, copy, corpus, holds, literal, same
+
+CELLS = "new/timetravel/sparse"
+CANTOPEN, IOERR = 14, 10
+
+
+def count(db, path, options=""):
+    db.query("DROP TABLE IF EXISTS t")
+    db.table("t", path, options)
+    return db.value("SELECT count(*) FROM t")
+
+
+def test_forms_of_paths():
+    db = Database()
+    want = count(db, corpus(CELLS))
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    for name in ("plain", "with blanks", "größe 日本", "it's", 'double "quotes"', "per%cent", "a#b?c=d&e", "line\nbreak", "-", "...", "db:t", "x" * 255, "semi;colon, comma", "back\\slash", "*[a]?"):
+        path = os.path.join(folder, name)
+        shutil.copytree(corpus(CELLS), path)
+        for form in (path, path + "/", path + "///", path + "/.", f"{folder}/./{name}", f"{folder}/{name}/../{name}", f"{folder}//{name}"):
+            same(count(db, form), want, form)
+        uri = "".join(c if c.isalnum() and c.isascii() or c in "/-_." else "".join(f"%{b:02X}" for b in c.encode()) for c in path)
+        for form in ("file://" + uri, "file://" + uri + "/", "file://localhost" + uri, "file://" + uri.replace("%2", "%2").lower() if uri == uri.lower() else "file://" + uri):
+            same(count(db, form), want, form)
+        link = os.path.join(folder, "link")
+        os.symlink(path, link)
+        same(count(db, link), want, link)
+        same(count(db, link + "/"), want, link)
+        os.remove(link)
+
+
+def test_bytes_that_are_no_utf8():
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    path = os.path.join(os.fsencode(folder), b"caf\xe9")
+    shutil.copytree(os.fsencode(corpus(CELLS)), path)
+    db = Database()
+    assert count(db, "file://" + folder + "/caf%E9") > 0
+
+
+def test_bad_paths():
+    db = Database()
+    file = os.path.join(host.FOLDER, "file")
+    open(file, "w").close()
+    loop = os.path.join(host.FOLDER, "loop")
+    os.symlink(loop, loop)
+    for path in (host.FOLDER + "/nothing", file, file + "/x", loop, host.FOLDER, host.FOLDER + "/" + "x" * 5000, "/" + "y/" * 3000, "file:///nothing",
+                 "file://elsewhere/x", "%", "~", "\n", " ", "/", "."):
+        e = db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})")
+        assert "not found" in e.text or "symbolic links" in e.text or "name too long" in e.text.lower(), e.text
+        same(e.code in (None, CANTOPEN, IOERR), True, f"{path}: {e.code}")
+        assert len(e.text) < 2000
+    for path in ("s3://bucket/array", "https://x/y", "mem://x"):
+        holds(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})").text, "only directories")
+    for path in ("file:///a%zz", "file:///a%", "file:///a%0"):
+        holds(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})").text, "%25")
+    assert db.error("CREATE VIRTUAL TABLE t USING tessera('')").text
+    same(db.query("SELECT count(*) FROM sqlite_master"), [(0,)])
+
+
+def test_relative_paths_are_the_databases():
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    for name in ("db", "cwd", "second"):
+        os.mkdir(os.path.join(folder, name))
+    shutil.copytree(corpus(CELLS), os.path.join(folder, "db", "here"))
+    shutil.copytree(corpus("new/sparse/string_2d"), os.path.join(folder, "cwd", "here"))
+    shutil.copytree(corpus("new/sparse/one_cell"), os.path.join(folder, "second", "here"))
+    db = Database(os.path.join(folder, "db", "x.db"))
+    db.query("ATTACH ? AS second", (os.path.join(folder, "second", "y.db"),))
+    before = os.getcwd()
+    try:
+        os.chdir(os.path.join(folder, "cwd"))
+        want = {}
+        for schema, path in (("main", "db"), ("temp", "cwd"), ("second", "second")):
+            for form in ("here", "./here", "../" + path + "/here"):
+                db.query("DROP TABLE IF EXISTS t")
+                db.query(f"DROP TABLE IF EXISTS {schema}.t")
+                db.table(f"{schema}.t", form)
+                got = db.value(f"SELECT count(*) FROM {schema}.t")
+                absolute = Database()
+                absolute.table("t", os.path.join(folder, path, "here"))
+                same(got, absolute.value("SELECT count(*) FROM t"), (schema, form))
+                want[schema] = got
+            db.query(f"DROP TABLE {schema}.t")
+        same(len(set(want.values())), 3)
+        # Database and array move together.
+        db.table("main.t", "here")
+        db.close()
+        os.rename(os.path.join(folder, "db"), os.path.join(folder, "moved"))
+        db = Database(os.path.join(folder, "moved", "x.db"))
+        same(db.value("SELECT count(*) FROM t"), want["main"])
+        # A database that is reached through a link lies where the link leads, to SQLite.
+        os.symlink(os.path.join(folder, "moved", "x.db"), os.path.join(folder, "cwd", "link.db"))
+        db.close()
+        same(Database(os.path.join(folder, "cwd", "link.db")).value("SELECT count(*) FROM t"), want["main"])
+    finally:
+        os.chdir(before)
+
+
+def test_arrays_that_go_and_come_back():
+    path = copy(CELLS, "a")
+    file = os.path.join(host.FOLDER, "g.db")
+    db = Database(file)
+    db.table("t", path)
+    want = db.query("SELECT * FROM t")
+    columns = db.query("PRAGMA table_xinfo(t)")
+    away = path + ".away"
+    for reopen in (False, True):
+        if reopen:
+            db.close()
+            db = Database(file)
+        for what in ("", "__fragments", "__schema", "__commits"):
+            os.rename(os.path.join(path, what) if what else path, away)
+            if reopen:
+                db.close()
+                db = Database(file)
+            try:
+                got = db.query("SELECT * FROM t")
+                # Without commits nothing has been committed; decoded tiles stay.
+                same(got, [] if what == "__commits" else want, what)
+                assert what == "__commits" or (what == "__fragments" and not reopen), what
+            except Error as e:
+                holds(e.text, path)
+            same(db.query("PRAGMA table_xinfo(t)"), columns)
+            db.query("ALTER TABLE t RENAME TO u")
+            db.query("ALTER TABLE u RENAME TO t")
+            same(db.value("PRAGMA integrity_check"), "ok")
+            os.rename(away, os.path.join(path, what) if what else path)
+            same(db.query("SELECT * FROM t"), want, what)
+    shutil.rmtree(path)
+    db.close()
+    db = Database(file)
+    holds(db.error("SELECT * FROM t").text, "array not found: " + path)
+    db.query("VACUUM")
+    db.query("DROP TABLE t")
+    same(db.query("SELECT name FROM sqlite_master"), [])
+
+
+def test_columns_that_have_changed_while_the_array_was_away():
+    path = copy(CELLS, "a")
+    file = os.path.join(host.FOLDER, "c.db")
+    db = Database(file)
+    db.table("t", path)
+    db.close()
+    os.rename(path, path + ".away")
+    db = Database(file)
+    holds(db.error("SELECT * FROM t").text, "array not found")
+    shutil.copytree(corpus("new/sparse/string_2d"), path)
+    holds(db.error("SELECT * FROM t").text, "open the database again")
+    again = Database(file)
+    assert again.value("SELECT count(*) FROM t") > 0
+
+
+def test_what_may_not_be_read():
+    """In a child process that has given up root's rights, if it had them."""
+    path = copy(CELLS, "a")
+    os.chmod(host.FOLDER, 0o755)
+    os.chmod(os.path.dirname(path), 0o755)
+    schema = os.path.join(path, "__schema")
+    fragments = os.path.join(path, "__fragments")
+    some = os.path.join(fragments, sorted(os.listdir(fragments))[0])
+    reader, writer = os.pipe()
+    for victim, open_fails in ((path, True), (schema, True), (os.path.join(path, "__commits"), None), (some, False), (os.path.join(some, "__fragment_metadata.tdb"), False),
+                               (os.path.join(some, "a0.tdb"), False)):
+        mode = os.stat(victim).st_mode
+        os.chmod(victim, 0)
+        child = os.fork()
+        if child == 0:
+            text = "nothing"
+            try:
+                if os.getuid() == 0:
+                    os.setgid(65534)
+                    os.setuid(65534)
+                try:
+                    text = f"read: {count(Database(), path)}"
+                except Error as e:
+                    text = f"{e.code}: {e.text}"
+                except BaseException as e:
+                    text = f"unexpected {e!r}"
+            finally:
+                os.write(writer, (text + "\0").encode())
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.chmod(victim, mode)
+        text = os.read(reader, 10000).decode().rstrip("\0")
+        if text.startswith("read") and victim.endswith("a0.tdb"):
+            continue   # not asked for
+        holds(text, "ermission denied")
+        holds(text, path)
+    os.close(reader)
+    os.close(writer)
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
