@@ -1,9 +1,9 @@
 /* array.c: arrays opened and closed; their schemas and enumerations.
  *
  * Schemas are files of one generic tile: __schema/__t1_t2_uuid (version 10 and later) and __array_schema.tdb in the
- * array's directory (before; it counts as older than all others). Enumerations: __schema/__enumerations/NAME. None of
- * them ever changes, so each is decoded once. The schema in force at a time is the last one, in text order of names,
- * whose time is not later; the first of all where none is.
+ * array's directory (before; it counts as older than all others); key-value stores have __kv_schema.tdb in its place.
+ * Enumerations: __schema/__enumerations/NAME. None of them ever changes, so each is decoded once. The schema in force
+ * at a time is the last one, in text order of names, whose time is not later; the first of all where none is.
  */
 #include <ctype.h>
 
@@ -237,6 +237,10 @@ static int load_schema(tsr_array *array, const char *name, const char *path, tsr
   return rc;
 }
 
+static bool lies_in_root(const char *name) {
+  return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
+}
+
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
   schema_entry *entry = tsr__map_get(&array->schemas, name);
   if (entry) {
@@ -249,8 +253,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
   entry = block;
   tsr__arena_init(&entry->arena, &array->memory);
   tsr_buffer path = {.memory = &array->memory};
-  bool old = strcmp(name, "__array_schema.tdb") == 0;
-  int rc = tsr__buffer_printf(&path, error, "%s%s", old ? "" : "__schema/", name);
+  int rc = tsr__buffer_printf(&path, error, "%s%s", lies_in_root(name) ? "" : "__schema/", name);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
   if (rc >= 0) rc = tsr__map_put(&array->schemas, entry->schema.name, entry, error);

@@ -165,7 +165,12 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
+/* Footers below version 10 name no schema: it is __array_schema.tdb, or what a key-value store has in its place. */
 static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  const tsr_commit_list *schemas = &((tsr_array *)argument)->listing->schemas;
+  bool stored = strcmp(name, "__array_schema.tdb") != 0;
+  if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, "__kv_schema.tdb") == 0)
+    name = schemas->items[0].name;
   int rc = tsr__array_schema_by_name(argument, name, schema, error);
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
 }

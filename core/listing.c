@@ -9,7 +9,7 @@
  *   NAME/ with NAME.ok            a fragment of the old layout (5 to 11); without its directory it is nothing, as
  * TileDB has it: older libraries leave that behind NAME/__fragment_metadata.tdb  a fragment of version 1 to 4 (its name
  * has no version)
- *   __schema/NAME, __array_schema.tdb
+ *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb
  *
  * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
  * visible at some time is decided by snapshot.c. It is renewed only if one of the four directories has changed, or a
@@ -25,6 +25,7 @@ static const char *const directories[4] = {"", "__schema", "__commits", "__fragm
 #define RENEWALS         8 /* while others vacuum under our hands */
 #define COMMIT_FILE_MOST (1u << 30)
 #define OLD_SCHEMA       "__array_schema.tdb"
+#define KV_SCHEMA        "__kv_schema.tdb" /* in its place: a key-value store */
 
 typedef struct renewal { /* a listing being made */
   tsr_array *array;
@@ -328,12 +329,17 @@ static int list_footers(renewal *r) {
   return rc;
 }
 
+static bool has_entry(const tsr_listing *listing, const char *name) {
+  for (uint64_t i = 0; i < listing->count; i++)
+    if (strcmp(listing->entries[i].name, name) == 0) return true;
+  return false;
+}
+
 static int list_schemas(renewal *r, const tsr_listing *root) {
   tsr_listing entries;
   int rc = list_directory(r, SCHEMA, &entries);
-  for (uint64_t i = 0; rc >= 0 && i < root->count; i++)
-    if (strcmp(root->entries[i].name, OLD_SCHEMA) == 0)
-      rc = append(r, &r->listing->schemas, &(tsr_committed){.name = OLD_SCHEMA, .path = OLD_SCHEMA});
+  const char *old = has_entry(root, OLD_SCHEMA) ? OLD_SCHEMA : has_entry(root, KV_SCHEMA) ? KV_SCHEMA : NULL;
+  if (rc >= 0 && old) rc = append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old});
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
     tsr_committed item = {0};
     const char *text = entries.entries[i].name;
@@ -347,12 +353,6 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
 }
 
 /* ---- Renewal ---------------------------------------------------------------------------------------------------- */
-
-static bool has_entry(const tsr_listing *listing, const char *name) {
-  for (uint64_t i = 0; i < listing->count; i++)
-    if (strcmp(listing->entries[i].name, name) == 0) return true;
-  return false;
-}
 
 static const char *why_no_array(const tsr_listing *root) {
   if (has_entry(root, "__schema")) return "its __schema holds no schema";

@@ -1,7 +1,8 @@
 /* objects.c: what directories are, and the arrays and groups below one.
  *
- * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before), a group the
- * directory __group or the file __tiledb_group.tdb. Where both are there it is an array.
+ * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before; of a key-value
+ * store __kv_schema.tdb), a group the directory __group or the file __tiledb_group.tdb. Where both are there it is an
+ * array.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
     tsr_object_kind kind;
   } marks[] = {{"__schema", true, TSR_OBJECT_ARRAY},
                {"__array_schema.tdb", false, TSR_OBJECT_ARRAY},
+               {"__kv_schema.tdb", false, TSR_OBJECT_ARRAY},
                {"__group", true, TSR_OBJECT_GROUP},
                {"__tiledb_group.tdb", false, TSR_OBJECT_GROUP}};
   tsr_buffer mark = {.memory = store->memory};
