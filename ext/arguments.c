@@ -7,6 +7,7 @@
 #include "extension.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -124,8 +125,9 @@ void tsx_wipe(void *p, uint64_t size) {
 static int parse_integer(const char *word, const char *text, int64_t least, int64_t most, int64_t *value,
                          tsr_error *error) {
   char *end;
+  errno = 0; /* what does not fit is cut to what does */
   long long v = strtoll(text, &end, 10);
-  if (!*text || *skip_blanks(end) || v < least || v > most)
+  if (end == text || *skip_blanks(end) || errno || v < least || v > most)
     return tsx_fail(error, TSR_ERROR, "option %s=%s: an integer from %lld to %lld is wanted", word, text,
                     (long long)least, (long long)most);
   *value = v;
