@@ -64,6 +64,7 @@ def wide_text(raw, unit):
     return "".join(map(chr, out)).encode("utf-8")
 
 
+SIZES = {"INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "INT32": 4, "UINT32": 4, "FLOAT32": 4, "INT64": 8, "UINT64": 8, "FLOAT64": 8}
 TEXT = {"CHAR", "STRING_ASCII", "STRING_UTF8", "GEOM_WKT"} | set(WIDE)
 BYTES = {"BLOB", "ANY", "GEOM_WKB"}
 

@@ -9,43 +9,13 @@ import sqlite3
 import struct
 import sys
 import tempfile
-import zlib
 
 import arrays
 import read
+from made import generic_content, generic_tile, rewrite
 
 SOURCES = ["new/sparse/i2_row_row_nodups", "new/sparse/mixed_hilbert", "new/dense/d2_row_row", "new/dtype/sparse_string_utf8",
            "new/consolidated/sparse_fragments", "new/deletes/consolidated_fragments"]
-
-
-def generic_content(data):
-    """The content of a generic tile whose pipeline is gzip alone, as the reference writes them."""
-    version, persisted, size, datatype, cell_size, encryption, pipeline = struct.unpack_from("<IQQBQBI", data)
-    at = 34 + pipeline
-    chunks, = struct.unpack_from("<Q", data, at)
-    at += 8
-    out = b""
-    for _ in range(chunks):
-        original, filtered, metadata = struct.unpack_from("<III", data, at)
-        body = data[at + 12 + metadata:at + 12 + metadata + filtered]
-        out += zlib.decompress(body)
-        at += 12 + metadata + filtered
-    assert len(out) == size
-    return out
-
-
-def generic_tile(content, version):
-    """A generic tile with an empty pipeline."""
-    pipeline = struct.pack("<II", 65536, 0)
-    tile = struct.pack("<QIII", 1, len(content), len(content), 0) + content
-    return struct.pack("<IQQBQBI", version, len(tile), len(content), 4, 1, 0, len(pipeline)) + pipeline + tile
-
-
-def rewrite(path, change):
-    with open(path, "rb") as f:
-        data = f.read()
-    with open(path, "wb") as f:
-        f.write(change(data))
 
 
 def schema_23(data):
