@@ -32,38 +32,60 @@ char *tsx_name_text(const char *name) {
   return text || !empty ? text : sqlite3_mprintf("");
 }
 
-static bool is_taken(char *const *names, uint32_t count, const char *name) {
-  for (uint32_t i = 0; i < count; i++)
-    if (!sqlite3_stricmp(names[i], name)) return true;
-  return false;
+typedef struct name_set { /* the fields' names so far, found without regard to case */
+  char **names;
+  uint32_t *slots; /* a field's number + 1; 0: free */
+  uint32_t *numbers; /* [field]: up to which number names made of this one have been tried */
+  uint32_t mask;
+} name_set;
+
+/* The slot that holds a name, or where it belongs. The seed differs from call to call, so that nobody can choose names
+ * that meet in one slot. */
+static uint32_t find_slot(const name_set *set, const char *name) {
+  uint64_t hash = 14695981039346656037u ^ (uintptr_t)set->names;
+  for (const char *p = name; *p; p++) {
+    uint8_t c = (uint8_t)*p;
+    hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + 32 : c)) * 1099511628211u;
+  }
+  uint32_t slot = (uint32_t)(hash ^ hash >> 32) & set->mask;
+  while (set->slots[slot] && sqlite3_stricmp(set->names[set->slots[slot] - 1], name)) slot = (slot + 1) & set->mask;
+  return slot;
 }
 
-static char *name_of(const tsr_schema *schema, uint32_t field, char *const *names) {
+static char *name_of(const tsr_schema *schema, uint32_t field, const name_set *set) {
   const tsr_field *f = &schema->fields[field];
   uint32_t number = f->is_dimension ? field : field - schema->dimension_count;
   char *base = *f->name ? tsx_name_text(f->name) : sqlite3_mprintf("%s%u", f->is_dimension ? "dim" : "attr", number);
-  if (!base || !is_taken(names, field, base)) return base;
+  uint32_t holder = base ? set->slots[find_slot(set, base)] : 0;
+  if (!holder) return base;
   char *name = NULL;
-  for (unsigned n = 2;; n++) {
-    name = sqlite3_mprintf("%s_%u", base, n);
-    if (!name || !is_taken(names, field, name)) break;
-    sqlite3_free(name);
+  for (uint32_t *n = &set->numbers[holder - 1];; sqlite3_free(name)) {
+    name = sqlite3_mprintf("%s_%u", base, ++*n + 1);
+    if (!name || !set->slots[find_slot(set, name)]) break;
   }
   sqlite3_free(base);
   return name;
 }
 
 char **tsx_names_make(const tsr_schema *schema) {
-  uint32_t count = schema->dimension_count + schema->attribute_count;
-  char **names = sqlite3_malloc64((count + (uint64_t)1) * sizeof *names);
-  if (!names) return NULL;
-  memset(names, 0, (count + (uint64_t)1) * sizeof *names);
-  for (uint32_t i = 0; i < count; i++)
-    if (!(names[i] = name_of(schema, i, names))) {
-      tsx_names_free(names, schema);
-      return NULL;
-    }
-  return names;
+  uint64_t count = (uint64_t)schema->dimension_count + schema->attribute_count, slots = 4;
+  while (slots < count * 2) slots *= 2;
+  name_set set = {.mask = (uint32_t)(slots - 1)};
+  set.names = sqlite3_malloc64((count + 1) * sizeof *set.names);
+  set.slots = sqlite3_malloc64((slots + count) * sizeof *set.slots);
+  bool failed = !set.names || !set.slots;
+  if (set.names) memset(set.names, 0, (count + 1) * sizeof *set.names);
+  if (set.slots) memset(set.slots, 0, (slots + count) * sizeof *set.slots);
+  if (set.slots) set.numbers = set.slots + slots;
+  for (uint32_t i = 0; i < count && !failed; i++) {
+    set.names[i] = name_of(schema, i, &set);
+    failed = !set.names[i];
+    if (!failed) set.slots[find_slot(&set, set.names[i])] = i + 1;
+  }
+  sqlite3_free(set.slots);
+  if (!failed) return set.names;
+  tsx_names_free(set.names, schema);
+  return NULL;
 }
 
 void tsx_names_free(char **names, const tsr_schema *schema) {
