@@ -194,3 +194,20 @@ int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, t
   else *footers = all;
   return code;
 }
+
+static int encode_line(const char *name, const char *suffix, tsr_buffer *out, tsr_error *error) {
+  return tsr__buffer_printf(out, error, "__commits/%s%s\n", name, suffix);
+}
+
+int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error) {
+  return encode_line(name, ".wrt", out, error);
+}
+
+int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
+  uint64_t before = out->size;
+  int code = encode_line(name, ".del", out, error);
+  if (code >= 0) code = tsr__buffer_append_u64(out, size, error);
+  if (code >= 0) code = tsr__buffer_append(out, bytes, size, error);
+  if (code < 0) out->size = before;
+  return code;
+}

@@ -109,3 +109,26 @@ int tsr__enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *en
   else *enumeration = e;
   return code;
 }
+
+static int encode(const tsr_enumeration *e, tsr_buffer *out, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u32(out, 0, error));
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)strlen(e->name), error));
+  TSR_TRY(tsr__buffer_append(out, e->name, strlen(e->name), error));
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)strlen(e->file), error));
+  TSR_TRY(tsr__buffer_append(out, e->file, strlen(e->file), error));
+  TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)e->datatype, error));
+  TSR_TRY(tsr__buffer_append_u32(out, e->values_per_label, error));
+  TSR_TRY(tsr__buffer_append_u8(out, e->ordered, error));
+  TSR_TRY(tsr__buffer_append_u64(out, e->data_size, error));
+  TSR_TRY(tsr__buffer_append(out, e->data, e->data_size, error));
+  if (e->values_per_label != TSR_VARIABLE) return TSR_OK;
+  TSR_TRY(tsr__buffer_append_u64(out, e->count * 8, error));
+  return tsr__buffer_append(out, e->offsets, e->count * 8, error);
+}
+
+int tsr__enumeration_encode(const tsr_enumeration *enumeration, tsr_buffer *out, tsr_error *error) {
+  uint64_t before = out->size;
+  int code = encode(enumeration, out, error);
+  if (code < 0) out->size = before;
+  return code;
+}

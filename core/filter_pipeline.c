@@ -190,6 +190,9 @@ static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype dat
       p->filters[0].type != filter->type)
     return tsr__fail(error, TSR_CONSTRAINT, "filter %s must be the first on strings of variable length",
                      tsr__filter_name(filter->type));
+  if (strings && place > 0 && (filter->type == TSR_FILTER_DICTIONARY || filter->type == TSR_FILTER_RLE))
+    return tsr__fail(error, TSR_CONSTRAINT, "filter %s twice on strings of variable length cannot be read back",
+                     tsr__filter_name(filter->type));
   return TSR_OK;
 }
 
@@ -201,7 +204,7 @@ static int check_sizes(const tsr_pipeline *p, uint32_t place, uint64_t unit, boo
   for (uint32_t i = 0; i < place; i++) {
     tsr_filter_type before = p->filters[i].type;
     bool windows = before == TSR_FILTER_POSITIVE_DELTA || before == TSR_FILTER_BIT_WIDTH_REDUCTION,
-         plain = before == TSR_FILTER_NONE || before == TSR_FILTER_XOR;
+         plain = before == TSR_FILTER_NONE;
     if (breaks_data(before) || (compresses && (windows || (!plain && 8 % unit != 0))))
       return tsr__fail(error, TSR_CONSTRAINT, "filter %s cannot follow %s: it takes whole units of %llu bytes",
                        tsr__filter_name(p->filters[place].type), tsr__filter_name(before), (unsigned long long)unit);

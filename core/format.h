@@ -1,7 +1,7 @@
 /* format.h: the objects on disk, one file each: decode, validate, free. A version is data here: branches on `version`,
  * never a second decoder. What decode accepts, the rest relies on: counts fit, names are plain, offsets rise, sizes are
- * those of the files. docs/format.md is the normative description; each .c file opens with the bytes it owns. (Encoders
- * arrive with the writer.)
+ * those of the files. docs/format.md is the normative description; each .c file opens with the bytes it owns. Encoders
+ * append to buffers; on failure the buffer is as it was.
  */
 #ifndef TSR_FORMAT_H
 #define TSR_FORMAT_H
@@ -27,6 +27,10 @@ int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t 
 /* The same from a file, reading only what the tile takes; `next` (may be NULL) is the offset behind it. */
 int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *out,
                            uint64_t *next, tsr_error *error);
+/* Appends `content` as TileDB stores metadata: datatype CHAR, cell size 1, gzip level 1, encrypted if there is a key.
+ * `version` is that of the fragment or schema, so that libraries of its age can read it. */
+int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t version, const uint8_t *key,
+                             tsr_buffer *out, tsr_error *error);
 
 /* ---- schema.c ---- */
 /* Decodes and validates the content of a schema's generic tile. All memory of the schema comes from `arena`. `name` is
@@ -38,10 +42,23 @@ int64_t tsr__schema_field(const tsr_schema *schema, const char *name);
  * coords_filters. */
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field);
 
+/* ---- schema_write.c, schema_rules.c ---- */
+/* Appends the content of a schema's generic tile, in its version; of a schema that was decoded or has passed
+ * tsr__schema_check. */
+int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error);
+/* May an array of this schema be created? Messages name the field and the rule: TSR_CONSTRAINT, TSR_RANGE for ends of
+ * domains and numbers outside their limits, TSR_UNSUPPORTED for what the version lacks. */
+int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *error);
+/* The version of the fragments that are written into an array of this schema: its own where that is 3 or 7 to 22, else
+ * 22. TSR_READONLY for newer ones. */
+int tsr__schema_write_version(const tsr_schema *schema, uint32_t *version, tsr_error *error);
+
 /* ---- enumeration.c ---- */
 /* Fills `enumeration` (name and file are set) from the content of its generic tile; checks that labels are unique and
  * offsets rise. */
 int tsr__enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *enumeration, tsr_error *error);
+/* Appends the content of its generic tile. */
+int tsr__enumeration_encode(const tsr_enumeration *enumeration, tsr_buffer *out, tsr_error *error);
 
 /* ---- rtree.c ---- */
 /* An R-tree, every level; level 0 is the root. MBRs as order keys, strings as slices of one buffer. */
@@ -57,6 +74,13 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
 /* From a plain list of MBRs (versions 1 and 2, dense fragments): one level. */
 int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *schema, tsr_arena *arena, tsr_rtree *rtree,
                             tsr_error *error);
+/* Builds the levels above `count` leaves (fanout 10) from their keys and sizes, laid out as in tsr_rtree, which are
+ * borrowed, as the text is; `sizes` is NULL if no dimension is a string. No leaves: no levels. */
+int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, uint64_t *sizes, uint8_t *text,
+                     tsr_arena *arena, tsr_rtree *rtree, tsr_error *error);
+/* Appends the content of its generic tile. */
+int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
+                      tsr_error *error);
 /* The high end of a string box that is open: above every string, but such as begin with it (rtree.c). */
 #define TSR_TOP_TEXT_SIZE 32
 extern const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE];
@@ -161,6 +185,46 @@ int tsr__fragment_list_read(tsr_input *in, uint64_t count, const char *what, tsr
                             tsr_error *error);
 /* Puts the file's size behind tile offsets, and checks that they rise, by the u64 that a tile begins with at least. */
 int tsr__fragment_offsets_finish(uint64_t *offsets, uint64_t count, uint64_t file_size, tsr_error *error);
+/* ---- fragment_statistics.c: statistics of what is written ---- */
+typedef struct tsr_run { /* cells first..first + count - 1 of a tile */
+  uint64_t first, count;
+} tsr_run;
+/* Does a field have minima and maxima; sums (version 11 on; dimensions of dense fragments have no tiles)? */
+bool tsr__statistics_have_bounds(const tsr_field *field);
+bool tsr__statistics_have_sum(const tsr_field *field);
+/* What is collected for one field, tile after tile. `= {.field = f}`, memory set by _init; release frees. */
+typedef struct tsr_statistics_writer {
+  const tsr_field *field; /* NULL: nothing is collected (times, coordinates) */
+  tsr_buffer min, max; /* fixed values; variable: u64 offsets into the texts */
+  tsr_buffer min_text, max_text;
+  tsr_buffer sums, null_counts; /* u64 each */
+  tsr_buffer valued; /* u8 each: the tile has a value that is not null */
+} tsr_statistics_writer;
+typedef struct tsr_cell_statistics { /* of one tile, or of a fragment */
+  bool valued;
+  const uint8_t *min, *max; /* borrowed; NULL where there is none */
+  uint64_t min_size, max_size, null_count;
+  uint8_t sum[8];
+} tsr_cell_statistics;
+void tsr__statistics_writer_init(tsr_statistics_writer *writer, const tsr_field *field, tsr_memory *memory);
+void tsr__statistics_writer_release(tsr_statistics_writer *writer);
+/* The statistics of the cells of `runs` of a tile, in their order. Thread-safe. */
+void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
+                             const uint8_t *validity, const tsr_run *runs, uint64_t run_count,
+                             tsr_cell_statistics *tile);
+int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_statistics *tile, tsr_error *error);
+/* Those of all tiles together. */
+void tsr__statistics_of_fragment(const tsr_statistics_writer *writer, tsr_cell_statistics *fragment);
+
+/* ---- fragment_metadata_write.c ---- */
+/* Writes __fragment_metadata.tdb: R-tree, tile offsets and sizes, statistics, processed conditions, footer. `metadata`
+ * has all of it as if it had been loaded, offsets and var_sizes NULL where a slot lacks the part; where each generic
+ * tile stands is set here. `statistics` has one entry for each slot. */
+int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_statistics_writer *statistics,
+                                 tsr_file *file, const uint8_t *key, tsr_error *error);
+/* Room for its slots, all zero: of version, schema and times, which are set. */
+int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error);
+
 /* Appends the content of a generic tile of the metadata file. */
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error);
@@ -216,6 +280,10 @@ typedef struct tsr_commits {
 /* Decodes a consolidated commits file (.con); names are checked and copied to `arena`, bytes are borrowed from the
  * input. */
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error);
+/* Appends the entry of a committed fragment of version 12 or later to a consolidated commits file. */
+int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error);
+/* Appends that of a delete: `bytes` are its .del file. */
+int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error);
 /* Decodes an ignore or vacuum file: the last path part of each line, suffixes kept; absolute URIs of moved arrays are
  * taken by what they end in. */
 typedef struct tsr_names {

@@ -36,33 +36,7 @@
  * capacity; generic tiles stand before the footer; tile offsets rise and lie within their file, whose size stands
  * behind them.
  */
-#include "format.h"
-
-#define OLD_SCHEMA "__array_schema.tdb"
-
-/* The footer's rows of u64, in order; `variable`: without __coords below version 5. */
-typedef struct row {
-  size_t member; /* of tsr_slot */
-  uint32_t since;
-  bool variable;
-} row;
-static const row size_rows[] = {
-    {offsetof(tsr_slot, file_size[TSR_PART_FIXED]), 0, false},
-    {offsetof(tsr_slot, file_size[TSR_PART_VARIABLE]), 0, true},
-    {offsetof(tsr_slot, file_size[TSR_PART_VALIDITY]), 7, false},
-};
-/* between these, u64 offset of the R-tree */
-static const row offset_rows[] = {
-    {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false},
-    {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true},
-    {offsetof(tsr_slot, var_sizes_at), 0, true},
-    {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), 7, false},
-    {offsetof(tsr_slot, min_at), 11, false},
-    {offsetof(tsr_slot, max_at), 11, false},
-    {offsetof(tsr_slot, sum_at), 11, false},
-    {offsetof(tsr_slot, null_count_at), 11, false},
-};
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#include "format_footer.h"
 
 /* ---- Pieces of footers and of the old layout -------------------------------------------------------------------- */
 
@@ -147,7 +121,7 @@ static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error
   return tsr__input_check(in, "non-empty domain", error);
 }
 
-static void read_row(tsr_input *in, const row *r, tsr_fragment_metadata *metadata) {
+static void read_row(tsr_input *in, const footer_row *r, tsr_fragment_metadata *metadata) {
   if (metadata->version < r->since) return;
   uint32_t count = metadata->slot_count;
   if (r->variable && metadata->version < 5) count--;
@@ -212,7 +186,7 @@ static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
   return TSR_OK;
 }
 
-static int make_slots(tsr_fragment_metadata *metadata, tsr_error *error) {
+int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   metadata->slot_count =
       schema->attribute_count + 1 + (metadata->has_times ? 1 : 0) + (metadata->has_delete_metadata ? 2 : 0);
@@ -226,8 +200,8 @@ static int make_slots(tsr_fragment_metadata *metadata, tsr_error *error) {
 /* ---- The footer ------------------------------------------------------------------------------------------------- */
 
 static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
-  const uint8_t *name = (const uint8_t *)OLD_SCHEMA;
-  uint64_t size = strlen(OLD_SCHEMA);
+  const uint8_t *name = (const uint8_t *)TSR_OLD_SCHEMA;
+  uint64_t size = strlen(TSR_OLD_SCHEMA);
   if (metadata->version >= 10) {
     size = tsr__input_u64(in);
     name = tsr__input_take(in, size);
@@ -270,9 +244,9 @@ static int check_offsets(const tsr_fragment_metadata *metadata, tsr_error *error
     const tsr_slot *slot = &metadata->slots[s];
     const char *name = tsr__fragment_slot_name(metadata, s);
     if (!slot->present) continue;
-    for (size_t r = 0; r < COUNT(offset_rows); r++) {
+    for (size_t r = 0; r < COUNT(footer_offsets); r++) {
       uint64_t at;
-      memcpy(&at, (const uint8_t *)slot + offset_rows[r].member, sizeof at);
+      memcpy(&at, (const uint8_t *)slot + footer_offsets[r].member, sizeof at);
       TSR_TRY(check_offset(metadata, at, "metadata", name, error));
     }
   }
@@ -301,10 +275,10 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
   if (metadata->version >= 15) {
     TSR_TRY(read_flag(in, "'has delete metadata'", &metadata->has_delete_metadata, error));
   }
-  TSR_TRY(make_slots(metadata, error));
-  for (size_t r = 0; r < COUNT(size_rows); r++) read_row(in, &size_rows[r], metadata);
+  TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
+  for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
   metadata->rtree_at = tsr__input_u64(in);
-  for (size_t r = 0; r < COUNT(offset_rows); r++) read_row(in, &offset_rows[r], metadata);
+  for (size_t r = 0; r < COUNT(footer_offsets); r++) read_row(in, &footer_offsets[r], metadata);
   if (metadata->version >= 12) metadata->fragment_statistics_at = tsr__input_u64(in);
   if (metadata->version >= 16) metadata->processed_conditions_at = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "footer", error));
@@ -356,7 +330,7 @@ static int decode_old_slots(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   }
   uint64_t last_tile_cells = tsr__input_u64(in);
   if (!metadata->dense) metadata->last_tile_cells = last_tile_cells;
-  for (size_t r = 0; r < COUNT(size_rows); r++) read_row(in, &size_rows[r], metadata);
+  for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
   TSR_TRY(tsr__input_check(in, "file sizes", error));
   TSR_TRY(check_counts(metadata, error));
   for (uint32_t s = 0; s <= attributes; s++) {
@@ -404,7 +378,7 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
   if (tsr__input_fits(in, bounds, box_size)) (void)tsr__input_take(in, bounds * box_size);
   TSR_TRY(tsr__input_check(in, "bounding coordinates", error));
   if (metadata->dense) TSR_TRY(count_dense_tiles(metadata, error));
-  TSR_TRY(make_slots(metadata, error));
+  TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
   TSR_TRY(decode_old_slots(in, metadata, error));
   if (tsr__input_left(in)) {
     return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to metadata of version %u",
@@ -447,8 +421,8 @@ static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
   uint64_t slots = schema->attribute_count + UINT64_C(1) + (own_files ? schema->dimension_count : 0);
   uint64_t size = 4 + 1 + 1 + 8 + 8 + 8; /* version, two flags, two counts, the R-tree's offset */
   for (uint32_t d = 0; d < schema->dimension_count; d++) size += 2 * tsr_datatype_size(schema->fields[d].datatype);
-  for (size_t r = 0; r < COUNT(size_rows) + COUNT(offset_rows); r++) {
-    const row *one = r < COUNT(size_rows) ? &size_rows[r] : &offset_rows[r - COUNT(size_rows)];
+  for (size_t r = 0; r < COUNT(footer_sizes) + COUNT(footer_offsets); r++) {
+    const footer_row *one = r < COUNT(footer_sizes) ? &footer_sizes[r] : &footer_offsets[r - COUNT(footer_sizes)];
     if (version >= one->since) size += 8 * (slots - (one->variable && !own_files));
   }
   return size;
@@ -465,7 +439,7 @@ static int find_footer(tsr_file *file, uint32_t version, tsr_schema_finder find,
                        uint64_t *size, tsr_error *error) {
   uint64_t found, behind = 0;
   const tsr_schema *schema = NULL;
-  if (version < 10) TSR_TRY(find(argument, OLD_SCHEMA, &schema, error));
+  if (version < 10) TSR_TRY(find(argument, TSR_OLD_SCHEMA, &schema, error));
   if (!schema || has_text_dimension(schema)) {
     uint8_t bytes[8];
     if (file->size < sizeof bytes) {

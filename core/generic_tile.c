@@ -11,6 +11,7 @@
 #include "format.h"
 
 #define HEADER_SIZE 34
+#define MAX_CHUNK   65536u /* bytes, of what is written */
 #define PROBE_SIZE  1024 /* read at once from a file: most generic tiles are smaller */
 
 typedef struct sizes { /* of what stands behind the header */
@@ -127,4 +128,33 @@ int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, 
   tsr__buffer_release(&stored);
   if (code < 0) tsr__wrap(error, "%s: generic tile at byte %llu", file->path, (unsigned long long)offset);
   return code;
+}
+
+/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+
+int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t version, const uint8_t *key,
+                             tsr_buffer *out, tsr_error *error) {
+  tsr_filter filters[] = {{.type = TSR_FILTER_GZIP, .level = 1, .reinterpret = TSR_ANY},
+                          {.type = TSR_FILTER_AES_256_GCM, .level = -1, .reinterpret = TSR_ANY}};
+  tsr_pipeline pipeline = {.max_chunk_size = MAX_CHUNK, .count = key ? 2 : 1, .filters = filters};
+  tsr_tile_shape shape = {TSR_CHAR, 1, version, key};
+  uint64_t begin = out->size;
+  int code = tsr__buffer_append_u32(out, version, error);
+  if (code >= 0) code = tsr__buffer_append_u64(out, 0, error); /* persisted size, below */
+  if (code >= 0) code = tsr__buffer_append_u64(out, size, error);
+  if (code >= 0) code = tsr__buffer_append_u8(out, TSR_CHAR, error);
+  if (code >= 0) code = tsr__buffer_append_u64(out, 1, error);
+  if (code >= 0) code = tsr__buffer_append_u8(out, key != NULL, error);
+  if (code >= 0) code = tsr__buffer_append_u32(out, 0, error); /* size of the pipeline, below */
+  uint64_t pipeline_at = out->size;
+  if (code >= 0) code = tsr__pipeline_write(&pipeline, version, out, error);
+  uint64_t tile_at = out->size;
+  if (code >= 0) code = tsr__pipeline_encode(&pipeline, &shape, content, size, NULL, size, out, error);
+  if (code < 0) {
+    out->size = begin;
+    return tsr__wrap(error, "generic tile");
+  }
+  tsr__store32(out->data + pipeline_at - 4, (uint32_t)(tile_at - pipeline_at));
+  tsr__store64(out->data + begin + 4, out->size - tile_at);
+  return TSR_OK;
 }

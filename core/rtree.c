@@ -252,3 +252,92 @@ int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_v
     }
   }
 }
+
+/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+
+#define FANOUT 10u
+
+/* A level of `count` nodes over the next one: each begins as its first child's box and is widened to hold the others.
+ */
+static int add_level(const tsr_schema *schema, uint32_t level, uint64_t count, tsr_arena *arena, tsr_rtree *rtree,
+                     tsr_error *error) {
+  uint64_t values = count * rtree->dimensions * 2;
+  void *keys, *sizes = NULL;
+  TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &keys, error));
+  if (rtree->sizes) TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &sizes, error));
+  rtree->counts[level] = count;
+  rtree->keys[level] = keys;
+  if (rtree->sizes) rtree->sizes[level] = sizes;
+  for (uint64_t i = 0; i < values; i++) {
+    uint64_t child = i / (2 * rtree->dimensions) * FANOUT * 2 * rtree->dimensions + i % (2 * rtree->dimensions);
+    rtree->keys[level][i] = rtree->keys[level + 1][child];
+    if (rtree->sizes) rtree->sizes[level][i] = rtree->sizes[level + 1][child];
+  }
+  widen(rtree, schema, level);
+  return TSR_OK;
+}
+
+int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, uint64_t *sizes, uint8_t *text,
+                     tsr_arena *arena, tsr_rtree *rtree, tsr_error *error) {
+  tsr_rtree made = {.dimensions = schema->dimension_count, .fanout = FANOUT, .text = text};
+  if (count) made.levels = 1;
+  for (uint64_t nodes = count; nodes > 1; nodes = (nodes + FANOUT - 1) / FANOUT) made.levels++;
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t), &room, error));
+  made.counts = room;
+  TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t *), &room, error));
+  made.keys = room;
+  if (sizes) {
+    TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t *), &room, error));
+    made.sizes = room;
+  }
+  if (count) {
+    made.counts[made.levels - 1] = count;
+    made.keys[made.levels - 1] = keys;
+    if (sizes) made.sizes[made.levels - 1] = sizes;
+    for (uint32_t level = made.levels - 1; level-- > 0;)
+      TSR_TRY(add_level(schema, level, (made.counts[level + 1] + FANOUT - 1) / FANOUT, arena, &made, error));
+  }
+  *rtree = made;
+  return TSR_OK;
+}
+
+static int encode_range(const tsr_rtree *rtree, const tsr_field *field, uint32_t level, uint64_t at, tsr_buffer *out,
+                        tsr_error *error) {
+  const uint64_t *keys = rtree->keys[level] + at;
+  if (field->values_per_cell != TSR_VARIABLE) {
+    uint8_t values[16];
+    uint64_t size = tsr_datatype_size(field->datatype);
+    tsr__key_value(field->datatype, keys[0], values);
+    tsr__key_value(field->datatype, keys[1], values + size);
+    return tsr__buffer_append(out, values, 2 * size, error);
+  }
+  const uint64_t *sizes = rtree->sizes[level] + at;
+  TSR_TRY(tsr__buffer_append_u64(out, sizes[0] + sizes[1], error));
+  TSR_TRY(tsr__buffer_append_u64(out, sizes[0], error));
+  TSR_TRY(tsr__buffer_append(out, rtree->text + keys[0], sizes[0], error));
+  return tsr__buffer_append(out, rtree->text + keys[1], sizes[1], error);
+}
+
+static int encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
+                  tsr_error *error) {
+  if (version < 5) TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
+  TSR_TRY(tsr__buffer_append_u32(out, FANOUT, error));
+  if (version < 5) TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
+  TSR_TRY(tsr__buffer_append_u32(out, rtree->levels, error));
+  for (uint32_t level = 0; level < rtree->levels; level++) {
+    TSR_TRY(tsr__buffer_append_u64(out, rtree->counts[level], error));
+    uint64_t values = rtree->counts[level] * rtree->dimensions * 2;
+    for (uint64_t at = 0; at < values; at += 2)
+      TSR_TRY(encode_range(rtree, &schema->fields[at / 2 % rtree->dimensions], level, at, out, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
+                      tsr_error *error) {
+  uint64_t before = out->size;
+  int code = encode(rtree, schema, version, out, error);
+  if (code < 0) out->size = before;
+  return code;
+}

@@ -30,9 +30,10 @@ extern "C" {
 #define TSR_API
 #endif
 
-#define TSR_VERSION         "0.1.0"
-#define TSR_FORMAT_READ_MIN 1
-#define TSR_FORMAT_READ_MAX 23
+#define TSR_VERSION          "0.1.0"
+#define TSR_FORMAT_READ_MIN  1
+#define TSR_FORMAT_READ_MAX  23
+#define TSR_FORMAT_WRITE_MAX 22
 
 /* ---- Errors -------------------------------------------------------------------------------------------------- */
 
@@ -391,6 +392,89 @@ TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
 /* The column of a field for the current batch, decoded now if it was not asked for. */
 TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+/* A schema for a new array is a tsr_schema that the caller fills in, and keeps until the call returns:
+ *   kind, orders, capacity (sparse), duplicates, filters, dimensions and attributes in `fields`, enumerations with
+ *   their labels (loaded = true; offsets of all labels, count + 1), current domain
+ *   version: 0 = TSR_FORMAT_WRITE_MAX; 3 and 12 to 22 can be asked for. values_per_cell: TSR_VARIABLE for strings
+ *   and the like. is_dimension, cell_size, name, time and the enumerations' files need not be set
+ *   a pipeline's max_chunk_size 0 = 65,536. fill NULL = the datatype's default, null where the attribute is nullable
+ * Schemas of open arrays can be given as they are: so arrays are made that are like others. */
+
+/* Would tsr_array_create take it? TSR_CONSTRAINT, TSR_RANGE or TSR_UNSUPPORTED, naming the field and the rule. */
+TSR_API int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error);
+
+typedef struct tsr_create_options {
+  const uint8_t *key; /* 32 bytes: the array is to be encrypted (AES-256-GCM); NULL: not */
+  uint64_t time; /* of the schema; 0 = now */
+  bool unsynced; /* nothing is forced to disk */
+} tsr_create_options;
+
+/* Creates an array: nothing may be at `path` (TSR_EXISTS); missing parents are made. It appears at once, and nothing of
+ * it is left where that fails. */
+TSR_API int tsr_array_create(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                             const tsr_create_options *options, tsr_error *error);
+
+/* The same in two steps: prepare does all that is likely to fail, publish makes the array appear. Until then its
+ * directory is nobody's array. */
+typedef struct tsr_creation tsr_creation;
+TSR_API int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                                 const tsr_create_options *options, tsr_creation **creation, tsr_error *error);
+TSR_API int tsr_creation_publish(tsr_creation *creation, tsr_error *error);
+/* Removes what was prepared; of a published one nothing. Then close it. */
+TSR_API int tsr_creation_abandon(tsr_creation *creation, tsr_error *error);
+TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation); /* borrowed: its file's */
+TSR_API void tsr_creation_close(tsr_creation *creation); /* NULL is fine; leaves on disk what is there */
+
+/* A writer gathers the cells of one commit. Order of use: append..., prepare, publish, close; or abandon at any time.
+ * Prepare can be repeated, after more has been appended too: then it replaces what was prepared. Until publish nobody
+ * sees anything; publish is one exclusive create or rename. */
+typedef struct tsr_writer tsr_writer;
+
+typedef struct tsr_writer_options {
+  uint64_t time; /* of the commit; 0 = now, chosen when it is prepared: later than all that is visible, never in the
+                    future (prepare waits for the clock) */
+  uint64_t memory_bytes; /* buffered cells and working memory, at most; 0 = 1 GiB */
+  unsigned threads; /* 0 = the array's */
+  bool unsynced; /* nothing is forced to disk */
+} tsr_writer_options;
+
+/* Writes by the array's newest schema, in its format version where that is 3 or 7 to 22, else in 22; TSR_READONLY for
+ * newer ones. To be closed before the array. */
+TSR_API int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error);
+TSR_API const tsr_schema *tsr_writer_schema(const tsr_writer *writer); /* borrowed: whose fields columns are */
+
+/* Sparse arrays: appends the cells selection[0..count) of `columns` (NULL: the first `count`), one column for each
+ * field. A column's values, offsets and validity are as in tsr_column; `constant` columns are taken. Values are copied.
+ * Cells may come in any order; of equal coordinates the last counts, where the array has no duplicates. TSR_RANGE for a
+ * coordinate outside the domain, TSR_CONSTRAINT for null in an attribute that cannot be null; then nothing was added. */
+TSR_API int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
+                              tsr_error *error);
+/* Dense arrays: writes the cells of a box (one interval for each dimension), in row-major order of the box, or in the
+ * array's cell order. Columns of dimensions are not looked at. Boxes of one writer may not overlap; below format
+ * version 12 there is one. The box is written to its (invisible) files at once, nothing of it stays in memory. */
+TSR_API int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order,
+                                  const tsr_column *columns, tsr_error *error);
+/* How much has been appended: cells, or boxes. Rewind drops what came after a count that this has given. */
+TSR_API uint64_t tsr_writer_count(const tsr_writer *writer);
+TSR_API int tsr_writer_rewind(tsr_writer *writer, uint64_t count, tsr_error *error);
+/* A field of the cells that have been appended to a sparse array; borrowed until the writer is changed. */
+TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
+
+TSR_API int tsr_writer_prepare(tsr_writer *writer, tsr_error *error);
+/* After prepare: the fragments of the commit (none: nothing was appended), their time, and the file that publishes
+ * them, relative to the array. Borrowed until the writer is changed. */
+TSR_API uint64_t tsr_writer_fragment_count(const tsr_writer *writer);
+TSR_API const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index);
+TSR_API uint64_t tsr_writer_time(const tsr_writer *writer);
+TSR_API const char *tsr_writer_commit(const tsr_writer *writer);
+TSR_API int tsr_writer_publish(tsr_writer *writer, tsr_error *error);
+/* Removes what is not published. Then close it. */
+TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);
+/* NULL is fine. What was prepared and not published stays on disk, invisible; what was not prepared goes. */
+TSR_API void tsr_writer_close(tsr_writer *writer);
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 

@@ -213,11 +213,34 @@ static void test_footers(void **state) {
   drop(&b);
 }
 
+/* Writes and deletes, encoded and decoded. */
+static void test_encode(void **state) {
+  room r;
+  room_open(&r, UINT64_MAX);
+  tsr_buffer out = {.memory = &r.memory};
+  tsr_error error = {0};
+  tsr_commits commits;
+  assert_int_equal(tsr__commits_encode_write("__1_1_" UUID "_22", &out, &error), TSR_OK);
+  assert_int_equal(tsr__commits_encode_delete("__2_2_" UUID "_22", "a\n\0b", 4, &out, &error), TSR_OK);
+  assert_int_equal(tsr__commits_encode_write("__3_3_" UUID "_22", &out, &error), TSR_OK);
+  assert_memory_equal(out.data, "__commits/__1_1_" UUID "_22.wrt\n", 56);
+  tsr_input in = tsr__input(out.data, out.size);
+  if (tsr__commits_decode(&in, &r.arena, &commits, &error) < 0) fail_msg("%s", error.message);
+  assert_int_equal(commits.count, 3);
+  assert_string_equal(commits.commits[0].name, "__1_1_" UUID "_22");
+  assert_int_equal(commits.commits[1].kind, TSR_COMMIT_DELETE);
+  assert_int_equal(commits.commits[1].size, 4);
+  assert_memory_equal(commits.commits[1].bytes, "a\n\0b", 4);
+  assert_string_equal(commits.commits[2].name, "__3_3_" UUID "_22");
+  tsr__buffer_release(&out);
+  room_close(&r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_commits),         cmocka_unit_test(test_no_commits), cmocka_unit_test(test_bad_commits),
       cmocka_unit_test(test_damaged_commits), cmocka_unit_test(test_names),      cmocka_unit_test(test_bad_names),
-      cmocka_unit_test(test_footers),
+      cmocka_unit_test(test_footers),         cmocka_unit_test(test_encode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,10 +153,39 @@ static void test_damage(void **state) {
   drop(&b);
 }
 
+/* What is written is decoded again: strings, fixed sizes, none at all. */
+static void test_encode(void **state) {
+  uint64_t strings[] = {0, 3, 3, 7}, numbers[] = {0, 4, 8}, none[] = {0};
+  tsr_enumeration made[] = {
+      {"colours", "__f_0", true, TSR_UTF8, TSR_VARIABLE, true, 3, (uint8_t *)"redblue", 7, strings},
+      {"codes", "__g_0", true, TSR_INT32, 1, false, 2, (uint8_t *)"abcdefgh", 8, numbers},
+      {"nothing", "__h_0", true, TSR_ASCII, TSR_VARIABLE, false, 0, (uint8_t *)"", 0, none},
+  };
+  for (unsigned i = 0; i < 3; i++) {
+    room r;
+    room_open(&r, UINT64_MAX);
+    tsr_buffer out = {.memory = &r.memory};
+    tsr_error error = {0};
+    assert_int_equal(tsr__enumeration_encode(&made[i], &out, &error), TSR_OK);
+    tsr_enumeration back = {.name = made[i].name, .file = made[i].file};
+    tsr_input in = tsr__input(out.data, out.size);
+    if (tsr__enumeration_decode(&in, &r.arena, &back, &error) < 0) fail_msg("%s", error.message);
+    assert_int_equal(back.datatype, made[i].datatype);
+    assert_int_equal(back.ordered, made[i].ordered);
+    assert_int_equal(back.count, made[i].count);
+    assert_int_equal(back.data_size, made[i].data_size);
+    assert_memory_equal(back.data, made[i].data, made[i].data_size);
+    assert_memory_equal(back.offsets, made[i].offsets, 8 * made[i].count);
+    tsr__buffer_release(&out);
+    room_close(&r);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_strings), cmocka_unit_test(test_fixed), cmocka_unit_test(test_few),
       cmocka_unit_test(test_many),    cmocka_unit_test(test_rules), cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_encode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

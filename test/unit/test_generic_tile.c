@@ -221,11 +221,71 @@ static void test_file(void **state) {
   room_close(&r);
 }
 
+/* What is written is read back, under each version, with and without a key. */
+static void test_encode(void **state) {
+  static const uint64_t sizes[] = {0, 1, 65535, 65536, 65537, 300000};
+  for (uint32_t version = 3; version <= 22; version += 19)
+    for (int encrypted = 0; encrypted < 2; encrypted++)
+      for (unsigned i = 0; i < 6; i++) {
+        room r;
+        room_open(&r, UINT64_MAX);
+        uint8_t *content = malloc(sizes[i] + 1);
+        for (uint64_t b = 0; b < sizes[i]; b++) content[b] = (uint8_t)(b * b >> 7);
+        tsr_buffer out = {.memory = &r.memory}, back = {.memory = &r.memory};
+        tsr_error error = {0};
+        tsr_generic_tile header;
+        uint64_t consumed;
+        const uint8_t *used = encrypted ? key : NULL;
+        assert_int_equal(tsr__buffer_append(&out, "xyz", 3, &error), TSR_OK);
+        assert_int_equal(tsr__generic_tile_encode(content, sizes[i], version, used, &out, &error), TSR_OK);
+        assert_int_equal(
+            tsr__generic_tile_decode(out.data + 3, out.size - 3, used, sizes[i], &back, &header, &consumed, &error),
+            TSR_OK);
+        assert_int_equal(consumed, out.size - 3);
+        assert_int_equal(header.version, version);
+        assert_int_equal(header.encrypted, encrypted);
+        assert_int_equal(header.datatype, TSR_CHAR);
+        assert_int_equal(back.size, sizes[i]);
+        if (sizes[i]) assert_memory_equal(back.data, content, sizes[i]);
+        if (encrypted)
+          assert_int_equal(
+              tsr__generic_tile_decode(out.data + 3, out.size - 3, NULL, sizes[i], &back, NULL, NULL, &error),
+              TSR_AUTH);
+        tsr__buffer_release(&out);
+        tsr__buffer_release(&back);
+        free(content);
+        room_close(&r);
+      }
+}
+
+/* Out of memory leaves the buffer as it was. */
+static void test_encode_budget(void **state) {
+  bool worked = false;
+  for (uint64_t limit = 0; !worked; limit += 512) {
+    room r;
+    room_open(&r, limit);
+    tsr_buffer out = {.memory = &r.memory};
+    tsr_error error = {0};
+    uint8_t content[5000] = {0};
+    int code = tsr__generic_tile_encode(content, sizeof content, 22, NULL, &out, &error);
+    worked = code == TSR_OK;
+    if (!worked) {
+      assert_int_equal(code, TSR_NOMEM);
+      assert_int_equal(out.size, 0);
+    }
+    tsr__buffer_release(&out);
+    room_close(&r);
+    assert_true(limit < 1 << 24);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),     cmocka_unit_test(test_empty_and_versions), cmocka_unit_test(test_gzip),
-      cmocka_unit_test(test_encrypted), cmocka_unit_test(test_damaged_header),     cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_file),
+      cmocka_unit_test(test_plain),          cmocka_unit_test(test_empty_and_versions),
+      cmocka_unit_test(test_gzip),           cmocka_unit_test(test_encrypted),
+      cmocka_unit_test(test_damaged_header), cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_file),           cmocka_unit_test(test_encode),
+      cmocka_unit_test(test_encode_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -409,6 +409,63 @@ static void test_out_of_budget(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Built levels, encoded, are what TileDB's layout says; the decoder, which would widen them, changes nothing. */
+static void test_build(void **state) {
+  fixture *f = *state;
+  static const uint64_t counts[] = {0, 1, 2, 10, 11, 99, 100, 101, 1001};
+  f->schema.dimension_count = 2;
+  for (uint32_t version = 3; version <= 22; version += 19)
+    for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++) {
+      int32_t leaves[1001][4];
+      uint64_t keys[1001 * 4];
+      for (uint64_t i = 0; i < counts[c]; i++)
+        for (int d = 0; d < 2; d++) {
+          leaves[i][2 * d] = (int32_t)((i * 7919 + 13) % 1000) - 500;
+          leaves[i][2 * d + 1] = leaves[i][2 * d] + (int32_t)(i % 50);
+          for (int e = 0; e < 2; e++) keys[i * 4 + 2 * d + e] = tsr__key(TSR_INT32, &leaves[i][2 * d + e]);
+        }
+      tsr_rtree rtree, back;
+      tsr_buffer out = {.memory = &f->memory};
+      assert_int_equal(tsr__rtree_build(&f->schema, counts[c], keys, NULL, NULL, &f->arena, &rtree, NULL), TSR_OK);
+      assert_int_equal(tsr__rtree_encode(&rtree, &f->schema, version, &out, NULL), TSR_OK);
+      if (counts[c]) {
+        put_tree(f, version, 10, (const int32_t(*)[4])leaves, counts[c]);
+        assert_int_equal(out.size, f->out.size);
+        assert_memory_equal(out.data, f->out.data, out.size);
+      } else {
+        assert_int_equal(rtree.levels, 0);
+      }
+      tsr_input in = tsr__input(out.data, out.size);
+      assert_int_equal(tsr__rtree_decode(&in, &f->schema, version, &f->arena, &back, NULL), TSR_OK);
+      assert_int_equal(back.levels, rtree.levels);
+      tsr__buffer_release(&out);
+    }
+}
+
+static void test_build_text(void **state) {
+  fixture *f = *state;
+  uint64_t keys[11 * 2], sizes[11 * 2];
+  uint8_t text[] = "abcdefghijklmnopqrstuvwxyz";
+  f->fields[0] = (tsr_field){.name = "s", .is_dimension = true, .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
+  for (uint64_t i = 0; i < 11; i++) { /* leaf i: its low is one letter, its high three */
+    keys[2 * i] = keys[2 * i + 1] = (i * 7) % 11;
+    sizes[2 * i] = 1;
+    sizes[2 * i + 1] = 3;
+  }
+  tsr_rtree rtree, back;
+  assert_int_equal(tsr__rtree_build(&f->schema, 11, keys, sizes, text, &f->arena, &rtree, NULL), TSR_OK);
+  assert_int_equal(rtree.levels, 3);
+  assert_int_equal(rtree.counts[1], 2);
+  assert_int_equal(rtree.keys[0][0], 0); /* "a" */
+  assert_int_equal(rtree.keys[0][1], 10); /* "klm" */
+  assert_int_equal(rtree.sizes[0][1], 3);
+  assert_int_equal(tsr__rtree_encode(&rtree, &f->schema, 22, &f->out, NULL), TSR_OK);
+  tsr_input in = tsr__input(f->out.data, f->out.size);
+  assert_int_equal(tsr__rtree_decode(&in, &f->schema, 22, &f->arena, &back, NULL), TSR_OK);
+  assert_memory_equal(back.text + back.keys[0][0], "a", 1);
+  assert_memory_equal(back.text + back.keys[0][1], "klm", 3);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_thirteen_leaves),
@@ -421,6 +478,8 @@ int main(void) {
       TEST(test_refused),
       TEST(test_damage),
       TEST(test_out_of_budget),
+      TEST(test_build),
+      TEST(test_build_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
