@@ -108,9 +108,12 @@ int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error) {
   setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer */
   size_t size = fread(bytes, 1, sizeof bytes, file);
   fclose(file);
-  while (size > 64 && size < sizeof bytes && (bytes[size - 1] == '\n' || bytes[size - 1] == '\r')) size--;
+  if (size == 33 || (size > 64 && size < sizeof bytes)) /* a newline behind the key is an editor's */
+    while (size > 32 && (bytes[size - 1] == '\n' || bytes[size - 1] == '\r')) size--;
   int code = tsx_key_parse(bytes, size, key, error);
-  if (code < 0) tsx_fail(error, code, "key_file %s: a key is 32 bytes or 64 hex digits", path);
+  if (code < 0)
+    tsx_fail(error, code, "key_file %s: a key is 32 bytes or 64 hex digits; this file has %s%llu bytes", path,
+             size == sizeof bytes ? "more than " : "", (unsigned long long)size);
   tsx_wipe(bytes, sizeof bytes);
   return code;
 }
@@ -247,7 +250,12 @@ static int parse_argument(const char *argument, unsigned *seen, tsx_options *opt
   int which = 0;
   while (which < OPTION_COUNT && (sqlite3_strnicmp(option_words[which], start, size) || option_words[which][size]))
     which++;
-  if (which == OPTION_COUNT) return tsx_fail(error, TSR_ERROR, "unknown option: %.*s", size, start);
+  if (which == OPTION_COUNT)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "unknown option: %.*s (there are as_of, since, key_file, unwritten, datetimes, vectors, enums, columns, "
+        "cache_mb, memory_mb, on_conflict, threads)",
+        size, start);
   if (*seen & 1u << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
   *seen |= 1u << which;
   p = skip_blanks(p + 1);

@@ -112,10 +112,12 @@ static int take_time(cursor *c, int which, sqlite3_value *value, uint64_t *time)
     if (tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, &error) ==
         TSR_OK)
       return SQLITE_OK;
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH, "%s: %s", name, error.message);
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
+                         "%s: '%.64s' is neither ISO-8601 text (UTC) nor an integer, milliseconds since 1970", name,
+                         sqlite3_value_text(value));
   default:
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted",
-                         name);
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
+                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted", name);
   }
 }
 
