@@ -528,5 +528,7 @@ int64_t tsr__schema_field(const tsr_schema *schema, const char *name) {
 
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field) {
   const tsr_field *f = schema->fields + field;
-  return f->is_dimension && !f->filters.count ? &schema->coords_filters : &f->filters;
+  /* Below version 5 dimensions have no list that could be empty: those of newer fragments in such an array are not
+   * filtered; only __coords goes through the filters of coordinates. */
+  return f->is_dimension && !f->filters.count && schema->version >= 5 ? &schema->coords_filters : &f->filters;
 }

@@ -221,6 +221,8 @@ static void test_pipelines(void **state) {
   assert_ptr_equal(tsr__schema_pipeline(&schema, 1), &schema.fields[1].filters);
   assert_int_equal(schema.coords_filters.filters[0].type, TSR_FILTER_ZSTD);
   assert_int_equal(schema.validity_filters.filters[0].type, TSR_FILTER_RLE);
+  schema.version = 4; /* a fragment of version 5 or later in such an array */
+  assert_int_equal(tsr__schema_pipeline(&schema, 0)->count, 0);
   room_close(&r);
   drop(&b);
 }
