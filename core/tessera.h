@@ -2,10 +2,9 @@
  *
  * Caveats first.
  *  - Functions return TSR_OK (0), a positive answer where that is said, or a negative code; then the caller's tsr_error
- *    says what was asked, what is wrong and where. An error pointer may be NULL. Out-parameters are set only on
- * success.
- *  - An environment and all that is opened from it belong to one thread at a time. Worker threads inside never call
- * back into the caller, but for `reallocate`, which must be thread-safe if any request asks for more than one thread.
+ *    says what was asked, what is wrong and where. An error pointer may be NULL. Out-parameters are set only on success.
+ *  - An environment and all that is opened from it belong to one thread at a time. Worker threads never call back into
+ *    the caller, but for `reallocate`, which must be thread-safe if any request asks for more than one thread.
  *  - Whatever is "borrowed" is valid until the call that is named, and is never freed by the caller.
  *  - Sizes and counts are bytes and cells in uint64_t. Times are milliseconds since 1970-01-01 UTC.
  *  - Files are hostile until validated: damage is an error (TSR_CORRUPT), never a crash.
@@ -79,22 +78,24 @@ TSR_API const char *tsr_code_name(int code);
 /* ---- Vocabulary of the format (format.md, "Schema") ---------------------------------------------------------- */
 
 /* name, code on disk, bytes of one value, kind */
-#define TSR_DATATYPES(X)                                                                                               \
-  X(INT32, 0, 4, SIGNED)                                                                                               \
-  X(INT64, 1, 8, SIGNED)                                                                                               \
-  X(FLOAT32, 2, 4, FLOAT) X(FLOAT64, 3, 8, FLOAT) X(CHAR, 4, 1, TEXT) X(INT8, 5, 1, SIGNED) X(UINT8, 6, 1, UNSIGNED)   \
-      X(INT16, 7, 2, SIGNED) X(UINT16, 8, 2, UNSIGNED) X(UINT32, 9, 4, UNSIGNED) X(UINT64, 10, 8, UNSIGNED)            \
-          X(ASCII, 11, 1, TEXT) X(UTF8, 12, 1, TEXT) X(UTF16, 13, 2, TEXT) X(UTF32, 14, 4, TEXT) X(UCS2, 15, 2, TEXT)  \
-              X(UCS4, 16, 4, TEXT) X(ANY, 17, 1, BYTES) X(DATETIME_YEAR, 18, 8, DATETIME) X(                           \
-                  DATETIME_MONTH, 19, 8, DATETIME) X(DATETIME_WEEK, 20, 8, DATETIME) X(DATETIME_DAY, 21, 8, DATETIME)  \
-                  X(DATETIME_HR, 22, 8, DATETIME) X(DATETIME_MIN, 23, 8, DATETIME) X(DATETIME_SEC, 24, 8, DATETIME)    \
-                      X(DATETIME_MS, 25, 8, DATETIME) X(DATETIME_US, 26, 8, DATETIME) X(DATETIME_NS, 27, 8, DATETIME)  \
-                          X(DATETIME_PS, 28, 8, DATETIME) X(DATETIME_FS, 29, 8, DATETIME)                              \
-                              X(DATETIME_AS, 30, 8, DATETIME) X(TIME_HR, 31, 8, TIME) X(TIME_MIN, 32, 8, TIME)         \
-                                  X(TIME_SEC, 33, 8, TIME) X(TIME_MS, 34, 8, TIME) X(TIME_US, 35, 8, TIME)             \
-                                      X(TIME_NS, 36, 8, TIME) X(TIME_PS, 37, 8, TIME) X(TIME_FS, 38, 8, TIME)          \
-                                          X(TIME_AS, 39, 8, TIME) X(BLOB, 40, 1, BYTES) X(BOOL, 41, 1, BOOLEAN)        \
-                                              X(GEOM_WKB, 42, 1, BYTES) X(GEOM_WKT, 43, 1, TEXT)
+/* clang-format off */
+#define TSR_DATATYPES(X) \
+  X(INT32, 0, 4, SIGNED) X(INT64, 1, 8, SIGNED) X(FLOAT32, 2, 4, FLOAT) \
+  X(FLOAT64, 3, 8, FLOAT) X(CHAR, 4, 1, TEXT) X(INT8, 5, 1, SIGNED) \
+  X(UINT8, 6, 1, UNSIGNED) X(INT16, 7, 2, SIGNED) X(UINT16, 8, 2, UNSIGNED) \
+  X(UINT32, 9, 4, UNSIGNED) X(UINT64, 10, 8, UNSIGNED) X(ASCII, 11, 1, TEXT) \
+  X(UTF8, 12, 1, TEXT) X(UTF16, 13, 2, TEXT) X(UTF32, 14, 4, TEXT) \
+  X(UCS2, 15, 2, TEXT) X(UCS4, 16, 4, TEXT) X(ANY, 17, 1, BYTES) \
+  X(DATETIME_YEAR, 18, 8, DATETIME) X(DATETIME_MONTH, 19, 8, DATETIME) X(DATETIME_WEEK, 20, 8, DATETIME) \
+  X(DATETIME_DAY, 21, 8, DATETIME) X(DATETIME_HR, 22, 8, DATETIME) X(DATETIME_MIN, 23, 8, DATETIME) \
+  X(DATETIME_SEC, 24, 8, DATETIME) X(DATETIME_MS, 25, 8, DATETIME) X(DATETIME_US, 26, 8, DATETIME) \
+  X(DATETIME_NS, 27, 8, DATETIME) X(DATETIME_PS, 28, 8, DATETIME) X(DATETIME_FS, 29, 8, DATETIME) \
+  X(DATETIME_AS, 30, 8, DATETIME) X(TIME_HR, 31, 8, TIME) X(TIME_MIN, 32, 8, TIME) \
+  X(TIME_SEC, 33, 8, TIME) X(TIME_MS, 34, 8, TIME) X(TIME_US, 35, 8, TIME) \
+  X(TIME_NS, 36, 8, TIME) X(TIME_PS, 37, 8, TIME) X(TIME_FS, 38, 8, TIME) \
+  X(TIME_AS, 39, 8, TIME) X(BLOB, 40, 1, BYTES) X(BOOL, 41, 1, BOOLEAN) \
+  X(GEOM_WKB, 42, 1, BYTES) X(GEOM_WKT, 43, 1, TEXT)
+/* clang-format on */
 
 typedef enum tsr_datatype {
 #define X(name, code, size, kind) TSR_##name = code,
@@ -256,11 +257,13 @@ TSR_API void tsr_environment_close(tsr_environment *environment);
 
 /* Counters since the last reset, in this order; a tile counts once for each field in tiles_read and tiles_cached, once
  * in the others. */
-#define TSR_COUNTERS(X)                                                                                                \
-  X(files_opened)                                                                                                      \
-  X(fragments_considered)                                                                                              \
-  X(fragments_skipped) X(tiles_considered) X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read)          \
-      X(tiles_cached) X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) X(commits_listed)
+/* clang-format off */
+#define TSR_COUNTERS(X) \
+  X(files_opened) X(fragments_considered) X(fragments_skipped) X(tiles_considered) \
+  X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
+  X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
+  X(commits_listed)
+/* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;
   TSR_COUNTERS(X)
@@ -291,7 +294,7 @@ TSR_API const char *tsr_array_path(const tsr_array *array); /* borrowed: as give
 
 /* Times that mean "not given". */
 #define TSR_TIME_BEGIN 0
-#define TSR_TIME_NOW UINT64_MAX
+#define TSR_TIME_NOW   UINT64_MAX
 
 /* The schema in force at `as_of`: the last by name among those not later. Borrowed until the array is closed. */
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
@@ -356,9 +359,10 @@ typedef struct tsr_estimate {
 TSR_API int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr_estimate *estimate,
                                  tsr_error *error);
 
-/* The values of one field for the cells of a batch. A cell's index i is said by the batch. Borrowed until the next
- * tsr_reader_next. fixed:    the value is at (uint8_t *)values + (constant ? 0 : i * cell_size) variable: the bytes
- * values[offsets[j] .. offsets[j+1]), j = constant ? 0 : i */
+/* The values of one field for the cells of a batch. A cell's index i is said by the batch; j = constant ? 0 : i.
+ *   fixed size:      the value is at (uint8_t *)values + j * cell_size
+ *   variable size:   the bytes values[offsets[j] .. offsets[j + 1])
+ * Borrowed until the next tsr_reader_next. */
 typedef struct tsr_column {
   const void *values;
   const uint64_t *offsets;
