@@ -36,6 +36,7 @@ struct tsr_environment {
   uint64_t next_row; /* the 63-bit counter that gives each fragment its range of rowids */
   tsr_map row_ranges; /* array path and fragment name -> first rowid: kept as long as the environment */
   uint64_t next_fragment; /* the next tsr_fragment.id */
+  uint64_t last_commit; /* the time of the last commit that was prepared: the next one's is later */
   tsr_array *arrays; /* those that are open: their stores count files and bytes */
 };
 typedef enum tsr_counter {
@@ -110,6 +111,16 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
 /* The key has been proven when the array was opened: a tag that fails later is damage. Gives TSR_CORRUPT for TSR_AUTH,
  * else `code`. */
 int tsr__array_damage(int code, tsr_error *error);
+
+/* ---- array_create.c ---- */
+/* A schema as a caller filled it in (tessera.h), completed: all that may be left out is set. Memory from `arena`; the
+ * rest is borrowed. */
+int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
+/* Prepares an array in a store, which the creation closes, also if this fails; its root exists and is empty. `path` is
+ * for messages. `made`: the root has been made for it, and goes with it. */
+int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, const char *path, bool made,
+                                const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
+                                tsr_error *error);
 
 /* ---- listing.c: directories -> committed names ---- */
 typedef struct tsr_commit_file { /* a decoded .con, .ign, .vac or .meta: they never change */

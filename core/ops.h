@@ -1,4 +1,4 @@
-/* ops.h: what is done with arrays: planning and reading (writing, maintenance and checks join them here).
+/* ops.h: what is done with arrays: planning, reading, writing (maintenance and checks join them here).
  *
  * A request becomes spans (one set per dimension), the spans choose fragments, then tiles; readers decode tiles in
  * windows that go to the pool, and hand out batches that point into them. Dense arrays are walked space tile by space
@@ -198,5 +198,54 @@ typedef enum tsr_sweep_result { TSR_SWEEP_END, TSR_SWEEP_TILE, TSR_SWEEP_NEEDS }
  * Or it needs the next tile first. */
 int tsr__sweep_next(tsr_sweep *sweep, tsr_sparse_tile *tile, tsr_error *error);
 void tsr__sweep_close(tsr_sweep *sweep); /* NULL is fine; its own memory is the reader's arena's */
+
+/* ---- fragment_writer.c: cells in global order, or dense tiles -> the files of one fragment ---- */
+typedef struct tsr_fragment_target {
+  tsr_environment *environment; /* asked for interrupts, once for each window of tiles */
+  tsr_store *store;
+  const char *directory; /* of the fragment: exists, is empty */
+  const char *metadata_name; /* __fragment_metadata.tdb, or what is to be renamed to it */
+  const tsr_schema *schema;
+  uint32_t version; /* of the fragment */
+  const uint8_t *key; /* NULL: not encrypted */
+  const tsr_interval *box; /* of a dense fragment; NULL: a sparse one */
+  bool has_times, has_delete_metadata; /* columns behind the fields': times; times and numbers of deletion (u64) */
+  uint32_t processed_count; /* delete conditions that its cells have been through: names */
+  char **processed;
+  tsr_memory *memory;
+  unsigned threads;
+  bool durable; /* files and directory are synced */
+} tsr_fragment_target;
+typedef struct tsr_fragment_writer tsr_fragment_writer;
+#define TSR_NO_CELL UINT64_MAX
+/* The target's pointers are borrowed until the writer is closed. */
+int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error);
+/* Appends cells order[0..count) of `columns` (NULL: the first `count`): one column for each field, those of dimensions
+ * not looked at in dense fragments, then the special ones. Sparse: in global order. Dense: tile after tile in tile
+ * order, each whole and in cell order, TSR_NO_CELL where the box does not reach. Values are copied. */
+int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
+                             uint64_t count, tsr_error *error);
+/* The rest of the files, and the metadata; after it the fragment only lacks its name. */
+int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
+/* Its boxes, after finish: borrowed until the writer is closed. */
+const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer);
+void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */
+/* Removes a fragment's directory and its files, as far as they are there. */
+int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
+
+/* ---- write_order.c: the global order of sparse cells ---- */
+/* order[0..*count) becomes the numbers of the cells in the schema's global order, equal coordinates in the order of
+ * their numbers; where the schema has no duplicates only the last of equals is left. `columns` has the dimensions. */
+int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
+                     uint32_t *order, uint64_t *count, tsr_error *error);
+
+/* ---- write_sparse.c, write_dense.c: one fragment into an empty directory ---- */
+/* Cells in any order. */
+int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error);
+/* The cells of target->box in row-major (or the array's own) cell order of the box. */
+int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error);
+/* How many cells a box has. TSR_RANGE where it is no box within the domain. */
+int tsr__box_cells(const tsr_schema *schema, const tsr_interval *box, tsr_memory *memory, uint64_t *cells,
+                   tsr_error *error);
 
 #endif

@@ -1,0 +1,333 @@
+/* array_create.c: new arrays.
+ *
+ * Prepared: the array's directory, the directories inside it, the files of enumerations, and the schema's file under a
+ * name that says nothing (".schema"), all durable. Publishing renames that file to its own name: __schema/__T_T_UUID,
+ * or
+ * __array_schema.tdb in version 3. Before, there is no array here, for anybody; the directory itself, which is made
+ * exclusively, keeps two creations apart.
+ */
+#include "array.h"
+
+#define PROVISIONAL   ".schema"
+#define OLD_SCHEMA    "__array_schema.tdb"
+#define OLD_LOCK      "__lock.tdb"
+#define DEFAULT_CHUNK 65536u
+
+struct tsr_creation {
+  tsr_environment *environment;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_store *store;
+  char *path;
+  tsr_schema schema;
+  bool made; /* the root was made for this array */
+  bool durable, published, abandoned;
+};
+
+/* ---- Schemas as callers fill them in --------------------------------------------------------------------------------
+ */
+
+static void complete_pipeline(tsr_pipeline *pipeline) {
+  if (!pipeline->max_chunk_size) pipeline->max_chunk_size = DEFAULT_CHUNK;
+}
+
+static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
+  if (field->fill || field->fill_size || field->is_dimension) return TSR_OK;
+  uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
+  void *room;
+  TSR_TRY(tsr__arena_alloc(arena, bytes, &room, error));
+  field->fill = room;
+  field->fill_size = bytes;
+  field->fill_validity = 0;
+  for (uint64_t at = 0; size && at < bytes; at += size) tsr__datatype_fill(field->datatype, field->fill + at);
+  return TSR_OK;
+}
+
+int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
+  tsr_schema made = *given;
+  uint64_t count = (uint64_t)made.dimension_count + made.attribute_count;
+  if (count > UINT32_MAX) return tsr__fail(error, TSR_UNSUPPORTED, "%llu fields", (unsigned long long)count);
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_field), &room, error));
+  made.fields = room;
+  memcpy(made.fields, given->fields, count * sizeof(tsr_field));
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_field *field = &made.fields[i];
+    field->is_dimension = i < made.dimension_count;
+    bool variable = field->values_per_cell == TSR_VARIABLE;
+    field->cell_size = variable ? 0 : field->values_per_cell * tsr_datatype_size(field->datatype);
+    if (!field->name) return tsr__fail(error, TSR_CONSTRAINT, "field %llu has no name", (unsigned long long)i);
+    complete_pipeline(&field->filters);
+    TSR_TRY(complete_fill(field, arena, error));
+  }
+  TSR_TRY(tsr__arena_array(arena, made.enumeration_count, sizeof(tsr_enumeration), &room, error));
+  if (made.enumeration_count) memcpy(room, given->enumerations, made.enumeration_count * sizeof(tsr_enumeration));
+  made.enumerations = room;
+  if (!made.version) made.version = TSR_FORMAT_WRITE_MAX;
+  if (made.dense && !made.capacity) made.capacity = 10000; /* of no meaning there, but it is stored */
+  complete_pipeline(&made.coords_filters);
+  complete_pipeline(&made.offsets_filters);
+  complete_pipeline(&made.validity_filters);
+  *schema = made;
+  return TSR_OK;
+}
+
+int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  tsr_arena arena;
+  tsr_schema complete;
+  tsr__arena_init(&arena, &environment->memory);
+  int code = tsr__schema_complete(schema, &arena, &complete, error);
+  if (code >= 0) code = tsr__schema_check(&complete, &environment->memory, error);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+/* ---- Names
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static int new_name(uint64_t time, tsr_arena *arena, char **name, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name parts;
+  char text[128];
+  void *copy;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
+  tsr__name_print(&parts, text);
+  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
+  *name = copy;
+  return TSR_OK;
+}
+
+/* Files of enumerations: "__UUID_0". */
+static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name parts;
+  char text[64] = "__";
+  void *copy;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &parts, random));
+  memcpy(text + 2, parts.uuid, strlen(parts.uuid));
+  memcpy(text + 2 + strlen(parts.uuid), "_0", 3);
+  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
+  e->file = copy;
+  return TSR_OK;
+}
+
+static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
+  void *copy;
+  c->schema.time = c->schema.version < 10 ? 0 : time;
+  if (c->schema.version >= 10) return new_name(time, &c->arena, &c->schema.name, error);
+  TSR_TRY(tsr__arena_copy(&c->arena, OLD_SCHEMA, strlen(OLD_SCHEMA), &copy, error));
+  c->schema.name = copy;
+  return TSR_OK;
+}
+
+/* ---- Files
+ * ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct place {
+  const char *path;
+  uint32_t since; /* version */
+} place;
+static const place directories[] = {
+    {"__schema", 10}, {"__schema/__enumerations", 20}, {"__fragments", 12}, {"__commits", 12}, {"__meta", 4},
+    {"__labels", 18}, {"__fragment_meta", 12},
+};
+#define DIRECTORIES (sizeof directories / sizeof *directories)
+
+static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+  tsr_file *file = NULL;
+  int code = tsr__store_create_exclusive(c->store, path, &file, error);
+  if (code >= 0 && size) code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0 && c->durable) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  return code;
+}
+
+static int write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content,
+                      tsr_error *error) {
+  tsr_buffer tile = {.memory = &c->memory};
+  int code = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
+  if (code >= 0) code = write_file(c, path, tile.data, tile.size, error);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+static int enumeration_path(const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
+  path->size = 0;
+  TSR_TRY(tsr__buffer_printf(path, error, "__schema/__enumerations/%s", e->file));
+  return tsr__buffer_append_u8(path, 0, error);
+}
+
+static int write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+  tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < c->schema.enumeration_count && code >= 0; i++) {
+    tsr_enumeration *e = &c->schema.enumerations[i];
+    content.size = 0;
+    code = name_enumeration(e, &c->arena, error);
+    if (code >= 0) code = tsr__enumeration_encode(e, &content, error);
+    if (code >= 0) code = enumeration_path(e, &path, error);
+    if (code >= 0) code = write_tile(c, (const char *)path.data, key, &content, error);
+    if (code < 0) code = tsr__wrap(error, "enumeration '%s'", e->name);
+  }
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&path);
+  return code;
+}
+
+static int write_schema(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+  tsr_buffer content = {.memory = &c->memory};
+  int code = tsr__schema_encode(&c->schema, &content, error);
+  if (code >= 0) code = write_tile(c, PROVISIONAL, key, &content, error);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+  uint32_t version = c->schema.version;
+  for (unsigned i = 0; i < DIRECTORIES; i++)
+    if (version >= directories[i].since) TSR_TRY(tsr__store_make_directory(c->store, directories[i].path, error));
+  if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, error));
+  TSR_TRY(write_enumerations(c, key, error));
+  TSR_TRY(write_schema(c, key, error));
+  if (!c->durable) return TSR_OK;
+  if (version >= 20) TSR_TRY(tsr__store_sync_directory(c->store, "__schema/__enumerations", error));
+  if (version >= 10) TSR_TRY(tsr__store_sync_directory(c->store, "__schema", error));
+  return tsr__store_sync_directory(c->store, "", error);
+}
+
+/* ---- Prepare, publish, abandon
+ * --------------------------------------------------------------------------------------- */
+
+/* What is gone already does not matter. */
+static void remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
+  tsr_error one;
+  int rc = tsr__store_remove(c->store, path, &one);
+  if (rc >= 0 || rc == TSR_NOT_FOUND || *code < 0) return;
+  *code = rc;
+  if (error) *error = one;
+}
+
+int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
+  tsr_creation *c = creation;
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  int code = TSR_OK;
+  if (c->published || c->abandoned) return TSR_OK;
+  remove_path(c, PROVISIONAL, &code, error);
+  tsr_buffer path = {.memory = &c->memory};
+  for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
+    if (c->schema.enumerations[i].file && enumeration_path(&c->schema.enumerations[i], &path, error) >= 0)
+      remove_path(c, (const char *)path.data, &code, error);
+  tsr__buffer_release(&path);
+  if (c->schema.version < 10) remove_path(c, OLD_LOCK, &code, error);
+  for (unsigned i = DIRECTORIES; i-- > 0;)
+    if (c->schema.version >= directories[i].since) remove_path(c, directories[i].path, &code, error);
+  if (c->made) remove_path(c, "", &code, error);
+  c->abandoned = true;
+  return code < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
+}
+
+void tsr_creation_close(tsr_creation *creation) {
+  if (!creation) return;
+  tsr__store_close(creation->store);
+  tsr__arena_release(&creation->arena);
+  tsr__free(creation->path);
+  tsr__free(creation);
+}
+
+static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options, tsr_error *error) {
+  uint64_t time = options->time ? options->time : tsr__environment_now();
+  TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
+  for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
+  TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
+  TSR_TRY(name_all(c, time, error));
+  if (c->store) return TSR_OK;
+  TSR_TRY(tsr__store_posix_open(&c->environment->memory, c->path, &c->store, error));
+  int code = tsr__store_make_directory(c->store, "", error);
+  c->made = code >= 0;
+  return code == TSR_EXISTS ? tsr__fail(error, TSR_EXISTS, "something is already there") : code;
+}
+
+/* `store` NULL: the directory `path`. */
+static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, bool made,
+                         const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
+                         tsr_error *error) {
+  static const tsr_create_options none = {0};
+  if (!options) options = &none;
+  void *block = NULL, *copy = NULL;
+  int code = tsr__alloc_zero(&environment->memory, sizeof(tsr_creation), &block, error);
+  if (code >= 0) code = tsr__alloc(&environment->memory, strlen(path) + 1, &copy, error);
+  if (code < 0) {
+    tsr__free(block);
+    tsr__store_close(store);
+    return code;
+  }
+  tsr_creation *c = block;
+  memcpy(copy, path, strlen(path) + 1);
+  *c = (tsr_creation){.environment = environment, .store = store, .path = copy, .made = made};
+  c->durable = !options->unsynced;
+  tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
+  tsr__arena_init(&c->arena, &c->memory);
+  code = prepare(c, schema, options, error);
+  if (code >= 0) {
+    code = write_all(c, options->key, error);
+    if (code < 0) (void)tsr_creation_abandon(c, NULL);
+  }
+  if (code < 0) {
+    tsr__wrap(error, "array %s", path);
+    tsr_creation_close(c);
+    return code;
+  }
+  *creation = c;
+  return TSR_OK;
+}
+
+int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, const char *path, bool made,
+                                const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
+                                tsr_error *error) {
+  return open_creation(environment, store, path, made, schema, options, creation, error);
+}
+
+int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                         const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  char *directory = NULL;
+  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
+  int code = open_creation(environment, NULL, directory, false, schema, options, creation, error);
+  tsr__free(directory);
+  return code;
+}
+
+int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
+  tsr_creation *c = creation;
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  if (c->published) return TSR_OK;
+  char path[160];
+  bool old = c->schema.version < 10;
+  uint64_t length = strlen(c->schema.name), before = old ? 0 : strlen("__schema/");
+  memcpy(path, "__schema/", before);
+  memcpy(path + before, c->schema.name, length + 1);
+  int code = tsr__store_rename_exclusive(c->store, PROVISIONAL, path, error);
+  if (code >= 0) c->published = true;
+  if (code >= 0 && c->durable && !old) code = tsr__store_sync_directory(c->store, "__schema", error);
+  if (code >= 0 && c->durable) code = tsr__store_sync_directory(c->store, "", error);
+  return code < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
+}
+
+const char *tsr_creation_schema_name(const tsr_creation *creation) { return creation->schema.name; }
+
+int tsr_array_create(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                     const tsr_create_options *options, tsr_error *error) {
+  tsr_creation *creation = NULL;
+  TSR_TRY(tsr_creation_prepare(environment, path, schema, options, &creation, error));
+  int code = tsr_creation_publish(creation, error);
+  if (code < 0) (void)tsr_creation_abandon(creation, NULL);
+  tsr_creation_close(creation);
+  return code;
+}

@@ -1,0 +1,32 @@
+/* write_sparse.c: a batch of cells in any order becomes a sparse fragment. */
+#include "ops.h"
+
+#define BLOCK 65536u /* cells that go to the fragment's writer at once */
+
+static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, const uint32_t *order, uint64_t count,
+                       uint64_t *block, tsr_error *error) {
+  for (uint64_t done = 0; done < count;) {
+    uint64_t n = TSR_MIN(count - done, BLOCK);
+    for (uint64_t i = 0; i < n; i++) block[i] = order[done + i];
+    TSR_TRY(tsr__fragment_writer_add(writer, columns, block, n, error));
+    done += n;
+  }
+  return tsr__fragment_writer_finish(writer, error);
+}
+
+int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error) {
+  void *order = NULL, *block = NULL;
+  tsr_fragment_writer *writer = NULL;
+  int code = tsr__alloc(target->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
+  if (code >= 0) code = tsr__alloc(target->memory, BLOCK * sizeof(uint64_t), &block, error);
+  if (code >= 0) {
+    code = tsr__order_cells(target->schema, columns, target->memory, target->threads, order, &count, error);
+    if (code < 0) code = tsr__wrap(error, "sorting cells");
+  }
+  if (code >= 0) code = tsr__fragment_writer_open(target, &writer, error);
+  if (code >= 0) code = write_cells(writer, columns, order, count, block, error);
+  tsr__fragment_writer_close(writer);
+  tsr__free(order);
+  tsr__free(block);
+  return code;
+}
