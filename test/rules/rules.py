@@ -54,7 +54,7 @@ def check_includes(root):
     for name in sorted(os.listdir(f"{root}/core")):
         if not name.endswith((".c", ".h")):
             continue
-        own = name[:-2] if name.endswith(".h") and name[:-2] in LAYERS else room(name)
+        own = name[:-2] if name.endswith(".h") and name[:-2] in LAYERS else room(name) or private(name)
         if name == "tessera.h":
             own = None
         elif own is None:

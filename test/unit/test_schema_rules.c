@@ -221,7 +221,7 @@ static void test_dimensions(void **state) {
   refused(&p, TSR_UNSUPPORTED, "", "cells");
 
   tsr_field many[18];
-  char names[17][8];
+  char names[17][16];
   reset(&p, false);
   for (int i = 0; i < 17; i++) {
     snprintf(names[i], sizeof names[i], "d%d", i);
