@@ -378,15 +378,14 @@ static int check_vacuums(tsr_checker *c, const char *directory, const tsr_listin
 
 /* ---- Consolidated footers --------------------------------------------------------------------------------------- */
 
-/* Each is compared with the fragment's own when that is read. TileDB consolidates footers of versions 3 and 4 wrongly;
- * nobody looks for them. */
+/* Each is compared with the fragment's own when that is read. */
 static int give_footers(tsr_checker *c, const char *path, const tsr_footers *footers, const uint8_t *content) {
   const char *kept;
   TSR_TRY(keep(c, path, strlen(path), &kept));
   for (uint64_t i = 0; i < footers->count; i++) {
     const tsr_footer *footer = &footers->footers[i];
     tsr_checked_fragment *fragment = tsr__map_get(&c->fragments, footer->name);
-    if (!fragment || fragment->parsed.version == 0) continue;
+    if (!fragment) continue;
     fragment->footer = content + footer->at;
     fragment->footer_size = footer->size;
     fragment->footer_path = kept;

@@ -84,15 +84,14 @@ static int open_metadata(tsr_fragment_check *f, bool *opened) {
   return TSR_OK;
 }
 
-/* The footer in a consolidated file is what readers take. TileDB 2.8 and later put footers of version 11 some bytes
- * from where they say; readers fall back on the fragment's own. */
+/* The footer in a consolidated file is what readers take. */
 static int check_footer(tsr_fragment_check *f) {
   tsr_checker *c = f->c;
   const tsr_checked_fragment *fragment = f->fragment;
   const tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
   void *own;
-  if (!fragment->footer || m->footer_at == 0 || m->footer_at >= m->file_size || m->version == 11) return TSR_OK;
+  if (!fragment->footer || m->footer_at == 0 || m->footer_at >= m->file_size) return TSR_OK;
   uint64_t size = fragment->footer_size, left = m->file_size - m->footer_at;
   if (tsr__arena_alloc(&f->arena, left, &own, &fault) < 0 ||
       tsr__store_read_at(f->file, m->footer_at, own, left, &fault) < 0)

@@ -292,7 +292,7 @@ typedef struct tsr_names {
 } tsr_names;
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error);
 /* Decodes the content of the generic tile that a consolidated fragment metadata file (.meta) is: names, and where each
- * footer stands in `bytes`. */
+ * footer stands in `bytes`. Those that TileDB put elsewhere (see commits.c) are left out. */
 typedef struct tsr_footer {
   char *name;
   uint64_t at, size;

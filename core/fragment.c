@@ -241,8 +241,8 @@ static int settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
   return TSR_OK;
 }
 
-static int load_from(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
-                     tsr_error *error) {
+static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
+                tsr_error *error) {
   int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, find_schema, array, &array->memory,
                                                          &fragment->metadata, error)
                   : read_footer(array, fragment, error);
@@ -253,16 +253,6 @@ static int load_from(tsr_array *array, tsr_fragment *fragment, const uint8_t *fo
     fragment->metadata = (tsr_fragment_metadata){0};
   }
   return tsr__array_damage(rc, error);
-}
-
-/* Where TileDB 2.8 and later consolidate footers of fragments of version 11, all that follow stand some bytes from
- * where the file says. A fragment's own file holds the same, so a footer that makes no sense there is taken from here.
- */
-static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
-                tsr_error *error) {
-  int rc = load_from(array, fragment, footer, footer_size, error);
-  bool nonsense = rc == TSR_CORRUPT || rc == TSR_UNSUPPORTED;
-  return footer && nonsense ? load_from(array, fragment, NULL, 0, error) : rc;
 }
 
 /* ---- The registry ------------------------------------------------------------------------------------------------ */

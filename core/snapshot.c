@@ -193,10 +193,8 @@ static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *l
 
 /* ---- Fragments --------------------------------------------------------------------------------------------------- */
 
-/* Consolidated footers of versions 3 and 4 (their names tell none) are laid out otherwise than in the fragments' own
- * files: never looked for. */
 static const tsr_footer *find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
-  for (uint64_t i = 0; i < s->footer_files && item->parsed.version > 0; i++) {
+  for (uint64_t i = 0; i < s->footer_files; i++) {
     const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, item->name);
     if (footer) {
       *bytes = s->footers[i]->content.data + footer->at;
@@ -212,7 +210,8 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
   for (uint64_t i = 0; i < s->count; i++) {
     const tsr_committed *item = s->visible[i];
     const uint8_t *bytes;
-    if (item->parsed.start < within->start || item->parsed.end > within->end || item->parsed.version == 0) continue;
+    if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
+    if (item->parsed.version == 0 || item->parsed.version == 11) continue; /* these have none there */
     if (!tsr__map_get(&s->array->fragments, item->name) && !find_footer(s, item, &bytes)) count++;
   }
   return count;
