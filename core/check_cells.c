@@ -350,7 +350,9 @@ static int check_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_
   tsr_fragment_check *f = k->f;
   const tsr_check_bound should[2] = {low, high};
   bool text = tsr__check_is_text(f, d);
-  tsr_check_bound *stored = &f->boxes[(b->number * k->schema->dimension_count + d) * 2];
+  uint64_t at = (b->number * k->schema->dimension_count + d) * 2;
+  const tsr_check_bound *stored = &f->boxes[at];
+  tsr_check_bound *kept = &f->cell_boxes[at];
   for (unsigned end = 0; end < 2; end++) {
     tsr_check_label x, y;
     if (text && end == 1 && f->metadata.version < 10 && should[0].key == 0) continue; /* such high ends are lost */
@@ -360,16 +362,16 @@ static int check_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_
                            (unsigned long long)b->number, k->schema->fields[d].name, end ? "high" : "low",
                            tsr__check_show_bound(f, d, &stored[end], &x),
                            tsr__check_show_bound(f, d, &should[end], &y)));
-    stored[end].key = should[end].key;
+    kept[end].key = should[end].key;
     if (!text) continue;
     void *copy;
     TSR_TRY(tsr__arena_copy(&f->arena, should[end].text, should[end].key, &copy, f->c->error));
-    stored[end].text = copy;
+    kept[end].text = copy;
   }
   return TSR_OK;
 }
 
-static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d) {
+static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d, bool *within) {
   const tsr_field *field = &k->schema->fields[d];
   uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
   uint64_t outside = 0, first = 0;
@@ -378,7 +380,8 @@ static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d) {
     if ((key >= low && key <= high) || is_nan(k, d, key)) continue;
     if (outside++ == 0) first = i;
   }
-  if (outside == 0) return TSR_OK;
+  *within = outside == 0;
+  if (*within) return TSR_OK;
   tsr_check_path path;
   tsr_check_label label;
   TSR_TRY(tsr__check_part_path(k->f, k->slots[k->together ? 0 : d].slot, TSR_PART_FIXED, &path));
@@ -391,7 +394,7 @@ static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d) {
 
 static int check_dimension(coordinates_check *k, const cell_block *b, uint32_t d) {
   tsr_fragment_check *f = k->f;
-  bool text = !b->keys[d], nan = false;
+  bool text = !b->keys[d], nan = false, within = true;
   tsr_check_bound low = bound_at(k, b, d, 0), high = low;
   if (k->dimension_lossy[d]) return TSR_OK;
   for (uint64_t i = 0; i < b->cells; i++) {
@@ -400,8 +403,8 @@ static int check_dimension(coordinates_check *k, const cell_block *b, uint32_t d
     if (tsr__check_compare_bounds(text, &v, &low) < 0) low = v;
     if (tsr__check_compare_bounds(text, &v, &high) > 0) high = v;
   }
-  if (k->schema->fields[d].has_domain && !text) TSR_TRY(check_domain(k, b, d));
-  if (!f->boxes) return TSR_OK;
+  if (k->schema->fields[d].has_domain && !text) TSR_TRY(check_domain(k, b, d, &within));
+  if (!f->boxes || !within) return TSR_OK;
   if (nan) f->box_open[d] = true; /* nobody can say what TileDB makes of it */
   return nan ? TSR_OK : check_box(k, b, d, low, high);
 }

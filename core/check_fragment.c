@@ -5,7 +5,8 @@
  * here, also those of slots without files (the coordinates of dense fragments), whose lists hold nothing but zeros.
  *
  * Boxes are compared from the cells upward: tile, then the R-tree's inner nodes, then the non-empty domain, each with
- * what the cells ask for. So one wrong box is told once, not at every level above it as well.
+ * what the cells ask for and with what is stored below. So one wrong box, or cell, is told once, not at every level
+ * above it as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,10 @@ static int open_metadata(tsr_fragment_check *f, bool *opened) {
   const tsr_checked_fragment *fragment = f->fragment;
   tsr_error fault = {0};
   *opened = false;
+  if (fragment->parsed.version > TSR_FORMAT_READ_MAX)
+    return tsr__check_say(c, TSR_SEVERITY_WARNING, f->directory.text,
+                          "not checked: format version %u is newer than %d, the newest that is known",
+                          fragment->parsed.version, TSR_FORMAT_READ_MAX);
   int rc = tsr__store_open_file(c->store, f->metadata_path.text, &f->file, &fault);
   if (rc == TSR_NOT_FOUND) {
     if (!tsr__store_exists(c->store, fragment->commit)) return TSR_OK; /* vacuumed meanwhile */
@@ -350,10 +355,11 @@ static int load_boxes(tsr_fragment_check *f) {
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
   const tsr_rtree *rtree = m->rtree;
   uint64_t ends = m->tile_count * rtree->dimensions * 2; /* the R-tree has as many */
-  if (tsr__arena_array(&f->arena, ends, sizeof(tsr_check_bound), &block, &fault) < 0 ||
+  if (tsr__arena_array(&f->arena, ends, 2 * sizeof(tsr_check_bound), &block, &fault) < 0 ||
       tsr__arena_array(&f->arena, rtree->dimensions, sizeof(bool), (void **)&f->box_open, &fault) < 0)
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
   f->boxes = block;
+  f->cell_boxes = f->boxes + ends;
   for (uint64_t i = 0; i < ends; i++) {
     uint32_t d = (uint32_t)(i / 2 % rtree->dimensions);
     uint64_t key = rtree->keys[rtree->levels - 1][i];
@@ -363,6 +369,7 @@ static int load_boxes(tsr_fragment_check *f) {
       f->boxes[i].key = key;
       f->box_open[d] = f->box_open[d] || is_open_end(&m->schema->fields[d], key);
     }
+    f->cell_boxes[i] = f->boxes[i];
   }
   return TSR_OK;
 }
@@ -403,6 +410,11 @@ static void merge_boxes(const tsr_fragment_check *f, tsr_check_bound *boxes, uin
     }
 }
 
+static void merge(const tsr_fragment_check *f, uint64_t below, uint64_t fanout) {
+  merge_boxes(f, f->boxes, below, fanout);
+  merge_boxes(f, f->cell_boxes, below, fanout);
+}
+
 /* One end as it is stored, against what it should be. Ends that nobody can know (NaN; the high end of strings in
  * versions 5 to 9 where the low one is empty) are passed over. */
 static bool end_differs(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored,
@@ -428,23 +440,29 @@ static bool read_box(tsr_input *in, const tsr_fragment_check *f, uint32_t d, tsr
   return bytes != NULL;
 }
 
+/* Against both what is stored below and what the cells have: a fault below is not told again. */
+static bool end_is_wrong(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored, uint64_t at,
+                         unsigned end) {
+  return end_differs(f, d, stored, &f->boxes[at], end) && end_differs(f, d, stored, &f->cell_boxes[at], end);
+}
+
 /* A level of the R-tree above the leaves, from its bytes (format.md, "R-tree"). */
-static int check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, const tsr_check_bound *boxes) {
+static int check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, bool wanted) {
   uint32_t dimensions = f->metadata.schema->dimension_count;
   uint64_t count = tsr__input_u64(in);
   for (uint64_t i = 0; i < count; i++)
     for (uint32_t d = 0; d < dimensions; d++) {
-      const tsr_check_bound *should = boxes ? &boxes[(i * dimensions + d) * 2] : NULL;
+      uint64_t at = (i * dimensions + d) * 2;
       tsr_check_bound stored[2];
       tsr_check_label a, b;
       if (!read_box(in, f, d, stored)) return TSR_OK; /* cannot be: it has been decoded */
-      for (unsigned end = 0; should && end < 2; end++)
-        if (end_differs(f, d, stored, should, end))
+      for (unsigned end = 0; wanted && end < 2; end++)
+        if (end_is_wrong(f, d, stored, at, end))
           TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                                  "R-tree level %u, box %llu, dimension '%s': its %s end is %s, the tiles below have %s",
                                  level, (unsigned long long)i, f->metadata.schema->fields[d].name, end ? "high" : "low",
                                  tsr__check_show_bound(f, d, &stored[end], &a),
-                                 tsr__check_show_bound(f, d, &should[end], &b)));
+                                 tsr__check_show_bound(f, d, &f->cell_boxes[at + end], &b)));
     }
   return TSR_OK;
 }
@@ -456,11 +474,11 @@ static int check_levels(tsr_fragment_check *f, const tsr_buffer *content) {
   for (uint32_t level = rtree->levels - 1; level-- > 0;) {
     tsr_input in = tsr__input(content->data, content->size);
     (void)tsr__input_take(&in, f->metadata.version < 5 ? 13 : 8);
-    merge_boxes(f, f->boxes, below, rtree->fanout);
+    merge(f, below, rtree->fanout);
     below = rtree->counts[level];
-    for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_level(f, &in, i, i == level ? f->boxes : NULL));
+    for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_level(f, &in, i, i == level));
   }
-  merge_boxes(f, f->boxes, below, below); /* one box around all */
+  merge(f, below, below); /* one box around all */
   return TSR_OK;
 }
 
@@ -476,11 +494,11 @@ static int check_domain(tsr_fragment_check *f) {
       stored[1].key = tsr__key(field->datatype, box->high);
     }
     for (unsigned end = 0; end < 2; end++)
-      if (end_differs(f, d, stored, &f->boxes[2 * d], end))
+      if (end_is_wrong(f, d, stored, 2 * d, end))
         TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                                "non-empty domain of dimension '%s': its %s end is %s, the cells have %s", field->name,
                                end ? "high" : "low", tsr__check_show_bound(f, d, &stored[end], &a),
-                               tsr__check_show_bound(f, d, &f->boxes[2 * d + end], &b)));
+                               tsr__check_show_bound(f, d, &f->cell_boxes[2 * d + end], &b)));
   }
   return TSR_OK;
 }
@@ -496,7 +514,7 @@ static int check_boxes(tsr_fragment_check *f) {
     rc = tsr__fragment_metadata_tile(m, f->file, m->rtree_at, f->c->key, UINT64_MAX, &content, &fault);
     if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
     else rc = check_levels(f, &content);
-  } else merge_boxes(f, f->boxes, m->tile_count, m->tile_count);
+  } else merge(f, m->tile_count, m->tile_count);
   tsr__buffer_release(&content);
   return rc >= 0 ? check_domain(f) : rc;
 }

@@ -338,10 +338,9 @@ static void take_sum(tsr_check_summary *s, const statistics_field *field, uint64
   s->summed = true;
 }
 
-/* What stands in the metadata, but where that was found wrong what is true. */
-static int add_to_summary(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
-                          const stored *s, const measured *m, verdict v) {
-  tsr_check_summary *summary = &f->summaries[slot];
+/* What stands in the metadata, and in a summary of its own what is true where that was found wrong. */
+static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uint64_t number,
+                          const statistics_field *field, const stored *s, const measured *m, verdict v) {
   uint64_t nulls = !v.nulls ? m->nulls : s->null_count ? *s->null_count : 0, sum = 0;
   bool text = field->kind == KIND_TEXT;
   summary->tiles++;
@@ -368,7 +367,7 @@ static int add_to_summary(tsr_fragment_check *f, uint32_t slot, uint64_t number,
 
 int tsr__check_summaries(tsr_fragment_check *f) {
   void *block;
-  TSR_TRY(tsr__arena_array(&f->arena, f->metadata.slot_count, sizeof(tsr_check_summary), &block, f->c->error));
+  TSR_TRY(tsr__arena_array(&f->arena, f->metadata.slot_count, 2 * sizeof(tsr_check_summary), &block, f->c->error));
   f->summaries = block;
   return TSR_OK;
 }
@@ -391,7 +390,9 @@ int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t nu
     }
     TSR_TRY(tell(f, slot, number, &field, &s, &m, v));
   }
-  return add_to_summary(f, slot, number, &field, &s, &m, v);
+  const verdict right = {true, true, true, true};
+  TSR_TRY(add_to_summary(f, &f->summaries[2 * slot], number, &field, &s, &m, right));
+  return add_to_summary(f, &f->summaries[2 * slot + 1], number, &field, &s, &m, v);
 }
 
 /* ---- The fragment's own ----------------------------------------------------------------------------------------- */
@@ -425,22 +426,30 @@ static bool same_number(const statistics_field *field, const uint8_t *a, const u
   return tsr__key(field->datatype, a) == tsr__key(field->datatype, b);
 }
 
+/* Which of them are those of a summary. */
+static verdict judge_own(const statistics_field *field, const own_statistics *own, const tsr_check_summary *s) {
+  verdict v = {true, true, own_sum_fits(field, s, own->sum), own->null_count == s->null_count};
+  bool text = field->kind == KIND_TEXT;
+  if (!s->any || s->unknown) return v;
+  if (own->min_size > 0)
+    v.min = text ? compare_text((tsr_check_bound){own->min_size, own->min}, s->least) == 0
+                 : own->min_size == field->size && same_number(field, own->min, s->min);
+  if (own->max_size > 0)
+    v.max = text ? compare_text((tsr_check_bound){own->max_size, own->max}, s->most) == 0
+                 : own->max_size == field->size && same_number(field, own->max, s->max);
+  return v;
+}
+
 static int check_own(tsr_fragment_check *f, uint32_t slot, const own_statistics *own) {
-  const tsr_check_summary *s = &f->summaries[slot];
-  const statistics_field field = field_of(f, slot);
-  if (field.kind == KIND_NONE || !f->statistics_sound[slot] || s->tiles != f->metadata.tile_count || s->tiles == 0)
-    return TSR_OK;
+  const tsr_check_summary *s = &f->summaries[2 * slot];
   const tsr_statistics *all = f->metadata.slots[slot].statistics;
-  if (all && all->null_counts && own->null_count != s->null_count) TSR_TRY(tell_own(f, slot, "null count"));
-  if (!own_sum_fits(&field, s, own->sum)) TSR_TRY(tell_own(f, slot, "sum"));
-  if (!s->any || s->unknown) return TSR_OK;
-  bool text = field.kind == KIND_TEXT;
-  bool min = !own->min_size || (text ? compare_text((tsr_check_bound){own->min_size, own->min}, s->least) == 0
-                                     : own->min_size == field.size && same_number(&field, own->min, s->min));
-  bool max = !own->max_size || (text ? compare_text((tsr_check_bound){own->max_size, own->max}, s->most) == 0
-                                     : own->max_size == field.size && same_number(&field, own->max, s->max));
-  if (!min) TSR_TRY(tell_own(f, slot, "minimum"));
-  return max ? TSR_OK : tell_own(f, slot, "maximum");
+  const statistics_field field = field_of(f, slot);
+  if (field.kind == KIND_NONE || !f->statistics_sound[slot] || s->tiles != f->metadata.tile_count) return TSR_OK;
+  const verdict a = judge_own(&field, own, &s[0]), b = judge_own(&field, own, &s[1]);
+  if (!a.nulls && !b.nulls && all && all->null_counts) TSR_TRY(tell_own(f, slot, "null count"));
+  if (!a.sum && !b.sum) TSR_TRY(tell_own(f, slot, "sum"));
+  if (!a.min && !b.min) TSR_TRY(tell_own(f, slot, "minimum"));
+  return a.max || b.max ? TSR_OK : tell_own(f, slot, "maximum");
 }
 
 int tsr__check_fragment_statistics(tsr_fragment_check *f) {

@@ -93,10 +93,11 @@ typedef struct tsr_fragment_check {
   bool *slot_sound, *statistics_sound; /* by slot: places of tiles, statistics */
   bool rtree_sound, summary_sound, processed_sound;
   /* Sparse fragments, NULL where nothing is known: boxes of tiles, [(tile * dimensions + d) * 2 + (0 low | 1 high)], as
-   * stored, then as the cells have them. */
-  tsr_check_bound *boxes;
+   * stored, and as the cells have them. */
+  tsr_check_bound *boxes, *cell_boxes;
   bool *box_open; /* by dimension: some end of it cannot be told */
-  struct tsr_check_summary *summaries; /* by slot: of its tiles' statistics */
+  struct tsr_check_summary
+      *summaries; /* by slot, two each: of its tiles' statistics as stored, as the cells have them */
 } tsr_fragment_check;
 int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment);
 static inline bool tsr__check_is_text(const tsr_fragment_check *f, uint32_t dimension) {
