@@ -24,8 +24,7 @@ struct tsr_creation {
   bool durable, published, abandoned;
 };
 
-/* ---- Schemas as callers fill them in --------------------------------------------------------------------------------
- */
+/* ---- Schemas as callers fill them in -------------------------------------------------------- */
 
 static void complete_pipeline(tsr_pipeline *pipeline) {
   if (!pipeline->max_chunk_size) pipeline->max_chunk_size = DEFAULT_CHUNK;
@@ -84,8 +83,7 @@ int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr
   return code;
 }
 
-/* ---- Names
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Names ---------------------------------------------------------------------------------- */
 
 static int new_name(uint64_t time, tsr_arena *arena, char **name, tsr_error *error) {
   uint8_t random[16];
@@ -124,8 +122,7 @@ static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Files
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Files ---------------------------------------------------------------------------------- */
 
 typedef struct place {
   const char *path;
@@ -199,8 +196,7 @@ static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   return tsr__store_sync_directory(c->store, "", error);
 }
 
-/* ---- Prepare, publish, abandon
- * --------------------------------------------------------------------------------------- */
+/* ---- Prepare, publish, abandon -------------------------------------------------------------- */
 
 /* What is gone already does not matter. */
 static void remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {

@@ -119,8 +119,7 @@ static int put_processed(writer *w) {
   return put_tile(w, &w->metadata->processed_conditions_at);
 }
 
-/* ---- The footer ---------------------------------------------------------------------------------------------------
- */
+/* ---- The footer ----------------------------------------------------------------------------- */
 
 static int put_interval(writer *w, const tsr_field *field, const tsr_interval *interval) {
   tsr_buffer *out = &w->out;

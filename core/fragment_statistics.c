@@ -29,8 +29,7 @@ bool tsr__statistics_have_sum(const tsr_field *field) {
   return is_number(field) || (field->datatype == TSR_CHAR && field->values_per_cell == 1);
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------------------------
- */
+/* ---- Numbers -------------------------------------------------------------------------------- */
 
 static bool add_signed(int64_t *sum, int64_t value) {
   if (!__builtin_add_overflow(*sum, value, sum)) return true;
@@ -131,8 +130,7 @@ static void look_at_numbers(tsr_machine machine, const uint8_t *values, const ui
   }
 }
 
-/* ---- Strings -------------------------------------------------------------------------------------------------------
- */
+/* ---- Strings -------------------------------------------------------------------------------- */
 
 /* As strncmp does: at most `size` bytes, none behind a NUL. */
 static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
@@ -180,8 +178,7 @@ static void look_at_texts(const tsr_field *field, const uint8_t *values, const u
   }
 }
 
-/* ---- Tiles ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Tiles ---------------------------------------------------------------------------------- */
 
 void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
                              const uint8_t *validity, const tsr_run *runs, uint64_t run_count,
@@ -202,8 +199,7 @@ void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, cons
   look_at_texts(field, values, offsets, validity, runs, run_count, tile);
 }
 
-/* ---- All tiles ------------------------------------------------------------------------------------------------------
- */
+/* ---- All tiles ------------------------------------------------------------------------------ */
 
 static tsr_buffer *buffers_of(tsr_statistics_writer *writer, unsigned i) {
   tsr_buffer *all[] = {&writer->min,  &writer->max,         &writer->min_text, &writer->max_text,

@@ -62,8 +62,7 @@ struct tsr_fragment_writer {
   uint64_t from, count;
 };
 
-/* ---- Open and close -----------------------------------------------------------------------------------------------
- */
+/* ---- Open and close ------------------------------------------------------------------------- */
 
 static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
   const tsr_schema *schema = w->target.schema;
@@ -215,8 +214,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   tsr__free(w);
 }
 
-/* ---- Cells into the window ------------------------------------------------------------------------------------------
- */
+/* ---- Cells into the window ------------------------------------------------------------------ */
 
 #define GATHER(type)                                                                                                   \
   for (uint64_t i = 0; i < count; i++)                                                                                 \
@@ -324,8 +322,7 @@ static int take_written(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Tiles of the window into bytes --------------------------------------------------------------------------------
- */
+/* ---- Tiles of the window into bytes --------------------------------------------------------- */
 
 static int encode_variable(const slot *s, const input *in, uint64_t first, uint64_t cells, encoded *e,
                            tsr_error *error) {
@@ -415,8 +412,7 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Bytes into files -----------------------------------------------------------------------------------------------
- */
+/* ---- Bytes into files ----------------------------------------------------------------------- */
 
 static int open_part(tsr_fragment_writer *w, const slot *s, tsr_part_kind kind, part *p, tsr_error *error) {
   tsr_buffer path = {.memory = w->target.memory};
@@ -562,8 +558,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
   return TSR_OK;
 }
 
-/* ---- The end --------------------------------------------------------------------------------------------------------
- */
+/* ---- The end -------------------------------------------------------------------------------- */
 
 static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
   for (uint32_t i = 0; i < w->slot_count; i++) {

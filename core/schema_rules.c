@@ -27,7 +27,7 @@ static double as_double(tsr_datatype datatype, const uint8_t *value) {
   return f;
 }
 
-/* ---- Versions ---------------------------------------------------------------------------------------------------- */
+/* ---- Versions ------------------------------------------------------------------------------- */
 
 int tsr__schema_write_version(const tsr_schema *schema, uint32_t *version, tsr_error *error) {
   if (schema->version > TSR_FORMAT_WRITE_MAX)
@@ -73,8 +73,7 @@ static int check_filter_version(const tsr_schema *schema, const tsr_filter *filt
                    tsr__filter_name(filter->type), since, schema->version);
 }
 
-/* ---- Filters ------------------------------------------------------------------------------------------------------
- */
+/* ---- Filters -------------------------------------------------------------------------------- */
 
 static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline, tsr_datatype datatype,
                           uint32_t values_per_cell, bool is_dimension, tsr_error *error) {
@@ -86,8 +85,7 @@ static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline
   return TSR_OK;
 }
 
-/* ---- Dimensions ----------------------------------------------------------------------------------------------------
- */
+/* ---- Dimensions ----------------------------------------------------------------------------- */
 
 static int check_text_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   TSR_TRY(needs(schema, 5, "string dimensions", error));
@@ -186,8 +184,7 @@ static int check_dimension(const tsr_schema *schema, const tsr_field *field, tsr
   return field->filters.max_chunk_size ? TSR_OK : tsr__fail(error, TSR_CONSTRAINT, "the largest chunk has 0 bytes");
 }
 
-/* ---- Attributes ----------------------------------------------------------------------------------------------------
- */
+/* ---- Attributes ----------------------------------------------------------------------------- */
 
 /* A code of the greatest value of its type cannot be told from others by all readers. */
 static int check_enumeration_fits(const tsr_field *field, const tsr_enumeration *e, tsr_error *error) {
@@ -260,8 +257,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
   return check_pipeline(schema, &field->filters, field->datatype, field->values_per_cell, false, error);
 }
 
-/* ---- Enumerations, current domain ---------------------------------------------------------------------------------
- */
+/* ---- Enumerations, current domain ----------------------------------------------------------- */
 
 typedef struct label {
   const uint8_t *bytes;
@@ -314,8 +310,7 @@ static int check_current(const tsr_field *field, const tsr_interval *interval, t
   return TSR_OK;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------------------------
- */
+/* ---- The whole ------------------------------------------------------------------------------ */
 
 static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 

@@ -12,6 +12,7 @@
 #define DIGIT  11u
 #define DIGITS (1u << DIGIT)
 #define FEW    48u /* cells that are sorted by insertion */
+#define BLOCK  32768u /* cells of a task */
 
 typedef struct pair {
   uint64_t key;
@@ -22,6 +23,7 @@ typedef struct sorter {
   const tsr_schema *schema;
   const tsr_column *columns;
   tsr_memory *memory;
+  unsigned threads;
   uint64_t count;
   pair *pairs, *spare;
   uint64_t *numbers; /* of the list at hand */
@@ -29,8 +31,7 @@ typedef struct sorter {
   unsigned used; /* bits of the last word */
 } sorter;
 
-/* ---- Pairs by key -------------------------------------------------------------------------------------------------
- */
+/* ---- Pairs by key --------------------------------------------------------------------------- */
 
 static void insert_pairs(pair *pairs, uint64_t count) {
   for (uint64_t i = 1; i < count; i++) {
@@ -74,8 +75,7 @@ static void sort_pairs(pair *pairs, pair *spare, uint64_t count) {
   if (from != pairs) memcpy(pairs, from, count * sizeof *pairs);
 }
 
-/* ---- Strings into ranks -------------------------------------------------------------------------------------------
- */
+/* ---- Strings into ranks --------------------------------------------------------------------- */
 
 typedef struct group { /* pairs whose strings agree in the first `depth` bytes */
   uint64_t first, count, depth;
@@ -160,8 +160,7 @@ static int rank_texts(sorter *s, const tsr_column *column, tsr_error *error) {
   return code;
 }
 
-/* ---- Lists of numbers -----------------------------------------------------------------------------------------------
- */
+/* ---- Lists of numbers ----------------------------------------------------------------------- */
 
 static bool is_text(const sorter *s, uint32_t d) { return s->schema->fields[d].values_per_cell == TSR_VARIABLE; }
 
@@ -190,10 +189,11 @@ static void list_tiles(sorter *s, uint32_t d) {
   for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = (s->numbers[i] - low) / extent;
 }
 
-static void list_hilbert(sorter *s) {
+static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
+  sorter *s = argument;
   const void *values[TSR_MAX_DIMENSIONS];
-  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
-  for (uint64_t i = 0; i < s->count; i++) {
+  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0}, end = TSR_MIN((block + 1) * BLOCK, s->count);
+  for (uint64_t i = block * BLOCK; i < end; i++) {
     for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
       if (is_text(s, d)) {
         values[d] = text_of(&s->columns[d], (uint32_t)i);
@@ -204,10 +204,14 @@ static void list_hilbert(sorter *s) {
     }
     s->numbers[i] = tsr__hilbert_code(s->schema, values, sizes);
   }
+  return TSR_OK;
 }
 
-/* ---- Words
- * ------------------------------------------------------------------------------------------------------------ */
+static int list_hilbert(sorter *s, tsr_error *error) {
+  return tsr__parallel_for(s->threads, (s->count + BLOCK - 1) / BLOCK, list_hilbert_block, s, error);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
 
 /* Puts the list at hand above those that are packed already. */
 static int pack(sorter *s, tsr_error *error) {
@@ -239,7 +243,7 @@ static int pack_all(sorter *s, tsr_error *error) {
     TSR_TRY(pack(s, error));
   }
   if (schema->cell_order == TSR_ORDER_HILBERT) {
-    list_hilbert(s);
+    TSR_TRY(list_hilbert(s, error));
     return pack(s, error);
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -280,7 +284,8 @@ static int sort_cells(sorter *s, uint32_t *order, uint64_t *count, tsr_error *er
 
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      uint32_t *order, uint64_t *count, tsr_error *error) {
-  sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .words.memory = memory};
+  sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
+  s.words.memory = memory;
   if (s.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu cells are sorted at once: %u at most", (unsigned long long)s.count,
                      UINT32_MAX);

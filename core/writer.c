@@ -63,8 +63,7 @@ static path path_of(const char *directory, const char *name, const char *suffix)
   return p;
 }
 
-/* ---- Open and close
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Open and close ------------------------------------------------------------------------- */
 
 static int prepare_columns(tsr_writer *w, tsr_error *error) {
   void *room;
@@ -157,8 +156,7 @@ void tsr_writer_close(tsr_writer *writer) {
   tsr__free(w);
 }
 
-/* ---- What columns may hold
- * --------------------------------------------------------------------------------------------- */
+/* ---- What columns may hold ------------------------------------------------------------------ */
 
 static uint64_t cell_of(const tsr_column *column, const uint32_t *selection, uint64_t i) {
   return column->constant ? 0 : selection ? selection[i] : i;
@@ -249,8 +247,7 @@ static int check_nulls(const tsr_field *field, const tsr_column *column, const u
   return TSR_OK;
 }
 
-/* ---- Sparse cells
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Sparse cells --------------------------------------------------------------------------- */
 
 static int append_fixed(buffered *b, uint64_t size, const tsr_column *column, const uint32_t *selection, uint64_t count,
                         tsr_error *error) {
@@ -352,8 +349,7 @@ void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *col
                          .cell_size = writer->schema->fields[field].cell_size};
 }
 
-/* ---- Fragments under provisional names
- * ---------------------------------------------------------------------------------- */
+/* ---- Fragments under provisional names ------------------------------------------------------ */
 
 static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error) {
   tsr_error one;
@@ -422,9 +418,7 @@ static int write_cells(tsr_writer *w, tsr_error *error) {
   return code;
 }
 
-/* ---- Boxes
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Boxes ---------------------------------------------------------------------------------- */
 
 static int check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
   if (piece_count(w) && w->version < 12)
@@ -504,9 +498,7 @@ int tsr_writer_rewind(tsr_writer *writer, uint64_t count, tsr_error *error) {
   return wrapped(writer, code, error);
 }
 
-/* ---- Time
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Time ----------------------------------------------------------------------------------- */
 
 /* Later than what this environment has prepared and than all that is committed and not in the future. */
 static int choose_time(tsr_writer *w, tsr_error *error) {
@@ -535,9 +527,7 @@ static int choose_time(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Prepare
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Prepare -------------------------------------------------------------------------------- */
 
 static int new_name(const tsr_writer *w, char *text, tsr_error *error) {
   uint8_t random[16];
@@ -617,9 +607,7 @@ const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index) { retu
 uint64_t tsr_writer_time(const tsr_writer *writer) { return writer->time; }
 const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit; }
 
-/* ---- Publish
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Publish -------------------------------------------------------------------------------- */
 
 static int publish(tsr_writer *w, tsr_error *error) {
   tsr_store *store = w->array->store;

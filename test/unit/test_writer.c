@@ -65,8 +65,7 @@ static uint64_t entries_of(const char *directory) {
   return count;
 }
 
-/* ---- An array of two int32 dimensions and attributes of three kinds
- * --------------------------------------------------- */
+/* ---- An array of two int32 dimensions and attributes of three kinds ------------------------- */
 
 typedef struct made {
   tsr_field fields[5];
@@ -229,8 +228,7 @@ static uint64_t chance(uint64_t n) {
 
 static const uint8_t secret[TSR_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
 
-/* ---- Sparse
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Sparse --------------------------------------------------------------------------------- */
 
 static void test_sparse(void **state) {
   static const uint32_t versions[] = {3, 12, 14, 17, 21, 22};
@@ -423,8 +421,7 @@ static void test_budgets(void **state) {
   tsr_array_close(array);
 }
 
-/* ---- Dense
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Dense ---------------------------------------------------------------------------------- */
 
 static void set_box(tsr_interval *box, int32_t x0, int32_t x1, int32_t y0, int32_t y1) {
   memset(box, 0, 2 * sizeof *box);
@@ -522,8 +519,7 @@ static void test_boxes(void **state) {
   tsr_array_close(array);
 }
 
-/* ---- Creation
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------- */
 
 static void test_creation(void **state) {
   made m;
