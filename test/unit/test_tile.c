@@ -266,7 +266,7 @@ static void test_coordinates(void **state) {
 static void test_format(void **state) {
   tsr_field fields[2] = {{.name = "x", .is_dimension = true, .datatype = TSR_INT16, .values_per_cell = 1},
                          {.name = "a", .datatype = TSR_UTF8, .values_per_cell = TSR_VARIABLE, .nullable = true}};
-  tsr_schema schema = {.dimension_count = 1, .attribute_count = 1, .fields = fields};
+  tsr_schema schema = {.version = 22, .dimension_count = 1, .attribute_count = 1, .fields = fields};
   tsr_slot slots[6] = {{.present = true}, {.present = true}, {.present = true},
                        {.present = true}, {.present = true}, {.present = true}};
   tsr_fragment_metadata m = {.schema = &schema, .slots = slots, .version = 22, .slot_count = 6};
