@@ -113,6 +113,13 @@ bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind 
   return entry && entry->kind == kind;
 }
 
+bool tsr__check_is_there(const tsr_checker *c, const char *path) {
+  tsr_file *file;
+  int rc = tsr__store_open_file(c->store, path, &file, &(tsr_error){0});
+  if (rc >= 0) tsr__store_close_file(file);
+  return rc != TSR_NOT_FOUND;
+}
+
 /* A file that is one generic tile. An error is the file's, and its code TSR_AUTH where the tag does not fit. */
 static int read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header, uint64_t *behind,
                      tsr_error *fault) {
@@ -341,7 +348,7 @@ static int check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, c
   tsr_error fault = {0};
   bool sound = false;
   int rc;
-  if (!tsr__store_exists(c->store, path))
+  if (!tsr__check_is_there(c, path))
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path, "missing: it holds the labels of enumeration '%s' of schema %s",
                           enumeration->name, schema->schema.name);
   rc = tsr__check_read_tile(c, path, &content, &sound);

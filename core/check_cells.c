@@ -56,10 +56,11 @@ static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool 
     tsr_check_path path;
     if (!tsr__fragment_slot_has_part(&f->metadata, slot, part)) continue;
     TSR_TRY(tsr__check_part_path(f, slot, part, &path));
-    if (tsr__store_open_file(f->c->store, path.text, &s->files[part], NULL) >= 0) continue;
+    int rc = tsr__store_open_file(f->c->store, path.text, &s->files[part], &fault);
+    if (rc >= 0) continue;
     close_slot(s);
     *s = (opened_slot){0};
-    return TSR_OK;
+    return rc == TSR_NOT_FOUND ? TSR_OK : tsr__check_fault(f->c, path.text, &fault, NULL);
   }
   if (tsr__tile_format(&f->metadata, slot, f->c->key, &s->format, &fault) < 0) {
     TSR_TRY(tsr__check_fault(f->c, f->directory.text, &fault, NULL));

@@ -256,7 +256,7 @@ static int add_old_fragment(commits_check *k, const char *name, const tsr_name *
     if (tsr__check_root_has(c, path.text, TSR_ENTRY_FILE)) return add_fragment(c, name, parsed, true, path.text);
   } else {
     tsr__check_join(&path, name, "__fragment_metadata.tdb", "");
-    if (tsr__store_exists(c->store, path.text)) return add_fragment(c, name, parsed, true, path.text);
+    if (tsr__check_is_there(c, path.text)) return add_fragment(c, name, parsed, true, path.text);
   }
   return say_uncommitted(k, name, name, parsed);
 }
@@ -311,7 +311,7 @@ static int find_missing(tsr_checker *c, const tsr_map *directories) {
       i++;
       continue;
     }
-    if (tsr__store_exists(c->store, f->commit)) /* else it is being vacuumed */
+    if (tsr__check_is_there(c, f->commit)) /* else it is being vacuumed */
       TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, f->commit, "fragment %s is committed, but missing", f->name));
     tsr__map_remove(&c->fragments, f->name); /* another may move into this place: look again */
   }

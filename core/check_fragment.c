@@ -73,7 +73,7 @@ static int open_metadata(tsr_fragment_check *f, bool *opened) {
                           fragment->parsed.version, TSR_FORMAT_READ_MAX);
   int rc = tsr__store_open_file(c->store, f->metadata_path.text, &f->file, &fault);
   if (rc == TSR_NOT_FOUND) {
-    if (!tsr__store_exists(c->store, fragment->commit)) return TSR_OK; /* vacuumed meanwhile */
+    if (!tsr__check_is_there(c, fragment->commit)) return TSR_OK; /* vacuumed meanwhile */
     return tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text, "missing: the fragment cannot be read");
   }
   if (rc >= 0)
@@ -117,7 +117,7 @@ static int check_file(tsr_fragment_check *f, uint32_t slot, unsigned part, const
   tsr__check_join(&path, f->directory.text, name, "");
   int rc = tsr__store_open_file(c->store, path.text, &file, &fault);
   if (rc == TSR_NOT_FOUND) {
-    if (!tsr__store_exists(c->store, f->fragment->commit)) return TSR_OK;
+    if (!tsr__check_is_there(c, f->fragment->commit)) return TSR_OK;
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "missing: it holds the %s of %s", part_noun(f, slot, part),
                           tsr__check_field(f, slot, &label));
   }
