@@ -19,30 +19,27 @@ static const char *skip_blanks(const char *p) {
   return p;
 }
 
-/* The text of a quoted literal, doubled quotes undone; *end is behind it. NULL: not closed, or no memory. */
+/* The text of a quoted literal, doubled quotes undone; *end is behind it, or NULL if it is not closed. NULL: no memory,
+ * or not closed. */
 static char *unquote(const char *p, const char **end) {
   char quote = *p++;
   char *text = sqlite3_malloc64(strlen(p) + 1);
   uint64_t n = 0;
-  for (; text && *p; p++) {
+  *end = NULL;
+  for (; *p; p++) {
     if (*p == quote) {
       if (p[1] != quote) {
-        text[n] = 0;
+        if (text) text[n] = 0;
         *end = p + 1;
         return text;
       }
       p++;
     }
-    text[n++] = *p;
+    if (text) text[n] = *p;
+    n++;
   }
   sqlite3_free(text);
   return NULL;
-}
-
-char *tsx_quote_name(const char *name) {
-  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
-  for (const char *p = name; *p && plain; p++) plain = isalnum((unsigned char)*p) || *p == '_';
-  return sqlite3_mprintf(plain ? "%s" : "\"%w\"", name);
 }
 
 /* ---- Times, keys, paths ------------------------------------------------------------------------------------------ */
@@ -172,14 +169,15 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
     char *name;
     if (*p == '"') {
       name = unquote(p, &end);
-      end = skip_blanks(end);
+      if (end) end = skip_blanks(end);
     } else {
       while (*end && *end != ',') end++;
       const char *last = end;
       while (last > p && isspace((unsigned char)last[-1])) last--;
       name = sqlite3_mprintf("%.*s", (int)(last - p), p);
     }
-    if (!name || !*name || (*end && *end != ',')) {
+    if (end && !name) return tsx_fail(error, TSR_NOMEM, "out of memory");
+    if (!end || !*name || (*end && *end != ',')) {
       sqlite3_free(name);
       return tsx_fail(error, TSR_ERROR, "option columns='%s': names separated by commas are wanted", text);
     }
@@ -264,15 +262,15 @@ static int parse_argument(const char *argument, unsigned *seen, tsx_options *opt
   char *text;
   if (quoted) {
     text = unquote(p, &end);
-    if (!text || *skip_blanks(end)) {
+    if (!end || *skip_blanks(end)) {
       sqlite3_free(text);
       return tsx_fail(error, TSR_ERROR, "option %s: bad value %s", option_words[which], p);
     }
   } else {
     while (end > p && isspace((unsigned char)end[-1])) end--;
     text = sqlite3_mprintf("%.*s", (int)(end - p), p);
-    if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
   }
+  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
   int code = set_option(which, text, quoted, options, error);
   sqlite3_free(text);
   return code;
@@ -287,8 +285,8 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
   if (*first != '\'' && *first != '"')
     return tsx_fail(error, TSR_ERROR, "the path of an array is wanted first, in quotes: tessera('path', ...)");
   options->path = unquote(first, &end);
-  if (!options->path || *skip_blanks(end) || !*options->path)
-    return tsx_fail(error, TSR_ERROR, "bad path: %s", arguments[0]);
+  if (end && !options->path) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!end || *skip_blanks(end) || !*options->path) return tsx_fail(error, TSR_ERROR, "bad path: %s", arguments[0]);
   unsigned seen = 0;
   for (int i = 1; i < count; i++) {
     int code = parse_argument(arguments[i], &seen, options, error);

@@ -4,15 +4,20 @@
  *
  *   plan   = [ term { " AND " term } ]
  *   term   = column operator
- *   column = a plain word, or any name in double quotes, doubled within
+ *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
+ *            were made while the array, and so its names, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?"
  *
  * The n-th term takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
  * (sqlite3_vtab_in_first), else one value. What a plan promises (no more than `omit` of exact tests, and at most one
- * row) holds for any later state of the array, since a statement may be kept for long. One that was prepared while the
- * array was missing has idxNum TSX_NO_PLAN, and is prepared anew when the array is back.
+ * row) holds for any later state of the array, since a statement may be kept for long.
+ *
+ * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
+ * has given out come twice.
  */
 #include "extension.h"
+
+#include <ctype.h>
 
 #define TERMS_MOST 64 /* constraints beyond these are left to SQLite */
 
@@ -27,28 +32,54 @@ static const char *column_name(const tsx_table *table, int column) {
   return column < shown ? table->columns[column].name : table->hidden[column - shown];
 }
 
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool is_plain(const char *name) {
+  if (isdigit((unsigned char)*name) || !*name) return false;
+  while (is_word(*name)) name++;
+  return !*name;
+}
+
 char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < count; i++) {
-    char *name = tsx_quote_name(column_name(table, terms[i].column));
-    sqlite3_str_appendf(out, "%s%s%s", i ? " AND " : "", name ? name : "", operators[terms[i].op]);
-    sqlite3_free(name);
+    if (i) sqlite3_str_appendall(out, " AND ");
+    if (!table->array) {
+      sqlite3_str_appendf(out, "#%d", terms[i].column - tsx_table_shown(table));
+    } else {
+      const char *name = column_name(table, terms[i].column);
+      sqlite3_str_appendf(out, is_plain(name) ? "%w" : "\"%w\"", name);
+    }
+    sqlite3_str_appendall(out, operators[terms[i].op]);
   }
   char *text = sqlite3_str_finish(out);
   return text || count ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
 }
 
-/* Reads one name; its length in *size, and where the operator begins. Quoted names are compared in place. */
+/* Where the operator begins, if p begins with this name; else NULL. */
+static const char *match_name(const char *p, const char *name) {
+  if (is_plain(name)) {
+    size_t size = strlen(name);
+    return !strncmp(p, name, size) && !is_word(p[size]) ? p + size : NULL;
+  }
+  if (*p++ != '"') return NULL;
+  for (; *name; name++) {
+    if (*p++ != *name) return NULL;
+    if (*name == '"' && *p++ != '"') return NULL;
+  }
+  return *p == '"' && p[1] != '"' ? p + 1 : NULL;
+}
+
 static const char *read_name(const tsx_table *table, const char *p, int *column) {
+  if (*p == '#' && (p[1] == '0' || p[1] == '1')) {
+    *column = TSX_AS_OF(table) + (p[1] - '0');
+    return p + 2;
+  }
   for (int i = 0; i <= TSX_WRITTEN_AT(table); i++) {
-    char *name = tsx_quote_name(column_name(table, i));
-    size_t size = name ? strlen(name) : 0;
-    bool same =
-        size && !strncmp(p, name, size) && (p[size] == ' ' || p[size] == '=' || p[size] == '<' || p[size] == '>');
-    sqlite3_free(name);
-    if (same) {
+    const char *end = match_name(p, column_name(table, i));
+    if (end) {
       *column = i;
-      return p + size;
+      return end;
     }
   }
   return NULL;
@@ -58,12 +89,12 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms,
   uint32_t n = 0;
   for (const char *p = text; p && *p;) {
     int column, op = OPERATOR_COUNT;
-    if (n && strncmp(p, " AND ", 5)) return SQLITE_SCHEMA;
+    if (n && strncmp(p, " AND ", 5)) return SQLITE_ERROR;
     if (n) p += 5;
-    if (n == most || !(p = read_name(table, p, &column))) return SQLITE_SCHEMA;
+    if (n == most || !(p = read_name(table, p, &column))) return SQLITE_ERROR;
     for (int i = 0; i < OPERATOR_COUNT; i++)
       if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
-    if (op == OPERATOR_COUNT) return SQLITE_SCHEMA;
+    if (op == OPERATOR_COUNT) return SQLITE_ERROR;
     p += strlen(operators[op]);
     terms[n++] = (tsx_term){column, (tsx_op)op};
   }
@@ -236,24 +267,21 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection)};
   tsr_error error = {0};
-  if (tsx_table_ready(table, &error) < 0) { /* xOpen says so */
-    info->idxNum = TSX_NO_PLAN;
-    info->estimatedCost = 1e6;
-    return SQLITE_OK;
-  }
+  bool missing = tsx_table_ready(table, &error) < 0; /* xOpen says so */
+  int as_of = missing ? tsx_table_shown(table) : TSX_AS_OF(table);
   for (int i = 0; i < info->nConstraint; i++) { /* times first: they must not be left out where a plan is full */
     int column = info->aConstraint[i].iColumn;
-    if (column != TSX_AS_OF(table) && column != TSX_SINCE(table)) continue;
-    int code = choose_time(&c, i, column - TSX_AS_OF(table));
+    if (column != as_of && column != as_of + 1) continue;
+    int code = choose_time(&c, i, column - as_of);
     if (code != SQLITE_OK) return code;
   }
-  for (int i = 0; i < info->nConstraint; i++) {
+  for (int i = 0; i < info->nConstraint && !missing; i++) {
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
       choose_dimension(&c, i);
   }
-  cost total = estimate(&c);
-  bool unique = is_unique(&c);
+  cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
+  bool unique = !missing && is_unique(&c);
   if (unique) {
     info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     if (total.rows > 1) total.rows = 1;

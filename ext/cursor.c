@@ -192,10 +192,9 @@ static int take_term(cursor *c, uint32_t term, sqlite3_value *value, bool utf16)
   return SQLITE_OK;
 }
 
-static int take_terms(cursor *c, int count, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+static int take_terms(cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   bool utf16 = tsx_connection_utf16(table->connection);
-  if ((uint32_t)count != c->term_count) return SQLITE_SCHEMA;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
   for (uint32_t i = 0; i < c->term_count; i++) {
     int column = c->terms[i].column, code;
@@ -203,7 +202,8 @@ static int take_terms(cursor *c, int count, sqlite3_value **values, uint64_t *si
     else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
     else if (column < (int)table->column_count && table->columns[column].description->is_dimension)
       code = take_term(c, i, values[i], utf16);
-    else code = SQLITE_SCHEMA;
+    else
+      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no dimension", table->path);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -244,17 +244,16 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   tsr_error error = {0};
   count_rows(c);
   clear_request(c);
-  if (number == TSX_NO_PLAN) return SQLITE_SCHEMA; /* SQLite prepares the statement again */
   if (!c->text || strcmp(c->text, text ? text : "")) {
     c->term_count = 0;
     sqlite3_free(c->text);
     if (!(c->text = sqlite3_mprintf("%s", text ? text : ""))) return SQLITE_NOMEM;
-    int code = tsx_access_decode(table, text, c->terms, TERMS_MOST, &c->term_count);
-    if (code != SQLITE_OK)
-      return tsx_vtab_fail(base->pVtab, code, "%s: a plan that does not fit the table", table->path);
+    if (tsx_access_decode(table, text, c->terms, TERMS_MOST, &c->term_count) != SQLITE_OK ||
+        c->term_count != (uint32_t)count)
+      return tsx_vtab_fail(base->pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
   }
   uint64_t since = table->options.since, as_of = table->options.as_of;
-  int code = take_terms(c, count, values, &since, &as_of);
+  int code = take_terms(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
   tsx_snapshot *snapshot = NULL;
   if (tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, &snapshot, &error) < 0)

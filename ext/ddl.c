@@ -308,26 +308,28 @@ static void append_options(sqlite3_str *out, const tsx_address *address, const t
 }
 
 /* The last part of a path, without what SQL's names lack. */
-static void append_table_name(sqlite3_str *out, const char *path) {
+static int append_table_name(sqlite3_str *out, const char *path, tsr_error *error) {
   size_t end = strlen(path);
   while (end > 1 && path[end - 1] == '/') end--;
   size_t begin = end;
   while (begin && path[begin - 1] != '/') begin--;
   char *part = sqlite3_mprintf("%.*s", (int)(end - begin), path + begin);
   char *name = part ? tsx_name_text(part) : NULL;
-  append_name(out, name && *name ? name : "array");
+  int code = name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (name) append_name(out, *name ? name : "array");
   sqlite3_free(name);
   sqlite3_free(part);
+  return code;
 }
 
 static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
   if (code < 0) return code;
+  sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
+  if ((code = append_table_name(out, address->path, error)) < 0) return code;
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
-  append_table_name(out, address->path);
   sqlite3_str_appendf(out, " USING tessera(%Q, kind=%s,", address->given, schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
     code = append_field(out, address->array->core, schema, i, names[i], error);

@@ -129,8 +129,6 @@ int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *millisecond
 int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error);
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
 void tsx_wipe(void *p, uint64_t size); /* zeroes in a way that no compiler removes */
-/* A name as SQL writes it: as it is if a plain word, else in double quotes. sqlite3_malloc'ed. */
-char *tsx_quote_name(const char *name);
 
 /* ---- value.c ---- */
 typedef enum tsx_form { /* how a field's cells appear */
@@ -274,9 +272,10 @@ typedef struct tsx_table {
 extern const sqlite3_module *const tsx_module_array;
 /* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
+/* Of a table whose array may be missing: where the hidden columns begin. */
+int tsx_table_shown(const tsx_table *table);
 
 /* ---- best_index.c ---- */
-#define TSX_NO_PLAN (-1) /* as idxNum: made without the array */
 /* What idxStr says, decoded. */
 typedef struct tsx_term {
   int column;
@@ -287,7 +286,7 @@ typedef struct tsx_access {
   tsx_term *terms;
 } tsx_access;
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
-/* Decodes idxStr against the table's columns; SQLITE_SCHEMA if it does not fit. `terms` has room for `most`. */
+/* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. `terms` has room for `most`. */
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms, uint32_t most, uint32_t *count);
 char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count);
 

@@ -132,6 +132,18 @@ static int open_array(tsx_table *table, tsr_error *error) {
   return code;
 }
 
+/* As many as the declaration has commas outside of names, without the hidden ones. */
+int tsx_table_shown(const tsx_table *table) {
+  int commas = 0;
+  bool quoted = false;
+  if (table->array) return (int)table->column_count;
+  for (const char *p = table->declaration; *p; p++) {
+    if (*p == '"') quoted = !quoted;
+    else if (*p == ',' && !quoted) commas++;
+  }
+  return commas < 2 ? 0 : commas - 2;
+}
+
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
   int code = open_array(table, error);
@@ -196,6 +208,7 @@ static int disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(table->path);
   sqlite3_free(table->schema_name);
   sqlite3_free(table->name);
+  sqlite3_free(table->base.zErrMsg); /* SQLite does not take that of xDestroy */
   sqlite3_free(table);
   return SQLITE_OK;
 }

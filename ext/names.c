@@ -27,9 +27,9 @@ char *tsx_name_text(const char *name) {
     p += size ? size : 1;
     left -= size ? size : 1;
   }
-  bool empty = !sqlite3_str_length(out);
+  bool failed = sqlite3_str_errcode(out) != SQLITE_OK;
   char *text = sqlite3_str_finish(out);
-  return text || !empty ? text : sqlite3_mprintf("");
+  return text || failed ? text : sqlite3_mprintf("");
 }
 
 typedef struct name_set { /* the fields' names so far, found without regard to case */

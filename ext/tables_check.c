@@ -105,7 +105,7 @@ static int find_key(tsx_table *table, uint8_t key[32], bool *has_key, tsr_error 
 }
 
 /* One text for the table, a line for each error; none where there is nothing to say. */
-static char *describe(const tsx_table *table, const findings *all, const tsr_error *failure) {
+static int describe(const tsx_table *table, const findings *all, const tsr_error *failure, char **text) {
   sqlite3_str *out = sqlite3_str_new(table->connection->db);
   uint64_t errors = 0;
   for (uint64_t i = 0; i < all->count; i++) {
@@ -120,9 +120,9 @@ static char *describe(const tsx_table *table, const findings *all, const tsr_err
   if (failure)
     sqlite3_str_appendf(out, "%s%s.%s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
                         failure->message);
-  if (sqlite3_str_length(out) > 0) return sqlite3_str_finish(out);
-  sqlite3_free(sqlite3_str_finish(out));
-  return NULL;
+  int code = sqlite3_str_errcode(out);
+  *text = sqlite3_str_finish(out); /* NULL where nothing was appended */
+  return code;
 }
 
 int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message) {
@@ -140,7 +140,7 @@ int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int 
     free_findings(&all);
     return tsx_sqlite_code(code);
   }
-  *message = describe(table, &all, code < 0 ? &error : NULL);
+  code = describe(table, &all, code < 0 ? &error : NULL, message);
   free_findings(&all);
-  return SQLITE_OK;
+  return code;
 }
