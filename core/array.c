@@ -142,6 +142,13 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   if (rc < 0) goto done;
   a->path = copy;
   memcpy(a->path, path, strlen(path) + 1);
+  if (options->creation) {
+    const char *name = tsr_creation_schema_name(options->creation);
+    rc = tsr__alloc(&a->memory, strlen(name) + 1, &copy, error);
+    if (rc < 0) goto done;
+    a->pending = copy;
+    memcpy(a->pending, name, strlen(name) + 1);
+  }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
   rc = tsr__array_list(a, false, true, error);
@@ -177,6 +184,7 @@ void tsr_array_close(tsr_array *array) {
   unlink_array(array);
   tsr__store_close(array->store);
   tsr__free(array->path);
+  tsr__free(array->pending);
   tsr__wipe(array->key, sizeof array->key);
   tsr__free(array);
 }
@@ -241,6 +249,22 @@ static bool lies_in_root(const char *name) {
   return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
 }
 
+void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH]) {
+  if (array->pending) tsr__pending_path(array->pending, path);
+  if (!array->pending || !tsr__directory_exists(array->store, path)) memcpy(path, "__schema", 9);
+}
+
+static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
+  char directory[TSR_PENDING_PATH];
+  if (!lies_in_root(name)) {
+    tsr__array_schema_directory(array, directory);
+    return tsr__buffer_printf(path, error, "%s/%s", directory, name);
+  }
+  if (array->pending) tsr__pending_path(name, directory);
+  bool pending = array->pending && tsr__store_exists(array->store, directory);
+  return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
+}
+
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
   schema_entry *entry = tsr__map_get(&array->schemas, name);
   if (entry) {
@@ -253,7 +277,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
   entry = block;
   tsr__arena_init(&entry->arena, &array->memory);
   tsr_buffer path = {.memory = &array->memory};
-  int rc = tsr__buffer_printf(&path, error, "%s%s", lies_in_root(name) ? "" : "__schema/", name);
+  int rc = schema_path(array, name, &path, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
   if (rc >= 0) rc = tsr__map_put(&array->schemas, entry->schema.name, entry, error);
@@ -305,7 +329,9 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};
   tsr_generic_tile header;
   tsr_enumeration loaded = *enumeration;
-  int rc = tsr__buffer_printf(&path, error, "__schema/__enumerations/%s", enumeration->file);
+  char directory[TSR_PENDING_PATH];
+  tsr__array_schema_directory(array, directory);
+  int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, ENUMERATION_MOST, &content, &header, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);

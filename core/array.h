@@ -76,6 +76,7 @@ struct tsr_array {
   tsr_memory memory;
   tsr_store *store;
   char *path;
+  char *pending; /* the schema's name, of an array that was opened before it was published; else NULL */
   bool has_key;
   uint8_t key[TSR_KEY_SIZE];
   unsigned threads;
@@ -113,6 +114,11 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
 int tsr__array_damage(int code, tsr_error *error);
 
 /* ---- array_create.c ---- */
+/* What becomes __schema, or __array_schema.tdb, when an array is published: a name that nobody looks at. */
+#define TSR_PENDING_PATH 160 /* bytes for it */
+void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]);
+/* The directory of schemas and enumerations: not __schema yet, as long as the array is pending. */
+void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH]);
 /* A schema as a caller filled it in (tessera.h), completed: all that may be left out is set. Memory from `arena`; the
  * rest is borrowed. */
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);

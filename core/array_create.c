@@ -1,17 +1,19 @@
 /* array_create.c: new arrays.
  *
- * Prepared: the array's directory, the directories inside it, the files of enumerations, and the schema's file under a
- * name that says nothing (".schema"), all durable. Publishing renames that file to its own name: __schema/__T_T_UUID,
- * or
- * __array_schema.tdb in version 3. Before, there is no array here, for anybody; the directory itself, which is made
- * exclusively, keeps two creations apart.
+ * Prepared: the array's directory and the directories inside it, but __schema under a name that says nothing,
+ * .pending__T_T_UUID after the schema's file in it, with the files of enumerations; all durable. Publishing renames
+ * that directory to __schema. In version 3 it is the file .pending__array_schema.tdb that loses the beginning of its
+ * name. Before, there is no array here, for anybody; the array's directory, which is made exclusively, keeps two
+ * creations apart.
  */
+#include <stdio.h>
+
 #include "array.h"
 
-#define PROVISIONAL   ".schema"
 #define OLD_SCHEMA    "__array_schema.tdb"
 #define OLD_LOCK      "__lock.tdb"
 #define DEFAULT_CHUNK 65536u
+#define PATH_MOST     (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
 
 struct tsr_creation {
   tsr_environment *environment;
@@ -113,6 +115,10 @@ static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *err
   return TSR_OK;
 }
 
+void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
+  snprintf(path, TSR_PENDING_PATH, ".pending%s", schema_name);
+}
+
 static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
   void *copy;
   c->schema.time = c->schema.version < 10 ? 0 : time;
@@ -129,8 +135,7 @@ typedef struct place {
   uint32_t since; /* version */
 } place;
 static const place directories[] = {
-    {"__schema", 10}, {"__schema/__enumerations", 20}, {"__fragments", 12}, {"__commits", 12}, {"__meta", 4},
-    {"__labels", 18}, {"__fragment_meta", 12},
+    {"__fragments", 12}, {"__commits", 12}, {"__meta", 4}, {"__labels", 18}, {"__fragment_meta", 12},
 };
 #define DIRECTORIES (sizeof directories / sizeof *directories)
 
@@ -152,9 +157,11 @@ static int write_tile(tsr_creation *c, const char *path, const uint8_t *key, con
   return code;
 }
 
-static int enumeration_path(const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
+static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(c->schema.name, pending);
   path->size = 0;
-  TSR_TRY(tsr__buffer_printf(path, error, "__schema/__enumerations/%s", e->file));
+  TSR_TRY(tsr__buffer_printf(path, error, "%s/__enumerations/%s", pending, e->file));
   return tsr__buffer_append_u8(path, 0, error);
 }
 
@@ -166,7 +173,7 @@ static int write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *er
     content.size = 0;
     code = name_enumeration(e, &c->arena, error);
     if (code >= 0) code = tsr__enumeration_encode(e, &content, error);
-    if (code >= 0) code = enumeration_path(e, &path, error);
+    if (code >= 0) code = enumeration_path(c, e, &path, error);
     if (code >= 0) code = write_tile(c, (const char *)path.data, key, &content, error);
     if (code < 0) code = tsr__wrap(error, "enumeration '%s'", e->name);
   }
@@ -175,24 +182,40 @@ static int write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *er
   return code;
 }
 
+/* The file of the schema, and the directory of enumerations, while they are pending. */
+static void pending_paths(const tsr_creation *c, char file[PATH_MOST], char enumerations[PATH_MOST]) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(c->schema.name, pending);
+  snprintf(file, PATH_MOST, "%s%s%s", pending, c->schema.version < 10 ? "" : "/",
+           c->schema.version < 10 ? "" : c->schema.name);
+  snprintf(enumerations, PATH_MOST, "%s/__enumerations", pending);
+}
+
 static int write_schema(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory};
+  char path[PATH_MOST], enumerations[PATH_MOST];
+  pending_paths(c, path, enumerations);
   int code = tsr__schema_encode(&c->schema, &content, error);
-  if (code >= 0) code = write_tile(c, PROVISIONAL, key, &content, error);
+  if (code >= 0) code = write_tile(c, path, key, &content, error);
   tsr__buffer_release(&content);
   return code;
 }
 
 static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   uint32_t version = c->schema.version;
+  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  tsr__pending_path(c->schema.name, pending);
+  pending_paths(c, file, enumerations);
   for (unsigned i = 0; i < DIRECTORIES; i++)
     if (version >= directories[i].since) TSR_TRY(tsr__store_make_directory(c->store, directories[i].path, error));
   if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, error));
+  if (version >= 10) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
+  if (version >= 20) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
   TSR_TRY(write_enumerations(c, key, error));
   TSR_TRY(write_schema(c, key, error));
   if (!c->durable) return TSR_OK;
-  if (version >= 20) TSR_TRY(tsr__store_sync_directory(c->store, "__schema/__enumerations", error));
-  if (version >= 10) TSR_TRY(tsr__store_sync_directory(c->store, "__schema", error));
+  if (version >= 20) TSR_TRY(tsr__store_sync_directory(c->store, enumerations, error));
+  if (version >= 10) TSR_TRY(tsr__store_sync_directory(c->store, pending, error));
   return tsr__store_sync_directory(c->store, "", error);
 }
 
@@ -213,13 +236,18 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   if (!error) error = &unseen;
   int code = TSR_OK;
   if (c->published || c->abandoned) return TSR_OK;
-  remove_path(c, PROVISIONAL, &code, error);
+  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  tsr__pending_path(c->schema.name, pending);
+  pending_paths(c, file, enumerations);
+  remove_path(c, file, &code, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
-    if (c->schema.enumerations[i].file && enumeration_path(&c->schema.enumerations[i], &path, error) >= 0)
+    if (c->schema.enumerations[i].file && enumeration_path(c, &c->schema.enumerations[i], &path, error) >= 0)
       remove_path(c, (const char *)path.data, &code, error);
   tsr__buffer_release(&path);
   if (c->schema.version < 10) remove_path(c, OLD_LOCK, &code, error);
+  if (c->schema.version >= 20) remove_path(c, enumerations, &code, error);
+  if (c->schema.version >= 10) remove_path(c, pending, &code, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= directories[i].since) remove_path(c, directories[i].path, &code, error);
   if (c->made) remove_path(c, "", &code, error);
@@ -299,21 +327,43 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
   return code;
 }
 
+static bool is_old(const char *schema_name) { return strcmp(schema_name, OLD_SCHEMA) == 0; }
+
+static int appear(tsr_store *store, const char *schema_name, tsr_error *error) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(schema_name, pending);
+  return tsr__store_rename_exclusive(store, pending, is_old(schema_name) ? schema_name : "__schema", error);
+}
+
 int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   tsr_creation *c = creation;
   tsr_error unseen;
   if (!error) error = &unseen;
   if (c->published) return TSR_OK;
-  char path[160];
-  bool old = c->schema.version < 10;
-  uint64_t length = strlen(c->schema.name), before = old ? 0 : strlen("__schema/");
-  memcpy(path, "__schema/", before);
-  memcpy(path + before, c->schema.name, length + 1);
-  int code = tsr__store_rename_exclusive(c->store, PROVISIONAL, path, error);
+  int code = appear(c->store, c->schema.name, error);
   if (code >= 0) c->published = true;
-  if (code >= 0 && c->durable && !old) code = tsr__store_sync_directory(c->store, "__schema", error);
   if (code >= 0 && c->durable) code = tsr__store_sync_directory(c->store, "", error);
   return code < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
+}
+
+int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  char *directory = NULL;
+  tsr_store *store = NULL;
+  tsr_name parsed;
+  if (strchr(schema_name, '/') || (!is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
+    return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
+  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
+  int code = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  if (code >= 0) {
+    code = appear(store, schema_name, error);
+    if (code >= 0) code = tsr__store_sync_directory(store, "", error);
+    tsr__store_close(store);
+  }
+  if (code < 0 && code != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
+  tsr__free(directory);
+  return code == TSR_NOT_FOUND ? 0 : code < 0 ? code : 1;
 }
 
 const char *tsr_creation_schema_name(const tsr_creation *creation) { return creation->schema.name; }

@@ -335,6 +335,18 @@ static bool has_entry(const tsr_listing *listing, const char *name) {
   return false;
 }
 
+/* Of an array that is not published yet, to the one who made it. */
+static int list_pending(renewal *r, const tsr_listing *root) {
+  const char *name = r->array->pending;
+  char path[TSR_PENDING_PATH];
+  tsr_committed item = {.name = name};
+  tsr__pending_path(name, path);
+  if (!has_entry(root, path)) return TSR_OK;
+  bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
+  int rc = old ? copy_text(r, path, strlen(path), &item.path) : join_path(r, path, name, &item.path);
+  return rc < 0 ? rc : append(r, &r->listing->schemas, &item);
+}
+
 static int list_schemas(renewal *r, const tsr_listing *root) {
   tsr_listing entries;
   int rc = list_directory(r, SCHEMA, &entries);
@@ -349,6 +361,7 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
     if (rc >= 0) rc = append(r, &r->listing->schemas, &item);
   }
   tsr__listing_release(&entries);
+  if (rc >= 0 && r->listing->schemas.count == 0 && r->array->pending) rc = list_pending(r, root);
   return rc;
 }
 

@@ -282,6 +282,8 @@ typedef struct tsr_array_options {
   const uint8_t *key; /* 32 bytes (AES-256), copied; NULL if the array is not encrypted */
   uint64_t cache_bytes; /* decoded tiles kept, at most; 0 = 256 MiB */
   unsigned threads; /* that read and decode; 0 = the number of cores, at most 8 */
+  const struct tsr_creation *creation; /* NULL, or a prepared array ("Writing"), opened before it is published: for
+                                          this handle it is there already, and stays the same when it appears */
 } tsr_array_options;
 
 /* Opens the array in the directory `path` (a path, or a file:// URI; percent-escapes of a URI are decoded). Reads its
@@ -429,7 +431,12 @@ TSR_API int tsr_creation_prepare(tsr_environment *environment, const char *path,
 TSR_API int tsr_creation_publish(tsr_creation *creation, tsr_error *error);
 /* Removes what was prepared; of a published one nothing. Then close it. */
 TSR_API int tsr_creation_abandon(tsr_creation *creation, tsr_error *error);
-TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation); /* borrowed: its file's */
+/* Borrowed: its schema file's. Kept elsewhere, the creation is known again by it. */
+TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
+/* What was prepared at `path` under this name, by a process that died or gave up before it published: 1 and it is
+ * published now; 0 where there is no such thing. */
+TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
+                                 tsr_error *error);
 TSR_API void tsr_creation_close(tsr_creation *creation); /* NULL is fine; leaves on disk what is there */
 
 /* A writer gathers the cells of one commit. Order of use: append..., prepare, publish, close; or abandon at any time.

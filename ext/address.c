@@ -35,18 +35,26 @@ static char *plain_path(const char *path) {
   return text;
 }
 
-/* One form of all paths that lead to a directory; where there is none yet, the path itself. */
+/* One form of all paths that lead to a directory, also to one that is still to be made in another. */
 static char *canonical_path(const char *path) {
   char *plain = plain_path(path), *copy = NULL;
+  size_t n = plain ? strlen(plain) : 0;
+  while (n > 1 && plain[n - 1] == '/') plain[--n] = 0;
   char *real = plain ? realpath(plain, NULL) : NULL;
   if (real) {
     copy = sqlite3_mprintf("%s", real);
-    free(real);
-    sqlite3_free(plain);
-    return copy;
+  } else if (plain) {
+    char *slash = strrchr(plain, '/');
+    if (slash) *slash = 0;
+    real = realpath(!slash ? "." : *plain ? plain : "/", NULL);
+    if (slash) *slash = '/';
+    const char *last = slash ? slash + 1 : plain;
+    if (real) copy = sqlite3_mprintf("%s%s%s", real, strcmp(real, "/") ? "/" : "", last);
+    else copy = sqlite3_mprintf("%s", plain);
   }
-  for (size_t n = plain ? strlen(plain) : 0; n > 1 && plain[n - 1] == '/';) plain[--n] = 0;
-  return plain;
+  free(real);
+  sqlite3_free(plain);
+  return copy;
 }
 
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {

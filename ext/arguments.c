@@ -1,8 +1,8 @@
-/* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path and options; times, paths and keys as
- * users give them.
+/* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path, options and column definitions; times,
+ * paths and keys as users give them.
  *
  * SQLite hands each argument over as source text. A string literal alone, in first place, is the path; `word = value`
- * is an option, its word in any case, its value bare or in quotes.
+ * is an option, its word in any case, its value bare or in quotes; all else defines a column (columns.c).
  */
 #include "extension.h"
 
@@ -187,78 +187,61 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
   }
 }
 
-enum {
-  OPTION_AS_OF,
-  OPTION_SINCE,
-  OPTION_KEY_FILE,
-  OPTION_UNWRITTEN,
-  OPTION_DATETIMES,
-  OPTION_VECTORS,
-  OPTION_ENUMS,
-  OPTION_CACHE_MB,
-  OPTION_COLUMNS,
-  OPTION_MEMORY_MB,
-  OPTION_ON_CONFLICT,
-  OPTION_THREADS,
-  OPTION_COUNT
+static const char *const option_words[TSX_OPTION_COUNT] = {
+#define X(name, word) #word,
+    TSX_OPTIONS(X) TSX_CREATION_OPTIONS(X)
+#undef X
 };
-static const char *const option_words[OPTION_COUNT] = {"as_of",     "since",     "key_file",    "unwritten",
-                                                       "datetimes", "vectors",   "enums",       "cache_mb",
-                                                       "columns",   "memory_mb", "on_conflict", "threads"};
 
-static int set_option(int which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
+const char *tsx_option_word(tsx_option option) { return option_words[option]; }
+
+static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   const char *word = option_words[which];
   int64_t v = 0;
   int code = TSR_OK;
   switch (which) {
-  case OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
-  case OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
-  case OPTION_KEY_FILE:
+  case TSX_OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
+  case TSX_OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
+  case TSX_OPTION_KEY_FILE:
     options->key_file = sqlite3_mprintf("%s", text);
     return options->key_file ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
-  case OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
-  case OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
-  case OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
-  case OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
-  case OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
-  case OPTION_COLUMNS: return parse_columns(text, options, error);
-  case OPTION_CACHE_MB:
+  case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
+  case TSX_OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
+  case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
+  case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
+  case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
+  case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
+  case TSX_OPTION_CACHE_MB:
     code = parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);
     if (code == TSR_OK) options->cache_bytes = (uint64_t)v << 20;
     return code;
-  case OPTION_MEMORY_MB:
+  case TSX_OPTION_MEMORY_MB:
     code = parse_integer(word, text, 1, (int64_t)1 << 40, &v, error);
     if (code == TSR_OK) options->memory_bytes = (uint64_t)v << 20;
     return code;
-  default:
+  case TSX_OPTION_THREADS:
     code = parse_integer(word, text, 1, 64, &v, error);
     if (code == TSR_OK) options->threads = (unsigned)v;
     return code;
+  default: /* of creation: define.c */
+    options->creation[which] = sqlite3_mprintf("%s", text);
+    return options->creation[which] ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
   }
 }
 
-static int parse_argument(const char *argument, unsigned *seen, tsx_options *options, tsr_error *error) {
-  const char *p = skip_blanks(argument), *start = p;
-  while (isalnum((unsigned char)*p) || *p == '_') p++;
-  int size = (int)(p - start);
-  p = skip_blanks(p);
-  if (!size || *p != '=')
-    return tsx_fail(error, TSR_ERROR, "what is this: %s (options are key=value; the path comes first, in quotes)",
-                    argument);
-  int which = 0;
-  while (which < OPTION_COUNT && (sqlite3_strnicmp(option_words[which], start, size) || option_words[which][size]))
-    which++;
-  if (which == OPTION_COUNT)
-    return tsx_fail(
-        error, TSR_ERROR,
-        "unknown option: %.*s (there are as_of, since, key_file, unwritten, datetimes, vectors, enums, columns, "
-        "cache_mb, memory_mb, on_conflict, threads)",
-        size, start);
-  if (*seen & 1u << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
-  *seen |= 1u << which;
-  p = skip_blanks(p + 1);
+#define X(name, word) #word ", "
+/* `word = value`; `tokens` stands behind the =. */
+static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
+                        tsr_error *error) {
+  tsx_option which = 0;
+  while (which < TSX_OPTION_COUNT && !tsx_token_is(word, option_words[which])) which++;
+  if (which == TSX_OPTION_COUNT)
+    return tsx_fail(error, TSR_ERROR, "unknown option: %.*s (there are %sand of new arrays %sno others)",
+                    (int)(word->size < 60 ? word->size : 60), word->text, TSX_OPTIONS(X), TSX_CREATION_OPTIONS(X));
+  if (*seen & UINT64_C(1) << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
+  *seen |= UINT64_C(1) << which;
+  const char *p = tokens->token.text, *end = p + strlen(p);
   bool quoted = *p == '\'' || *p == '"';
-  const char *end = p + strlen(p);
   char *text;
   if (quoted) {
     text = unquote(p, &end);
@@ -275,6 +258,28 @@ static int parse_argument(const char *argument, unsigned *seen, tsx_options *opt
   sqlite3_free(text);
   return code;
 }
+#undef X
+
+static int parse_argument(const char *argument, uint64_t *seen, tsx_options *options, tsr_error *error) {
+  tsx_tokens tokens = tsx_tokens_of(argument);
+  tsx_token first = tokens.token;
+  tsx_tokens_next(&tokens);
+  if (first.kind == TSX_TOKEN_WORD && tsx_token_is(&tokens.token, "=")) {
+    tsx_tokens_next(&tokens);
+    return parse_option(&first, &tokens, seen, options, error);
+  }
+  options->definitions[options->definition_count++] = argument;
+  return TSR_OK;
+}
+
+/* Options of creation without columns ask for nothing. */
+static int check_creation(const tsx_options *options, tsr_error *error) {
+  for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
+    if (options->creation[i])
+      return tsx_fail(error, TSR_ERROR, "option %s is for creating an array, and there are no columns",
+                      option_words[i]);
+  return TSR_OK;
+}
 
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error) {
   memset(options, 0, sizeof *options);
@@ -287,12 +292,14 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
   options->path = unquote(first, &end);
   if (end && !options->path) return tsx_fail(error, TSR_NOMEM, "out of memory");
   if (!end || *skip_blanks(end) || !*options->path) return tsx_fail(error, TSR_ERROR, "bad path: %s", arguments[0]);
-  unsigned seen = 0;
+  options->definitions = sqlite3_malloc64((uint64_t)count * sizeof *options->definitions);
+  if (!options->definitions) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  uint64_t seen = 0;
   for (int i = 1; i < count; i++) {
     int code = parse_argument(arguments[i], &seen, options, error);
     if (code < 0) return code;
   }
-  return TSR_OK;
+  return check_creation(options, error);
 }
 
 void tsx_options_release(tsx_options *options) {
@@ -300,5 +307,7 @@ void tsx_options_release(tsx_options *options) {
   sqlite3_free(options->key_file);
   for (uint32_t i = 0; i < options->column_count; i++) sqlite3_free(options->columns[i]);
   sqlite3_free(options->columns);
+  for (int i = 0; i < TSX_OPTION_COUNT; i++) sqlite3_free(options->creation[i]);
+  sqlite3_free(options->definitions);
   memset(options, 0, sizeof *options);
 }

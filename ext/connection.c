@@ -82,9 +82,11 @@ static void trim_snapshots(tsx_array *array) {
 
 static void close_array(tsx_array *array) {
   trim_snapshots(array);
+  tsx_creation_close(array, !array->synced);
   tsr_array_close(array->core);
   tsx_wipe(array->key, sizeof array->key);
   sqlite3_free(array->path);
+  sqlite3_free(array->creation_name);
   sqlite3_free(array);
 }
 
@@ -142,11 +144,11 @@ static char *present_path(const char *path) {
 }
 
 static int open_core(tsx_connection *connection, const char *path, const uint8_t *key, unsigned threads,
-                     tsx_array **out, tsr_error *error) {
+                     tsr_creation *creation, tsx_array **out, tsr_error *error) {
   tsx_array *array = sqlite3_malloc64(sizeof *array);
   if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(array, 0, sizeof *array);
-  tsr_array_options options = {.key = key, .threads = threads};
+  tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
   int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
   if (code < 0) {
     sqlite3_free(array);
@@ -160,28 +162,40 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
   return TSR_OK;
 }
 
-int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
-                   unsigned threads, tsx_array **out, tsr_error *error) {
+/* Opens what is open already, but for a creation, which is new. */
+static int open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                      unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
   char *present = present_path(path);
   if (!present) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  tsx_array *array = connection->arrays;
-  while (array && (strcmp(array->path, present) || !same_key(array, key))) array = array->next;
+  tsx_array *array = creation ? NULL : connection->arrays;
+  while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(present);
   } else {
-    int code = open_core(connection, path, key, threads, &array, error);
+    int code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {
       sqlite3_free(present);
       return code;
     }
     array->path = present;
-    array->next = connection->arrays;
+    array->creation = creation;
+    array->next = connection->arrays; /* before one that was at this path earlier */
     connection->arrays = array;
   }
   array->tables++;
   if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
   *out = array;
   return TSR_OK;
+}
+
+int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                   unsigned threads, tsx_array **array, tsr_error *error) {
+  return open_array(connection, path, key, cache_bytes, threads, NULL, array, error);
+}
+
+int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                           unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error) {
+  return open_array(connection, path, key, cache_bytes, threads, creation, array, error);
 }
 
 void tsx_array_release(tsx_connection *connection, tsx_array *array) {
@@ -191,11 +205,11 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   uint32_t idle = 0;
   tsx_array **oldest = NULL;
   for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
-    if (!(*p)->tables) {
+    if (!(*p)->tables && !(*p)->creation) {
       idle++;
-      if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
+      if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
     }
-  if (idle > IDLE_ARRAYS) {
+  if (idle > IDLE_ARRAYS || (oldest && (*oldest)->gone)) {
     array = *oldest;
     *oldest = array->next;
     close_array(array);

@@ -66,6 +66,10 @@ static const char *const filter_names[] = {
     [TSR_FILTER_DELTA] = "delta",
 };
 
+const char *tsx_filter_name(tsr_filter_type type) {
+  return (unsigned)type < sizeof filter_names / sizeof *filter_names ? filter_names[type] : NULL;
+}
+
 static void append_filter(sqlite3_str *out, const tsr_filter *filter) {
   sqlite3_str_appendall(out, filter_names[filter->type]);
   switch (filter->type) {
@@ -218,9 +222,10 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
     sqlite3_str_appendchar(out, 1, '(');
     append_bounds(out, f, &domain);
     if (f->has_extent) {
-      bool counted = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME; /* extents are numbers of units */
-      sqlite3_str_appendall(out, ", ");
-      append_literal(out, counted ? TSR_INT64 : f->datatype, 1, f->extent, tsr_datatype_size(f->datatype));
+      static const tsr_datatype counts[] = {[1] = TSR_UINT8, [2] = TSR_UINT16, [4] = TSR_UINT32, [8] = TSR_UINT64};
+      uint64_t size = tsr_datatype_size(f->datatype);
+      sqlite3_str_appendall(out, ", "); /* extents are counts, of signed types, too */
+      append_literal(out, kind == TSR_KIND_FLOAT ? f->datatype : counts[size], 1, f->extent, size);
     }
     sqlite3_str_appendchar(out, 1, ')');
   }
@@ -250,6 +255,23 @@ static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
   sqlite3_str_appendall(out, e->ordered ? ") ORDERED" : ")");
 }
 
+/* DEFAULT, where there is another fill value than without it: null, or the datatype's. */
+static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumeration *e) {
+  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* its default, NaN, is as good as null */
+  if (f->nullable && !f->fill_validity) return;
+  if (has_default_fill(f) && (!f->nullable || is_float)) return;
+  uint64_t code = 0;
+  if (e) {
+    memcpy(&code, f->fill, f->fill_size < 8 ? f->fill_size : 8);
+    if (code >= e->count) return;
+  }
+  sqlite3_str_appendall(out, " DEFAULT ");
+  if (e)
+    append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[code],
+                   e->offsets[code + 1] - e->offsets[code]);
+  else append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
+}
+
 static int append_field(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t i, const char *name,
                         tsr_error *error) {
   const tsr_field *f = &schema->fields[i];
@@ -265,10 +287,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, const tsr_schema *sc
   else append_type(out, f->datatype, f->values_per_cell);
   if (f->is_dimension) append_dimension(out, schema, i);
   else if (!f->nullable) sqlite3_str_appendall(out, " NOT NULL");
-  if (!f->is_dimension && !e && (!f->nullable || f->fill_validity) && !has_default_fill(f)) {
-    sqlite3_str_appendall(out, " DEFAULT ");
-    append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
-  }
+  if (!f->is_dimension) append_fill(out, f, e);
   const tsr_pipeline *filters = tsx_filters_of(schema, i);
   bool usual = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD && filters->filters[0].level == -1 &&
                filters->max_chunk_size == CHUNK_DEFAULT;

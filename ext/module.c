@@ -1,7 +1,8 @@
 /* module.c: array tables come, go and are renamed.
  *
  * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
- * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename.
+ * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. Of an array that the table
+ * made it keeps the creation's name.
  */
 #include "extension.h"
 
@@ -107,25 +108,93 @@ static char *declaration(const tsx_table *table) {
   return sqlite3_str_finish(out);
 }
 
+/* ---- The shadow table -------------------------------------------------------------------------------------------- */
+
+static int run(sqlite3 *db, char **message, char *sql) {
+  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+static int write_config(const tsx_table *table, char **message) {
+  sqlite3 *db = table->connection->db;
+  int code = run(db, message,
+                 sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                 table->schema_name, table->name));
+  if (code == SQLITE_OK)
+    code = run(db, message,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                               table->name, table->declaration));
+  if (code == SQLITE_OK && table->array->creation)
+    code = run(db, message,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
+                               table->name, table->array->creation_name));
+  return code;
+}
+
+/* What is stored under a key, or NULL. Whatever stands for a declaration, sqlite3_declare_vtab takes nothing but a
+ * CREATE TABLE. */
+static char *read_config(const tsx_table *table, const char *key) {
+  sqlite3_stmt *statement = NULL;
+  char *sql =
+      sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = %Q", table->schema_name, table->name, key);
+  char *text = NULL;
+  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW)
+    text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return text;
+}
+
 /* ---- The array behind the table ---------------------------------------------------------------------------------- */
 
-static int open_array(tsx_table *table, tsr_error *error) {
+/* The key of the table's array: key_file's, else the one that tessera_set_key gave. */
+static int find_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
+  const char *file = table->options.key_file;
+  *has_key = file || tsx_key_find(table->connection, table->path, key);
+  if (!file) return TSR_OK;
+  char *path = NULL;
+  int code = tsx_path_resolve(table->connection->db, table->schema_name, file, &path, error);
+  if (code == TSR_OK) code = tsx_key_read(path, key, error);
+  sqlite3_free(path);
+  return code;
+}
+
+/* Was it made by the table, in a transaction whose commit was cut off? Then it is published, and `code`, the failure to
+ * find it, becomes TSR_OK. */
+static int recover(tsx_table *table, int code, tsr_error *error) {
+  char *creation = read_config(table, "creation");
+  tsr_error why = {0};
+  int found = creation ? tsx_creation_recover(table, creation, &why) : 0;
+  sqlite3_free(creation);
+  if (found < 0) *error = why;
+  return found > 0 ? TSR_OK : found < 0 ? found : code;
+}
+
+/* Opens it, or makes it. */
+static int reach_array(tsx_table *table, bool create, tsr_error *error) {
   const tsx_options *options = &table->options;
-  uint8_t key[32];
-  bool has_key = options->key_file || tsx_key_find(table->connection, table->path, key);
-  int code = TSR_OK;
-  if (options->key_file) {
-    char *path = NULL;
-    code = tsx_path_resolve(table->connection->db, table->schema_name, options->key_file, &path, error);
-    if (code == TSR_OK) code = tsx_key_read(path, key, error);
-    sqlite3_free(path);
-    if (code < 0) return code;
+  uint8_t bytes[32], *key = bytes;
+  bool has_key;
+  int code = find_key(table, bytes, &has_key, error);
+  if (code < 0) return code;
+  if (!has_key) key = NULL;
+  if (create) code = tsx_creation_prepare(table, key, error);
+  for (int attempt = 0; !create && attempt < 2; attempt++) {
+    code = tsx_array_open(table->connection, table->path, key, options->cache_bytes, options->threads, &table->array,
+                          error);
+    if (attempt || code != TSR_NOT_FOUND || (code = recover(table, code, error)) < 0) break;
   }
-  code = tsx_array_open(table->connection, table->path, has_key ? key : NULL, options->cache_bytes, options->threads,
-                        &table->array, error);
-  tsx_wipe(key, sizeof key);
+  tsx_wipe(bytes, sizeof bytes);
+  return code;
+}
+
+static int open_array(tsx_table *table, bool create, tsr_error *error) {
+  int code = reach_array(table, create, error);
   if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
     free_columns(table);
+    tsx_creation_fail(table);
     tsx_array_release(table->connection, table->array);
     table->array = NULL;
   }
@@ -146,7 +215,7 @@ int tsx_table_shown(const tsx_table *table) {
 
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
-  int code = open_array(table, error);
+  int code = open_array(table, false, error);
   if (code < 0) return code;
   char *now = declaration(table);
   bool same = now && !strcmp(now, table->declaration);
@@ -156,40 +225,6 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   tsx_array_release(table->connection, table->array);
   table->array = NULL;
   return tsx_fail(error, TSR_ERROR, "the columns of %s have changed: open the database again", table->path);
-}
-
-/* ---- The shadow table -------------------------------------------------------------------------------------------- */
-
-static int run(sqlite3 *db, char **message, char *sql) {
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
-static int write_config(const tsx_table *table, char **message) {
-  sqlite3 *db = table->connection->db;
-  int code = run(db, message,
-                 sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                 table->schema_name, table->name));
-  if (code == SQLITE_OK)
-    code = run(db, message,
-               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
-                               table->name, table->declaration));
-  return code;
-}
-
-/* The stored declaration, or NULL. Whatever it is, sqlite3_declare_vtab takes nothing but a CREATE TABLE. */
-static char *read_config(const tsx_table *table) {
-  sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
-                              table->name);
-  char *text = NULL;
-  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-      sqlite3_step(statement) == SQLITE_ROW)
-    text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
-  sqlite3_finalize(statement);
-  sqlite3_free(sql);
-  return text;
 }
 
 /* ---- Methods ----------------------------------------------------------------------------------------------------- */
@@ -248,12 +283,13 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   tsr_error error = {0};
   tsx_table *table = NULL;
   if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
-  if (open_array(table, &error) < 0) return fail(table, &error, message);
+  if (open_array(table, table->options.definition_count > 0, &error) < 0) return fail(table, &error, message);
   table->declaration = declaration(table);
   int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
   if (code == SQLITE_OK) code = write_config(table, message);
   if (code != SQLITE_OK) {
     if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    tsx_creation_fail(table);
     disconnect(&table->base);
     return code;
   }
@@ -266,10 +302,10 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   tsr_error error = {0};
   tsx_table *table = NULL;
   if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
-  if (open_array(table, &error) == TSR_OK) {
+  if (open_array(table, false, &error) == TSR_OK) {
     table->declaration = declaration(table);
   } else {
-    if (!(table->declaration = read_config(table))) return fail(table, &error, message);
+    if (!(table->declaration = read_config(table, "declaration"))) return fail(table, &error, message);
   }
   int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
   if (code != SQLITE_OK) {
@@ -286,6 +322,7 @@ static int destroy(sqlite3_vtab *vtab) {
   int code = run(table->connection->db, NULL,
                  sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
   if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
+  tsx_creation_fail(table); /* if this transaction made the array */
   return disconnect(vtab);
 }
 
@@ -328,6 +365,9 @@ static const struct {
 #if SQLITE_VERSION_NUMBER >= 3044000
                      .xIntegrity = tsx_integrity,
 #endif
+                     .xSync = tsx_creation_sync,
+                     .xCommit = tsx_creation_commit,
+                     .xRollback = tsx_creation_rollback,
                      .xRename = rename_table,
                      .xShadowName = shadow_name},
             .integrity = tsx_integrity};

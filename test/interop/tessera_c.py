@@ -79,7 +79,7 @@ class CreateOptions(C.Structure):
 
 
 class ArrayOptions(C.Structure):
-    _fields_ = [("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint)]
+    _fields_ = [("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint), ("creation", C.c_void_p)]
 
 
 class WriterOptions(C.Structure):

@@ -1,0 +1,157 @@
+/* creation.c: arrays that a CREATE VIRTUAL TABLE makes: prepared in xCreate, where all that can fail happens, published
+ * when the transaction commits, so that a rolled-back CREATE leaves nothing.
+ *
+ * Until then the array's directory is there, but nobody's array; this connection alone has it open, and its tables see
+ * it as it will be. It belongs to the open array, not to a table: after ROLLBACK TO and ALTER TABLE another
+ * sqlite3_vtab serves the same table. What SQLite calls, and what it does not tell:
+ *
+ *   xSync      before every commit. CREATE within a savepoint that was rolled back is not told: the table may be gone,
+ *              and then nothing is published
+ *   xCommit    the database has committed
+ *   xRollback  the directory is removed; but after an xSync only if the database file is as it was then: the second
+ *              phase of a commit may have failed, then the database decides when it is read again
+ *   xDestroy   DROP in the same transaction: removed; no other call comes
+ *
+ * The shadow table NAME_config keeps the creation's name in the same transaction: where a process dies between commit
+ * and publishing, or xRollback comes after a commit, the next connection to the table publishes.
+ */
+#include "extension.h"
+
+/* Has the table NAME_config a row that asks for this creation? SQLITE_ROW, SQLITE_DONE, or what went wrong. */
+static int ask_config(sqlite3 *db, const char *schema, const char *config, const char *name) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE key = 'creation' AND value = ?1", schema, config);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK) {
+    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+    code = sqlite3_step(statement);
+  } else if (code == SQLITE_ERROR) {
+    code = SQLITE_DONE; /* not one of ours: it has other columns */
+  }
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* The same of any table: another name may be its table's by now. */
+static int ask_configs(sqlite3 *db, const char *schema, const char *name) {
+  sqlite3_stmt *tables = NULL;
+  char *sql = sqlite3_mprintf(
+      "SELECT name FROM \"%w\".sqlite_schema WHERE type = 'table' AND name LIKE '%%\\_config' ESCAPE '\\'", schema);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &tables, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  int answer = SQLITE_DONE;
+  while (code == SQLITE_OK && answer == SQLITE_DONE) {
+    if ((code = sqlite3_step(tables)) != SQLITE_ROW) break;
+    const char *config = (const char *)sqlite3_column_text(tables, 0);
+    answer = config ? ask_config(db, schema, config, name) : SQLITE_NOMEM;
+    code = SQLITE_OK;
+  }
+  sqlite3_finalize(tables);
+  return code == SQLITE_OK ? answer : code;
+}
+
+void tsx_creation_close(tsx_array *array, bool abandon) {
+  if (!array->creation) return;
+  if (abandon) tsr_creation_abandon(array->creation, NULL);
+  tsr_creation_close(array->creation);
+  array->creation = NULL;
+}
+
+/* Its tables may still be there for a moment; nobody finds it any more. */
+static void forget(tsx_array *array, bool abandon) {
+  tsx_creation_close(array, abandon);
+  array->gone = true;
+}
+
+/* The key that the table has must be one that is asked for. */
+static int check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key, tsr_error *error) {
+  if (definition->encrypted && !key)
+    return tsx_fail(error, TSR_AUTH, "encryption=aes_256_gcm needs a key: the option key_file, or tessera_set_key");
+  if (!definition->encrypted && key)
+    return tsx_fail(error, TSR_ERROR, "there is a key for %s: the option encryption=aes_256_gcm is wanted, too",
+                    table->path);
+  return TSR_OK;
+}
+
+int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  tsx_definition definition;
+  tsr_creation *creation = NULL;
+  int code = tsx_define(options, &definition, error);
+  if (code < 0) return code;
+  tsr_create_options create = {.key = key};
+  code = check_key(table, &definition, key, error);
+  if (code == TSR_OK)
+    code = tsr_creation_prepare(table->connection->environment, table->path, &definition.schema, &create, &creation,
+                                error);
+  tsx_definition_release(&definition);
+  if (code < 0) return code;
+  code = tsx_array_open_created(table->connection, table->path, key, options->cache_bytes, options->threads, creation,
+                                &table->array, error);
+  if (code < 0) {
+    tsr_creation_abandon(creation, NULL);
+    tsr_creation_close(creation);
+    return code;
+  }
+  unsigned chance; /* below version 10 all schemas have one name */
+  sqlite3_randomness(sizeof chance, &chance);
+  table->array->creation_name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
+  if (table->array->creation_name) return TSR_OK;
+  tsx_creation_fail(table);
+  return tsx_fail(error, TSR_NOMEM, "out of memory");
+}
+
+int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
+  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE) return 0; /* may go back */
+  char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
+  int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
+                    : tsx_fail(error, TSR_NOMEM, "out of memory");
+  sqlite3_free(schema);
+  return code;
+}
+
+void tsx_creation_fail(tsx_table *table) {
+  if (table->array && table->array->creation) forget(table->array, true);
+}
+
+/* Counts up with each commit that reaches its second phase. */
+static unsigned data_version(const tsx_table *table) {
+  unsigned version = 0;
+  sqlite3_file_control(table->connection->db, table->schema_name, SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+/* ---- The transaction -------------------------------------------------------------------------------------------- */
+
+int tsx_creation_sync(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  if (!array || !array->creation) return SQLITE_OK;
+  int answer = ask_configs(table->connection->db, table->schema_name, array->creation_name);
+  if (answer != SQLITE_ROW && answer != SQLITE_DONE) return answer;
+  array->wanted = answer == SQLITE_ROW;
+  array->synced = true;
+  array->data_version = data_version(table);
+  return SQLITE_OK;
+}
+
+/* SQLite does not look at what this returns; what fails here is done by the next connection to the table. */
+int tsx_creation_commit(sqlite3_vtab *vtab) {
+  tsx_array *array = ((tsx_table *)vtab)->array;
+  if (!array || !array->creation) return SQLITE_OK;
+  if (!array->wanted) {
+    forget(array, true);
+    return SQLITE_OK;
+  }
+  tsr_creation_publish(array->creation, NULL);
+  tsx_creation_close(array, false);
+  return SQLITE_OK;
+}
+
+int tsx_creation_rollback(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  if (array && array->creation) forget(array, !array->synced || array->data_version == data_version(table));
+  return SQLITE_OK;
+}

@@ -1,0 +1,105 @@
+"""Makes an array like every array of the corpus from what tessera_ddl says of it, and asks the new one the same: text and schema must
+be equal.
+
+usage: create.py EXTENSION CORPUS [PATTERN]
+"""
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import tempfile
+
+import arrays
+from read import uses_webp
+
+# What TileDB made and nobody can ask for: extents of a whole signed type (255 for INT8), which it gives where there is none; the
+# names of a key-value store.
+REFUSED = {"fullrange_sparse_int": "tile extent: (255|65535|4294967295|18446744073709551615) is outside INT",
+           "/kv/": "names of attributes may not begin with '__'"}
+
+
+def literal(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def statement(db, path):
+    return db.execute("SELECT tessera_ddl(?)", (path,)).fetchone()[0]
+
+
+def renamed(text, path, new):
+    """The statement for another path; the table is called t."""
+    head, body = text.split(literal(path), 1)
+    assert head.startswith("CREATE VIRTUAL TABLE ")
+    return f"CREATE VIRTUAL TABLE t USING tessera({literal(new)}{body}"
+
+
+def schema(db, path):
+    """tessera_schema's rows. Codes of an enumeration become UINT16, enumerations get the name of their attribute; both are said so."""
+    rows = []
+    for row in db.execute("SELECT name, role, datatype, cell_val_num, nullable, domain, current_domain, tile, fill, filters, "
+                          "enumeration FROM tessera_schema(?)", (path,)):
+        row = list(row)
+        if row[10] is not None:
+            row[2], row[8], row[10] = "code", None, db.execute("SELECT json_group_array(CAST(label AS BLOB) || '') FROM tessera_enumeration(?, ?)", (path, row[10])).fetchone()[0]
+        rows.append(row)
+    return rows
+
+
+def check(db, directory, description, folder):
+    """None, or what is wrong."""
+    new = os.path.join(folder, "new")
+    key = description.get("encryption_key")
+    for path in (directory, new):
+        if key:
+            db.execute("SELECT tessera_set_key(?, ?)", (path, key.encode()))
+    text = statement(db, directory)
+    try:
+        db.execute(renamed(text, directory, new))
+    except sqlite3.Error as e:
+        if os.path.exists(new):
+            return f"refused, and something is left: {e}"
+        return f"refused: {e}"
+    again = statement(db, new)
+    if renamed(again, new, "") != renamed(text, directory, ""):
+        return f"the statement was\n{text}\nand now is\n{again}"
+    before, after = schema(db, directory), schema(db, new)
+    for a, b in zip(before, after):
+        if a != b:
+            return f"the schema had {a}, now {b}"
+    if db.execute("SELECT count(*) FROM t").fetchone()[0] and not description.get("dense", True):
+        return "it holds cells"
+    return None
+
+
+def main():
+    extension, corpus = sys.argv[1:3]
+    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    passed = failed = refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, directory, description in arrays.find(corpus, pattern):
+            db = sqlite3.connect(":memory:")
+            db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+            db.enable_load_extension(True)
+            db.load_extension(extension)
+            if uses_webp(description):
+                continue
+            try:
+                wrong = check(db, directory, description, folder)
+            except Exception as e:  # whatever it is, the next array must be tried too
+                wrong = f"{type(e).__name__}: {e}"
+            db.close()
+            shutil.rmtree(os.path.join(folder, "new"), ignore_errors=True)
+            if wrong and any(part in name and re.search(text, wrong) for part, text in REFUSED.items()):
+                refused += 1
+            elif wrong:
+                failed += 1
+                print(f"FAIL {name}: {wrong[:2000]}")
+            else:
+                passed += 1
+    print(f"create: {passed} passed, {refused} refused as they must, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""What CREATE VIRTUAL TABLE makes, TileDB opens: for every array of the corpus an array like it is made from tessera_ddl's statement.
+TileDB must see the same schema in both, and where it copies the cells of the one into the other, the extension must read the same.
+
+usage: create.py SHELL EXTENSION CORPUS [PATTERN]      (77: the package `tiledb` is not installed)
+The package's Python often loads no SQLite extensions, so the shell does.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
+import arrays  # noqa: E402
+from read import uses_webp  # noqa: E402
+
+try:
+    import numpy
+    import tiledb
+except ImportError:
+    tiledb = None
+
+
+class Failed(Exception):
+    pass
+
+
+def literal(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql(shell, extension, statements):
+    """The rows that the last statement gives."""
+    text = f".load {extension}\n.mode json\n" + ";\n".join(statements) + ";\n"
+    environment = dict(os.environ, LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS="detect_leaks=0")
+    result = subprocess.run([shell, "-batch", "-init", os.devnull, ":memory:"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if result.stderr.strip() or result.returncode:
+        raise Failed(result.stderr.decode("utf-8", "replace").strip() or f"exit code {result.returncode}")
+    output, rows_of_last = result.stdout.decode("utf-8", "surrogateescape").strip(), []
+    while output:
+        rows_of_last, end = json.JSONDecoder().raw_decode(output)
+        output = output[end:].strip()
+    return rows_of_last
+
+
+def plain(value):
+    """Any value as text that can be compared, NaN and NaT too."""
+    return repr(value.tolist() if isinstance(value, numpy.ndarray) else value)
+
+
+def describe_attribute(context, uri, schema, i, key):
+    a = schema.attr(i)
+    described = {"name": a._internal_name, "nullable": a.isnullable, "filters": str(a.filters)}
+    if a.enum_label:
+        with tiledb.open(uri, ctx=context, key=key) as array:
+            e = array.enum(a.enum_label)
+            return dict(described, labels=plain(numpy.array(e.values())), ordered=e.ordered)
+    simple = a.dtype.kind in "iuf" and a.ncells == 1 and not a.isvar  # others crash the package
+    return dict(described, type=str(a.dtype), variable=a.isvar, values=a.ncells, fill=plain(a.fill) if simple else None)
+
+
+def describe(context, uri, key=None):
+    """What TileDB says of an array's schema. A dimension without filters of its own has the coordinates'."""
+    s = tiledb.ArraySchema.load(uri, ctx=context, key=key)
+    dims = [s.domain.dim(i) for i in range(s.domain.ndim)]
+    current = s.current_domain
+    return {
+        "sparse": s.sparse, "orders": (s.cell_order, s.tile_order), "capacity": s.capacity, "duplicates": s.sparse and s.allows_duplicates,
+        "filters": [str(f) for f in (s.coords_filters, s.offsets_filters, s.validity_filters)],
+        "dims": [(d.name, str(d.dtype), plain(d.domain), plain(d.tile), str(d.filters if len(d.filters) else s.coords_filters)) for d in dims],
+        "attrs": [describe_attribute(context, uri, s, i, key) for i in range(s.nattr)],
+        "current": None if current.is_empty else [plain(current.ndrectangle.range(d.name)) for d in dims],
+    }
+
+
+def copy_cells(context, old, new, key):
+    """Whether the package could copy them: it does not know of all datatypes and of null."""
+    with tiledb.open(old, ctx=context, key=key) as array:
+        schema = array.schema
+        if any(schema.attr(i).isnullable for i in range(schema.nattr)):
+            return False
+        if not schema.sparse and any(low < numpy.zeros(1, low.dtype)[0] for low, _ in array.nonempty_domain() or ()):
+            return False  # slices of the package count from the end there
+        box = tuple(slice(None) if schema.sparse else slice(low, high + 1) for low, high in array.nonempty_domain())
+        cells = array[:] if schema.sparse else array[box]
+        dims = [schema.domain.dim(i).name for i in range(schema.domain.ndim)]
+    if not isinstance(cells, dict):
+        cells = {schema.attr(0).name: cells}
+    with tiledb.open(new, "w", ctx=context, key=key) as array:
+        values = {name: v for name, v in cells.items() if name not in dims}
+        if schema.sparse:
+            array[tuple(cells[d] for d in dims)] = values
+        else:
+            array[box] = values if len(values) > 1 else next(iter(values.values()))
+    return True
+
+
+def rows(shell, extension, path):
+    found = sql(shell, extension, [f"CREATE VIRTUAL TABLE t USING tessera({literal(path)}, {arrays.OPTIONS})", "SELECT *, written_at IS NULL AS unwritten FROM t"])
+    return sorted(json.dumps(row, sort_keys=True) for row in found)
+
+
+def check(shell, extension, directory, description, folder):
+    """(what is wrong or None, was it described, was it copied)"""
+    new, key = os.path.join(folder, "new"), description.get("encryption_key")
+    keys = [f"SELECT tessera_set_key({literal(p)}, {literal(key)}) IS NULL" for p in (directory, new)] if key else []
+    text = sql(shell, extension, keys[:1] + [f"SELECT tessera_ddl({literal(directory)}) AS ddl"])
+    text = text[-1]["ddl"]
+    body = text.split(literal(directory), 1)[1]
+    sql(shell, extension, keys + [f"CREATE VIRTUAL TABLE t USING tessera({literal(new)}{body}"])
+    context = tiledb.Ctx({"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key} if key else None)
+    try:
+        old = describe(context, directory, key)
+    except Exception:  # the package knows fewer datatypes than the library
+        return None, False, False
+    made = describe(context, new, key)
+    if old != made:
+        return "; ".join(f"{k}: {old[k]}, now {made[k]}" for k in old if old[k] != made[k]), True, False
+    if key:
+        return None, True, False
+    try:
+        copied = copy_cells(context, directory, new, key)
+    except Exception as e:
+        return None if not isinstance(e, tiledb.TileDBError) else f"TileDB cannot write: {e}", True, False
+    before = rows(shell, extension, directory) if copied else []
+    if any('"unwritten": 1' in row for row in before):  # the package copies them as fill values
+        return None, True, False
+    if before and before != rows(shell, extension, new):
+        return "the rows differ", True, False
+    return None, True, copied
+
+
+def main():
+    if not tiledb:
+        print("skipped: the package `tiledb` is not installed")
+        return 77
+    shell, extension, corpus = sys.argv[1:4]
+    pattern = sys.argv[4] if len(sys.argv) > 4 else ""
+    same = filled = failed = 0
+    for name, directory, description in arrays.find(os.path.abspath(corpus), pattern):
+        if uses_webp(description) or "fullrange_sparse_int" in name or "/kv/" in name:  # corpus/create.py says why
+            continue
+        folder = tempfile.mkdtemp()
+        try:
+            wrong, described, copied = check(shell, os.path.abspath(extension), directory, description, folder)
+        except Exception as e:  # whatever it is, the next array must be tried too
+            wrong, described, copied = f"{type(e).__name__}: {e}", False, False
+        shutil.rmtree(folder, ignore_errors=True)
+        same += described and not wrong
+        filled += copied
+        if wrong:
+            failed += 1
+            print(f"FAIL {name}: {wrong[:1000]}")
+    print(f"create: TileDB sees the same schema in {same} arrays, wrote into {filled} of them; {failed} failed")
+    return 1 if failed or not filled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
