@@ -230,6 +230,46 @@ static void remove_path(tsr_creation *c, const char *path, int *code, tsr_error 
   if (error) *error = one;
 }
 
+/* Removes what is in a directory of the array: files, and directories that hold nothing but files. */
+static void remove_within(tsr_creation *c, const char *directory, bool may_hold_directories, int *code,
+                          tsr_error *error) {
+  tsr_listing entries = {0};
+  tsr_buffer path = {.memory = &c->memory};
+  if (tsr__store_list(c->store, directory, &entries, NULL) < 0) return; /* that it is not empty will be told */
+  for (uint64_t i = 0; i < entries.count; i++) {
+    path.size = 0;
+    if (tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name) < 0 ||
+        tsr__buffer_append_u8(&path, 0, error) < 0)
+      break;
+    if (may_hold_directories && entries.entries[i].kind == TSR_ENTRY_DIRECTORY)
+      remove_within(c, (const char *)path.data, false, code, error);
+    remove_path(c, (const char *)path.data, code, error);
+  }
+  tsr__listing_release(&entries);
+  tsr__buffer_release(&path);
+}
+
+/* What a writer has put into the pending array. Before version 12 fragments lie beside the directories of the array:
+ * ".UUID", or their names. */
+static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
+  if (c->schema.version >= 12) {
+    remove_within(c, "__fragments", true, code, error);
+    remove_within(c, "__commits", false, code, error);
+    return;
+  }
+  tsr_listing entries = {0};
+  if (tsr__store_list(c->store, "", &entries, NULL) < 0) return;
+  for (uint64_t i = 0; i < entries.count; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_name parsed;
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY) continue;
+    if (*name != '.' && !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    remove_within(c, name, false, code, error);
+    remove_path(c, name, code, error);
+  }
+  tsr__listing_release(&entries);
+}
+
 int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   tsr_creation *c = creation;
   tsr_error unseen;
@@ -239,6 +279,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
   tsr__pending_path(c->schema.name, pending);
   pending_paths(c, file, enumerations);
+  if (c->made) remove_cells(c, &code, error);
   remove_path(c, file, &code, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
@@ -263,6 +304,19 @@ void tsr_creation_close(tsr_creation *creation) {
   tsr__free(creation);
 }
 
+/* What stands in the way: nothing says whose it is, or whether they are still at work. */
+static int fail_exists(tsr_creation *c, tsr_error *error) {
+  tsr_listing entries = {0};
+  bool pending = false;
+  if (tsr__store_list(c->store, "", &entries, NULL) >= 0)
+    for (uint64_t i = 0; i < entries.count; i++) pending |= !strncmp(entries.entries[i].name, ".pending__", 10);
+  tsr__listing_release(&entries);
+  return tsr__fail(error, TSR_EXISTS,
+                   pending ? "an array is being created there: by a transaction that is not committed yet, or by one "
+                             "that was cut off; then the directory can be deleted"
+                           : "something is already there");
+}
+
 static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options, tsr_error *error) {
   uint64_t time = options->time ? options->time : tsr__environment_now();
   TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
@@ -273,7 +327,7 @@ static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_o
   TSR_TRY(tsr__store_posix_open(&c->environment->memory, c->path, &c->store, error));
   int code = tsr__store_make_directory(c->store, "", error);
   c->made = code >= 0;
-  return code == TSR_EXISTS ? tsr__fail(error, TSR_EXISTS, "something is already there") : code;
+  return code == TSR_EXISTS ? fail_exists(c, error) : code;
 }
 
 /* `store` NULL: the directory `path`. */

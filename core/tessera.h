@@ -283,7 +283,8 @@ typedef struct tsr_array_options {
   uint64_t cache_bytes; /* decoded tiles kept, at most; 0 = 256 MiB */
   unsigned threads; /* that read and decode; 0 = the number of cores, at most 8 */
   const struct tsr_creation *creation; /* NULL, or a prepared array ("Writing"), opened before it is published: for
-                                          this handle it is there already, and stays the same when it appears */
+                                          this handle it is there already, can be written to, and stays the same when
+                                          it appears */
 } tsr_array_options;
 
 /* Opens the array in the directory `path` (a path, or a file:// URI; percent-escapes of a URI are decoded). Reads its
@@ -424,12 +425,12 @@ TSR_API int tsr_array_create(tsr_environment *environment, const char *path, con
                              const tsr_create_options *options, tsr_error *error);
 
 /* The same in two steps: prepare does all that is likely to fail, publish makes the array appear. Until then its
- * directory is nobody's array. */
+ * directory is nobody's array. Where a writer's commit is published before, the array appears with its cells. */
 typedef struct tsr_creation tsr_creation;
 TSR_API int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
                                  const tsr_create_options *options, tsr_creation **creation, tsr_error *error);
 TSR_API int tsr_creation_publish(tsr_creation *creation, tsr_error *error);
-/* Removes what was prepared; of a published one nothing. Then close it. */
+/* Removes what was prepared, with the cells that were written into it; of a published one nothing. Then close it. */
 TSR_API int tsr_creation_abandon(tsr_creation *creation, tsr_error *error);
 /* Borrowed: its schema file's. Kept elsewhere, the creation is known again by it. */
 TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);

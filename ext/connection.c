@@ -87,6 +87,7 @@ static void close_array(tsx_array *array) {
   tsx_wipe(array->key, sizeof array->key);
   sqlite3_free(array->path);
   sqlite3_free(array->creation_name);
+  sqlite3_free(array->creation_schema);
   sqlite3_free(array);
 }
 

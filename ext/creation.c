@@ -7,7 +7,8 @@
  *
  *   xSync      before every commit. CREATE within a savepoint that was rolled back is not told: the table may be gone,
  *              and then nothing is published
- *   xCommit    the database has committed
+ *   xCommit    the database has committed. What the transaction wrote into the array is published first: so the array
+ *              appears with its cells
  *   xRollback  the directory is removed; but after an xSync only if the database file is as it was then: the second
  *              phase of a commit may have failed, then the database decides when it is read again
  *   xDestroy   DROP in the same transaction: removed; no other call comes
@@ -74,17 +75,35 @@ static int check_key(const tsx_table *table, const tsx_definition *definition, c
   return TSR_OK;
 }
 
+/* Arrays whose CREATE a ROLLBACK TO has taken back, which is not told, make room for others before the commit. */
+static bool forget_orphans(tsx_connection *connection) {
+  bool any = false;
+  for (tsx_array *array = connection->arrays; array; array = array->next)
+    if (array->creation && array->creation_name &&
+        ask_configs(connection->db, array->creation_schema, array->creation_name) == SQLITE_DONE) {
+      forget(array, true);
+      any = true;
+    }
+  return any;
+}
+
+static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_creation **creation,
+                   tsr_error *error) {
+  tsr_create_options options = {.key = key};
+  tsr_environment *environment = table->connection->environment;
+  int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
+  if (code != TSR_EXISTS || !forget_orphans(table->connection)) return code;
+  return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
+}
+
 int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error) {
   const tsx_options *options = &table->options;
   tsx_definition definition;
   tsr_creation *creation = NULL;
   int code = tsx_define(options, &definition, error);
   if (code < 0) return code;
-  tsr_create_options create = {.key = key};
   code = check_key(table, &definition, key, error);
-  if (code == TSR_OK)
-    code = tsr_creation_prepare(table->connection->environment, table->path, &definition.schema, &create, &creation,
-                                error);
+  if (code == TSR_OK) code = prepare(table, &definition.schema, key, &creation, error);
   tsx_definition_release(&definition);
   if (code < 0) return code;
   code = tsx_array_open_created(table->connection, table->path, key, options->cache_bytes, options->threads, creation,
@@ -97,7 +116,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   unsigned chance; /* below version 10 all schemas have one name */
   sqlite3_randomness(sizeof chance, &chance);
   table->array->creation_name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
-  if (table->array->creation_name) return TSR_OK;
+  table->array->creation_schema = sqlite3_mprintf("%s", table->schema_name);
+  if (table->array->creation_name && table->array->creation_schema) return TSR_OK;
   tsx_creation_fail(table);
   return tsx_fail(error, TSR_NOMEM, "out of memory");
 }

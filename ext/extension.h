@@ -66,6 +66,7 @@ typedef struct tsx_array { /* an array that this connection has open; shared by 
   uint32_t snapshot_count;
   tsr_creation *creation; /* it is made by this transaction (creation.c), else NULL */
   char *creation_name; /* of this creation and no other: its schema's name, and a number by chance */
+  char *creation_schema; /* the database that its table is in */
   bool wanted, synced; /* what xSync found, and that it has run */
   unsigned data_version; /* of the database file, then */
   bool gone; /* was not made after all: nobody finds it any more */

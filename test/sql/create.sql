@@ -238,6 +238,14 @@ SELECT count(*) FROM x;
 SELECT count(*) FROM tessera_array('x');
 DROP TABLE x;
 SELECT name FROM tessera_schema('x');
+BEGIN;
+SAVEPOINT s;
+CREATE VIRTUAL TABLE again USING tessera('again', x INT DIMENSION);
+CREATE VIRTUAL TABLE again2 USING tessera('again', x INT DIMENSION);
+ROLLBACK TO s;
+CREATE VIRTUAL TABLE again USING tessera('again', y INT DIMENSION);
+COMMIT;
+SELECT name FROM tessera_schema('again');
 -- After the array is made, definitions are not looked at any more; options are
 CREATE VIRTUAL TABLE kept USING tessera('kept', x INT DIMENSION(1, 100), d DATE, datetimes=integer);
 PRAGMA table_info(kept);
