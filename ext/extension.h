@@ -7,6 +7,8 @@
  *   define.c      column definitions -> a schema                      literals.c   values as text -> bytes of cells
  *   module.c      create, connect, destroy, rename of array tables; their declaration and shadow table
  *   creation.c    arrays that a CREATE makes, and when they appear
+ *   transaction.c what the open transaction does to arrays: writers, savepoints, commit
+ *   update.c      xUpdate: rows into the transaction's writers
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
@@ -70,6 +72,7 @@ typedef struct tsx_array { /* an array that this connection has open; shared by 
   bool wanted, synced; /* what xSync found, and that it has run */
   unsigned data_version; /* of the database file, then */
   bool gone; /* was not made after all: nobody finds it any more */
+  struct tsx_transaction *transaction; /* what the open one does to it, or NULL (transaction.c) */
 } tsx_array;
 
 typedef struct tsx_key { /* given by tessera_set_key */
@@ -436,6 +439,38 @@ void tsx_creation_close(tsx_array *array, bool abandon); /* if there is one */
 int tsx_creation_sync(sqlite3_vtab *vtab);
 int tsx_creation_commit(sqlite3_vtab *vtab);
 int tsx_creation_rollback(sqlite3_vtab *vtab);
+
+/* ---- transaction.c ---- */
+/* What the open transaction does to an array. It belongs to the array, not to a table: one table may have two
+ * sqlite3_vtab objects in a transaction, and several tables may show one array. */
+typedef struct tsx_transaction {
+  tsx_array *array;
+  tsr_writer *writer; /* all that changes: appended cells, removed rows */
+  tsr_snapshot *base; /* the array without these changes, as it was when the transaction first wrote it */
+  char *schema_name; /* the database whose tables write it */
+  struct tsx_savepoint *savepoints;
+  uint32_t savepoint_count, savepoint_room;
+} tsx_transaction;
+/* The array's; begun if there is none. Borrowed until the transaction ends. Fails where the table is read-only (as_of)
+ * or its array missing, and where tables of another database write the array in this transaction. */
+int tsx_transaction_of(tsx_table *table, tsx_transaction **transaction, tsr_error *error);
+/* Has the open transaction rows for the array at this path? */
+bool tsx_transaction_open_on(tsx_connection *connection, const char *path);
+/* What statements on the table see now, without times of their own: its state and the transaction's changes. Held;
+ * dropped by tsx_snapshot_release. */
+int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error);
+void tsx_transaction_close(tsx_array *array); /* when the array is closed: what is not prepared goes */
+int tsx_begin(sqlite3_vtab *vtab);
+int tsx_sync(sqlite3_vtab *vtab);
+int tsx_commit(sqlite3_vtab *vtab);
+int tsx_rollback(sqlite3_vtab *vtab);
+int tsx_savepoint(sqlite3_vtab *vtab, int number);
+int tsx_release(sqlite3_vtab *vtab, int number);
+int tsx_rollback_to(sqlite3_vtab *vtab, int number);
+
+/* ---- update.c ---- */
+/* xUpdate. It marks the writer before it changes anything, and rewinds where it fails. */
+int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
 
 /* ---- best_index.c ---- */
 /* What idxStr says, decoded. */
