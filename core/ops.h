@@ -248,4 +248,47 @@ int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const 
 int tsr__box_cells(const tsr_schema *schema, const tsr_interval *box, tsr_memory *memory, uint64_t *cells,
                    tsr_error *error);
 
+/* ---- write_deletes.c: removed coordinates -> delete conditions ---- */
+typedef struct tsr_deletes { /* `= {0}`; release frees */
+  uint64_t count; /* conditions: 0 if nothing was removed */
+  tsr_buffer bytes; /* .del files (generic tiles), one after the other */
+  tsr_buffer ends; /* u64: where each ends */
+} tsr_deletes;
+void tsr__deletes_release(tsr_deletes *deletes);
+/* As few conditions as say that exactly the cells at these coordinates are gone: cells selection[0..count) of `columns`
+ * (NULL: the first `count`), one column for each dimension, in any order, also more than once. Coordinates of own cells
+ * that live must have been left out where the array has no duplicates. `version` is that of the commit, 16 or later. */
+int tsr__deletes_make(const tsr_schema *schema, uint32_t version, const uint8_t *key, const tsr_column *columns,
+                      const uint32_t *selection, uint64_t count, tsr_memory *memory, tsr_deletes *deletes,
+                      tsr_error *error);
+/* Arrays with duplicates: do all cells of a (fresh) snapshot at these coordinates belong to rows[selection[0..count)]?
+ * TSR_CONSTRAINT if the conditions would delete another one. */
+int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const int64_t *rows,
+                       const uint32_t *selection, uint64_t count, tsr_memory *memory, unsigned threads,
+                       tsr_error *error);
+
+/* ---- write_boxes.c: cells of a dense array, of any shape -> exact boxes ---- */
+typedef struct tsr_boxes tsr_boxes;
+#define TSR_BOXES_MOST 1000 /* in a commit; one below format version 12 */
+typedef struct tsr_boxes_source {
+  const tsr_schema *schema;
+  const tsr_column *columns; /* of all fields, borrowed until close; cells in any order, of equals the last counts */
+  uint64_t count;
+  uint64_t most; /* boxes; 0: none but what there are */
+  /* The present state, listed anew: asked for where there are more boxes; closed by the boxes. */
+  int (*open_snapshot)(void *argument, tsr_snapshot **snapshot, tsr_error *error);
+  void *argument;
+  tsr_memory *memory;
+  unsigned threads;
+} tsr_boxes_source;
+/* The boxes of these cells, apart from each other. Past `most` they are joined over gaps whose cells are all written;
+ * such cells are written again as they are. TSR_FULL if too many are left. */
+int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error);
+uint64_t tsr__boxes_count(const tsr_boxes *boxes);
+/* One interval for each dimension; borrowed. */
+const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index);
+/* Writes box `index` as one fragment, tile by tile. target->box is that box. */
+int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error);
+void tsr__boxes_close(tsr_boxes *boxes); /* NULL is fine */
+
 #endif
