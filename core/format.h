@@ -128,6 +128,7 @@ typedef struct tsr_fragment_metadata {
   uint32_t slot_count;
   tsr_slot *slots;
   uint64_t rtree_at, fragment_statistics_at, processed_conditions_at;
+  tsr_statistics *own_statistics; /* by slot, of all tiles together; loaded when needed */
   uint64_t file_size; /* of the metadata file */
   uint64_t footer_at;
   tsr_rtree *rtree; /* loaded when needed */
@@ -159,6 +160,10 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
 /* Statistics of a slot, loaded once into the fragment's arena (format 11 on; TSR_OK and NULL arrays before). */
 int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
                                       const uint8_t *key, tsr_statistics *statistics, tsr_error *error);
+/* Those of all tiles together, as of one tile; without sums, and bounds of fixed size only. NULL arrays below version
+ * 12. */
+int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
+                                          const uint8_t *key, tsr_statistics *statistics, tsr_error *error);
 /* The slot of a field of the fragment's own schema (dimensions below version 5: the __coords slot), and of the times.
  * -1 where there is none. */
 int64_t tsr__fragment_slot(const tsr_fragment_metadata *metadata, uint32_t field);

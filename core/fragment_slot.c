@@ -289,3 +289,58 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
   *statistics = *slot->statistics;
   return TSR_OK;
 }
+
+/* For each slot: u64 size, minimum, u64 size, maximum, 8 bytes of sum, u64 null count. */
+static int decode_own(const tsr_fragment_metadata *metadata, tsr_input *in, tsr_arena *arena, tsr_statistics *own,
+                      uint64_t *null_counts, tsr_error *error) {
+  for (uint32_t slot = 0; slot < metadata->slot_count; slot++) {
+    tsr_special special;
+    const int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+    const uint64_t value_size = field >= 0 ? metadata->schema->fields[field].cell_size : 0;
+    const uint64_t min_size = tsr__input_u64(in);
+    const uint8_t *min = tsr__input_take(in, min_size);
+    const uint64_t max_size = tsr__input_u64(in);
+    const uint8_t *max = tsr__input_take(in, max_size);
+    tsr__input_u64(in);
+    null_counts[slot] = tsr__input_u64(in);
+    TSR_TRY(tsr__input_check(in, "fragment statistics", error));
+    own[slot] = (tsr_statistics){.count = 1};
+    if (value_size == 0 || min_size != value_size || max_size != value_size) continue;
+    void *copy;
+    TSR_TRY(tsr__arena_copy(arena, min, value_size, &copy, error));
+    own[slot].min = copy;
+    TSR_TRY(tsr__arena_copy(arena, max, value_size, &copy, error));
+    own[slot].max = copy;
+    own[slot].value_size = own[slot].min_size = own[slot].max_size = value_size;
+    own[slot].null_counts = &null_counts[slot];
+  }
+  return TSR_OK;
+}
+
+int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
+                                          const uint8_t *key, tsr_statistics *statistics, tsr_error *error) {
+  if (metadata->version < 12) {
+    *statistics = (tsr_statistics){0};
+    return TSR_OK;
+  }
+  if (!metadata->own_statistics) {
+    tsr_buffer content = {.memory = metadata->arena.memory};
+    void *own = NULL, *null_counts = NULL;
+    int code = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_statistics), &own, error);
+    if (code == TSR_OK)
+      code = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(uint64_t), &null_counts, error);
+    if (code == TSR_OK)
+      code = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, UINT64_MAX, &content,
+                                         error);
+    if (code == TSR_OK) {
+      tsr_input in = tsr__input(content.data, content.size);
+      code = decode_own(metadata, &in, &metadata->arena, own, null_counts, error);
+    }
+    tsr__buffer_release(&content);
+    if (code < 0)
+      return tsr__wrap(error, "fragment statistics at byte %llu", (unsigned long long)metadata->fragment_statistics_at);
+    metadata->own_statistics = own;
+  }
+  *statistics = metadata->own_statistics[slot];
+  return TSR_OK;
+}

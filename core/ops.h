@@ -24,6 +24,7 @@ typedef struct tsr_side { /* of a dense request, on one dimension: ordinals with
 typedef struct tsr_plan_box { /* dense: a fragment whose box meets the request */
   uint32_t fragment;
   bool sparse; /* its cells own single cells of the array (formats to 10 wrote such fragments) */
+  bool excluded; /* none of its cells satisfies the predicates, by its statistics */
   const uint64_t *low, *high; /* ordinals */
 } tsr_plan_box;
 typedef struct tsr_plan {
@@ -45,8 +46,36 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
 uint64_t tsr__side_values(const tsr_side *side);
 uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high);
 
-/* ---- load.c: decoded tiles of fragments, from the cache or the store ---- */
+/* ---- predicate.c: predicates on attributes ---- */
+typedef struct tsr_test { /* a predicate, made ready */
+  uint32_t field;
+  tsr_predicate_kind kind;
+  bool nan, nat; /* NaN, NaT are nulls of this field */
+  bool negated; /* TSR_PREDICATE_WITHIN */
+  bool never; /* nothing passes */
+  tsr_spans spans; /* TSR_PREDICATE_WITHIN */
+} tsr_test;
 typedef struct tsr_held tsr_held;
+int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
+/* May minimum, maximum and null count of a field of the fragment's schema be believed? Floats: the sum decides. */
+bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field);
+/* Do believable statistics of a tile say that none of its cells pass? */
+bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *statistics, uint64_t tile,
+                        uint64_t cells);
+/* The same of all tests of the reader: 1, 0, or < 0. Loads statistics; no file may be in use. */
+int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error);
+/* The same of a whole fragment, by its own statistics. */
+int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error);
+/* Keeps the cells that pass: of the selection, or of 0..count-1 where it is NULL. `out` may be the selection. */
+uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
+                          const uint32_t *selection, uint64_t count, uint32_t *out);
+/* The same by all tests, for a held tile whose cells count from `first` (NULL: cells that were never written). */
+int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const uint32_t *selection, uint64_t *count,
+                      uint32_t *out, tsr_error *error);
+int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error); /* 1: some cell of the tile passes */
+int tsr__tests_want(tsr_reader *reader, tsr_held *held, tsr_error *error); /* the fields of the tests */
+
+/* ---- load.c: decoded tiles of fragments, from the cache or the store ---- */
 typedef struct tsr_want {
   tsr_fragment *fragment;
   uint32_t slot;
@@ -89,6 +118,11 @@ struct tsr_reader {
   bool done; /* after the last batch, or an error */
   bool *fields; /* decoded ahead */
   bool times;
+  uint32_t test_count; /* predicates */
+  tsr_test *tests;
+  bool fill_unwritten;
+  bool others; /* fields are decoded ahead that no test looks at */
+  tsr_buffer chosen; /* cells that passed the tests: of the present piece, dense */
   uint64_t limit;
   unsigned threads;
   tsr_batch batch;

@@ -11,6 +11,7 @@
 typedef struct candidate { /* a fragment for the cells of a space tile, newest first */
   const tsr_plan_box *box;
   bool used; /* it owns cells */
+  bool excluded; /* and statistics say that none of them satisfies the predicates */
   uint64_t number; /* dense: of its tile */
   tsr_held *held;
 } candidate;
@@ -238,6 +239,19 @@ static int cost_of(dense_source *s, const space_tile *tile, uint64_t *bytes, tsr
   return TSR_OK;
 }
 
+/* Which tiles need not be decoded: their cells stay theirs, and are passed over. */
+static int exclude(dense_source *s, space_tile *tile, tsr_error *error) {
+  for (uint32_t c = 0; c < tile->count; c++) {
+    candidate *it = &tile->candidates[c];
+    if (!it->used) continue;
+    const int r = it->box->excluded ? 1 : tsr__tests_exclude(s->reader, it->box->fragment, it->number, error);
+    if (r < 0) return r;
+    it->excluded = r > 0;
+    it->used = !it->excluded;
+  }
+  return TSR_OK;
+}
+
 static void drop_tile(dense_source *s, space_tile *tile) {
   for (uint32_t c = 0; c < tile->count; c++) {
     tsr__reader_drop(s->reader, tile->candidates[c].held);
@@ -254,7 +268,21 @@ static void drop_sparse(dense_source *s) {
 static int add_tile(dense_source *s, space_tile *tile, tsr_error *error) {
   TSR_TRY(note_wanted(s, tile, error));
   TSR_TRY(find_candidates(s, tile, error));
-  return s->loads ? mark_used(s, tile, error) : TSR_OK;
+  if (s->loads) TSR_TRY(mark_used(s, tile, error));
+  return s->reader->test_count > 0 ? exclude(s, tile, error) : TSR_OK;
+}
+
+/* What the predicates do not look at, of tiles in which some cell satisfies them. */
+static int load_others(dense_source *s, tsr_error *error) {
+  for (uint64_t i = 0; i < s->tile_count; i++)
+    for (uint32_t c = 0; c < s->tiles[i].count; c++) {
+      tsr_held *held = s->tiles[i].candidates[c].held;
+      if (!held) continue;
+      const int r = tsr__tests_any(s->reader, held, error);
+      if (r < 0) return r;
+      if (r > 0) TSR_TRY(tsr__reader_want_fields(s->reader, held, error));
+    }
+  return tsr__reader_load(s->reader, error);
 }
 
 /* The next tiles, decoded. The first always goes in; others as the budget and the limit allow. */
@@ -277,15 +305,19 @@ static int fill_window(dense_source *s, tsr_error *error) {
     if (s->tile_count > 0 && bytes > budget) break; /* looked at again in the next window */
     s->tile_count++;
     for (uint32_t c = 0; c < tile->count && s->loads; c++) {
+      if (tile->candidates[c].excluded)
+        tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
       if (!tile->candidates[c].used) continue;
       TSR_TRY(hold(s, &tile->candidates[c], error));
-      TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
+      if (reader->test_count > 0) TSR_TRY(tsr__tests_want(reader, tile->candidates[c].held, error));
+      else TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
     }
     cells = tsr__add_sat(cells, tile->cells);
     advance(s);
     if (reader->limit > 0 && cells >= reader->limit) break;
   }
-  return tsr__reader_load(reader, error);
+  TSR_TRY(tsr__reader_load(reader, error));
+  return reader->test_count > 0 && reader->others ? load_others(s, error) : TSR_OK;
 }
 
 /* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
@@ -409,7 +441,7 @@ static int split_by_owner(dense_source *s, space_tile *tile, const tsr_piece *pi
   for (uint64_t i = 0; i < piece->cells; i++) sorted[ends[owners[i]]++] = cells[i];
   for (uint32_t c = 0; c <= tile->count; c++) {
     const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
-    if (n == 0 || (c < tile->count && tile->candidates[c].box->sparse)) continue;
+    if (n == 0 || (c < tile->count && (tile->candidates[c].box->sparse || tile->candidates[c].excluded))) continue;
     if (c < tile->count) TSR_TRY(hold(s, &tile->candidates[c], error));
     const bool run = sorted[from + n - 1] - sorted[from] == n - 1;
     TSR_TRY(add_part(s,
@@ -426,6 +458,7 @@ static int make_parts(dense_source *s, space_tile *tile, tsr_error *error) {
   const tsr_piece *piece = &s->pieces.piece;
   s->part_count = s->part_at = 0;
   memset(s->values_ready, 0, s->dimensions * sizeof(bool));
+  if (tile->covered && tile->candidates[0].excluded) return TSR_OK;
   if (tile->covered || tile->count == 0) {
     part p = {.count = piece->cells};
     uint32_t *cells = NULL;
@@ -497,13 +530,40 @@ static int give_part(dense_source *s, const part *p, tsr_batch *batch, tsr_error
   return TSR_OK;
 }
 
+/* Keeps the cells of the present part that satisfy the predicates. */
+static int test_part(dense_source *s, tsr_error *error) {
+  part *p = &s->parts[s->part_at];
+  tsr_buffer *room = &s->reader->chosen;
+  if (s->reader->test_count == 0) return TSR_OK;
+  const uint64_t first = p->cells ? 0 : p->first;
+  room->size = 0;
+  TSR_TRY(tsr__buffer_reserve(room, tsr__mul_sat(p->count, sizeof(uint32_t)), error));
+  uint32_t *cells = (uint32_t *)(void *)room->data;
+  TSR_TRY(tsr__tests_select(s->reader, p->held, (p->sparse ? 0 : s->pieces.piece.origin) + first, p->cells, &p->count,
+                            cells, error));
+  for (uint64_t i = 0; first > 0 && i < p->count; i++) cells[i] += (uint32_t)first;
+  p->cells = cells;
+  return TSR_OK;
+}
+
+/* From the present part to the first that has cells. */
+static int find_part(dense_source *s, tsr_error *error) {
+  for (; s->part_at < s->part_count; s->part_at++) {
+    TSR_TRY(test_part(s, error));
+    if (s->parts[s->part_at].count > 0) break;
+  }
+  return TSR_OK;
+}
+
 static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   dense_source *s = (dense_source *)source;
   if (s->part_at < s->part_count) s->part_at++;
+  TSR_TRY(find_part(s, error));
   while (s->part_at == s->part_count) {
     if (s->open && tsr__pieces_next(&s->pieces)) {
       TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
       TSR_TRY(make_parts(s, &s->tiles[s->tile_at], error));
+      TSR_TRY(find_part(s, error));
       continue;
     }
     if (s->open) {
@@ -560,6 +620,21 @@ static void close_dense(tsr_source *source) {
   for (uint64_t i = s->tile_at; i < s->tile_count; i++) drop_tile(s, &s->tiles[i]);
 }
 
+/* Whole fragments of which no cell satisfies the predicates: they still own their cells. */
+static int exclude_fragments(tsr_reader *reader, tsr_error *error) {
+  uint64_t excluded = 0;
+  for (uint64_t i = 0; i < reader->plan.box_count && reader->test_count > 0; i++) {
+    tsr_plan_box *box = &reader->plan.boxes[i];
+    if (box->sparse) continue;
+    const int r = tsr__tests_exclude_fragment(reader, box->fragment, error);
+    if (r < 0) return r;
+    box->excluded = r > 0;
+    excluded += box->excluded;
+  }
+  tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
+  return TSR_OK;
+}
+
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const uint32_t n = grid->dimensions;
@@ -593,6 +668,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *err
   s->list_counts[0] = (uint32_t)boxes;
   for (uint32_t d = 0; d < n; d++) reset_dimension(s, d);
   narrow(s, 0);
+  TSR_TRY(exclude_fragments(reader, error));
   *source = &s->base;
   return TSR_OK;
 }

@@ -211,6 +211,16 @@ static int drop_deleted(sparse_source *s, tsr_sparse_tile *tile, tsr_error *erro
   return TSR_OK;
 }
 
+/* Drops the cells that do not satisfy the predicates. */
+static int test_cells(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  uint32_t *cells;
+  if (s->reader->test_count == 0 || tile->count == 0) return TSR_OK;
+  TSR_TRY(own_selection(s, tile, &cells, error));
+  TSR_TRY(tsr__tests_select(s->reader, tile->held, 0, tile->cells, &tile->count, cells, error));
+  tile->cells = cells;
+  return TSR_OK;
+}
+
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
 /* Takes the next tiles of the plan, up to `end` in the order, as the budget and the limit allow. */
@@ -228,6 +238,15 @@ static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *err
     const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
     const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile);
     uint64_t cost;
+    if (!swept) { /* tiles of the sweep may hide older versions of their cells */
+      const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
+      if (excluded < 0) return excluded;
+      if (excluded) {
+        tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
+        s->at++;
+        continue;
+      }
+    }
     TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, &cost, error));
     cost = tsr__add_sat(cost, tsr__mul_sat(n, 8 * (reader->snapshot->schema->dimension_count + 1)));
     bytes = tsr__add_sat(bytes, cost);
@@ -252,10 +271,13 @@ static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *er
   for (uint64_t i = 0; i < s->window_count; i++) {
     TSR_TRY(select_cells(s, &s->window[i], error));
     if (s->window[i].count > 0) TSR_TRY(want_conditions(s, &s->window[i], error));
+    if (s->window[i].count > 0) TSR_TRY(tsr__tests_want(reader, s->window[i].held, error));
   }
   TSR_TRY(tsr__reader_load(reader, error));
   for (uint64_t i = 0; i < s->window_count; i++) {
     if (!swept) TSR_TRY(drop_deleted(s, &s->window[i], error));
+    if (!swept) TSR_TRY(test_cells(s, &s->window[i], error));
+    if (swept && reader->test_count > 0) continue; /* until it is known which cells win */
     if (s->window[i].count > 0) TSR_TRY(tsr__reader_want_fields(reader, s->window[i].held, error));
   }
   return tsr__reader_load(reader, error);
@@ -291,7 +313,12 @@ static int next_swept(sparse_source *s, tsr_error *error) {
     if (r < 0 || r == TSR_SWEEP_END) return r;
     if (r == TSR_SWEEP_TILE) {
       TSR_TRY(drop_deleted(s, &s->present, error));
-      if (s->present.count > 0) return 1;
+      TSR_TRY(test_cells(s, &s->present, error));
+      if (s->present.count > 0) {
+        if (s->reader->test_count > 0) TSR_TRY(tsr__reader_want_fields(s->reader, s->present.held, error));
+        TSR_TRY(tsr__reader_load(s->reader, error));
+        return 1;
+      }
       drop(s, &s->present);
       continue;
     }
@@ -331,6 +358,34 @@ static void close_sparse(tsr_source *source) {
   tsr__buffer_release(&s->keep);
 }
 
+/* Takes tiles of fragments of which no cell satisfies the predicates out of the streams. Those in the sweep must stay:
+ * they may hide older versions of their cells. */
+static int exclude_fragments(sparse_source *s, tsr_error *error) {
+  enum { UNKNOWN, READ, SWEPT, EXCLUDED };
+  tsr_reader *reader = s->reader;
+  uint8_t *verdicts;
+  void *memory;
+  uint64_t fragments = 0, from = s->streams;
+  if (reader->test_count == 0) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&reader->arena, reader->snapshot->fragment_count, 1, &memory, error));
+  verdicts = memory;
+  for (uint64_t i = s->streams; i < s->count; i++) verdicts[reader->plan.tiles[s->order[i]].fragment] = SWEPT;
+  for (uint64_t i = s->streams; i-- > 0;) { /* what stays moves up to the sweep's, which has its own hold of them */
+    const uint32_t f = reader->plan.tiles[s->order[i]].fragment;
+    if (verdicts[f] == UNKNOWN) {
+      const int r = tsr__tests_exclude_fragment(reader, f, error);
+      if (r < 0) return r;
+      verdicts[f] = r > 0 ? EXCLUDED : READ;
+      fragments += r > 0;
+    }
+    if (verdicts[f] != EXCLUDED) s->order[--from] = s->order[i];
+  }
+  tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
+  tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, from);
+  s->at = from;
+  return TSR_OK;
+}
+
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(sparse_source), &memory, error));
@@ -340,6 +395,11 @@ int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *er
   s->keep.memory = &reader->memory;
   s->count = reader->plan.tile_count;
   TSR_TRY(tsr__sweep_open(reader, &s->order, &s->streams, &s->sweep, error));
+  const int r = exclude_fragments(s, error);
+  if (r < 0) {
+    tsr__sweep_close(s->sweep);
+    return r;
+  }
   *source = &s->base;
   return TSR_OK;
 }

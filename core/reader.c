@@ -60,6 +60,7 @@ int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *erro
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window, &r->memory);
   r->wants.memory = r->selection.memory = r->owners.memory = r->sorted.memory = r->numbers.memory = &r->memory;
+  r->chosen.memory = &r->memory;
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
     r->slot_count = TSR_MAX(r->slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
@@ -94,6 +95,7 @@ void tsr_reader_close(tsr_reader *reader) {
   tsr__buffer_release(&reader->owners);
   tsr__buffer_release(&reader->sorted);
   tsr__buffer_release(&reader->numbers);
+  tsr__buffer_release(&reader->chosen);
   tsr__free(reader->fields);
   tsr__free(reader->column_ready);
   tsr__free(reader->columns);
@@ -107,6 +109,18 @@ void tsr_reader_close(tsr_reader *reader) {
 }
 
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
+
+/* The tests' fields are decoded ahead, too: first of all. */
+static int prepare_tests(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  const tsr_schema *schema = reader->snapshot->schema;
+  TSR_TRY(tsr__tests_make(reader, request, error));
+  for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = false;
+  reader->others = false;
+  for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < field_count(schema); f++)
+    reader->others |= reader->fields[f];
+  for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = true;
+  return TSR_OK;
+}
 
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   static const tsr_request everything = {0};
@@ -124,7 +138,9 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   const uint32_t n = field_count(snapshot->schema);
   if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
   else memset(reader->fields, 0, n * sizeof(bool));
-  int r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
+  int r = prepare_tests(reader, request, error);
+  if (r >= 0) r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
+  for (uint32_t i = 0; r >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
   if (r >= 0 && !reader->plan.empty)
     r = snapshot->schema->dense ? tsr__read_dense_open(reader, &reader->source, error)
                                 : tsr__read_sparse_open(reader, &reader->source, error);

@@ -341,10 +341,28 @@ typedef struct tsr_ranges { /* of one dimension: their union, in any order */
   const struct tsr_ranges *also; /* another union that must hold too, or NULL */
 } tsr_ranges;
 
+/* What must hold of an attribute. NULLs: null cells, NaN of floats, and what is unwritten (but see fill_unwritten). */
+typedef enum tsr_predicate_kind {
+  TSR_PREDICATE_WITHIN, /* it is no null, and lies in the ranges: attributes of one number, datetime or time in a cell,
+                           and strings of CHAR, ASCII and UTF8 */
+  TSR_PREDICATE_IS_NULL,
+  TSR_PREDICATE_NOT_NULL
+} tsr_predicate_kind;
+typedef struct tsr_predicate {
+  uint32_t field;
+  tsr_predicate_kind kind;
+  bool negated; /* what would not pass does, and the reverse: "null, or outside of the ranges" */
+  bool nat_is_null; /* datetimes and times: NaT (the least int64) is null, too */
+  tsr_ranges ranges; /* values in the attribute's datatype; "not equal" is two exclusive ranges */
+} tsr_predicate;
+
 typedef struct tsr_request {
   const tsr_ranges *dimensions; /* one per dimension, or NULL: everything */
   const bool *fields; /* one per field of the snapshot's schema: decoded ahead, in parallel; NULL: none. Others are
                          decoded when asked for */
+  const tsr_predicate *predicates; /* all of them must hold */
+  uint32_t predicate_count;
+  bool fill_unwritten; /* predicates see the fill value where there is no other; false: null */
   bool times; /* cell times are wanted (tsr_batch.times) */
   uint64_t limit; /* how many rows are likely to be taken; 0 = all. A hint: rows go on after it */
   uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB */

@@ -6,9 +6,11 @@
  *   term   = column operator
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
  *            were made while the array, and so its names, were missing
- *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?"
+ *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
+ *            " IS NOT NULL"
  *
- * The n-th term takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
+ * The last four come with attributes only; the two without "?" have an argument, too, of no meaning. The n-th term
+ * takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
  * (sqlite3_vtab_in_first), else one value. What a plan promises (no more than `omit` of exact tests, and at most one
  * row) holds for any later state of the array, since a statement may be kept for long.
  *
@@ -21,8 +23,17 @@
 
 #define TERMS_MOST 64 /* constraints beyond these are left to SQLite */
 
-static const char *const operators[] = {[TSX_EQ] = "=?",  [TSX_GT] = ">?",    [TSX_GE] = ">=?",  [TSX_LT] = "<?",
-                                        [TSX_LE] = "<=?", [TSX_IS] = " IS ?", [TSX_IN] = " IN ?"};
+static const char *const operators[] = {[TSX_EQ] = "=?",
+                                        [TSX_GT] = ">?",
+                                        [TSX_GE] = ">=?",
+                                        [TSX_LT] = "<?",
+                                        [TSX_LE] = "<=?",
+                                        [TSX_IS] = " IS ?",
+                                        [TSX_IN] = " IN ?",
+                                        [TSX_NE] = "<>?",
+                                        [TSX_ISNOT] = " IS NOT ?",
+                                        [TSX_ISNULL] = " IS NULL",
+                                        [TSX_NOTNULL] = " IS NOT NULL"};
 #define OPERATOR_COUNT ((int)(sizeof operators / sizeof *operators))
 
 /* ---- idxStr ------------------------------------------------------------------------------------------------------ */
@@ -112,6 +123,10 @@ static int op_of(unsigned char op) {
   case SQLITE_INDEX_CONSTRAINT_LT: return TSX_LT;
   case SQLITE_INDEX_CONSTRAINT_LE: return TSX_LE;
   case SQLITE_INDEX_CONSTRAINT_IS: return TSX_IS;
+  case SQLITE_INDEX_CONSTRAINT_NE: return TSX_NE;
+  case SQLITE_INDEX_CONSTRAINT_ISNOT: return TSX_ISNOT;
+  case SQLITE_INDEX_CONSTRAINT_ISNULL: return TSX_ISNULL;
+  case SQLITE_INDEX_CONSTRAINT_ISNOTNULL: return TSX_NOTNULL;
   default: return -1;
   }
 }
@@ -146,12 +161,25 @@ static int choose_time(choice *c, int i, int which) {
   return SQLITE_OK;
 }
 
-static void choose_dimension(choice *c, int i) {
+/* NULL tests of attributes. Labels other than text may stand for NULL themselves. */
+static void choose_null_test(choice *c, int i, tsx_op op) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const tsx_column *column = &c->table->columns[constraint->iColumn];
+  if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
+  take(c, i, constraint->iColumn, op, NULL, true);
+}
+
+static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   int op = op_of(constraint->op);
   if (!constraint->usable || op < 0 || c->count == TERMS_MOST) return;
-  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME;
+  if (op == TSX_ISNULL || op == TSX_NOTNULL) {
+    choose_null_test(c, i, (tsx_op)op);
+    return;
+  }
+  if (column->description->is_dimension ? op >= TSX_NE : !tsx_ranges_possible(column)) return;
+  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || column->form == TSX_LABEL;
   if (text && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) return;
   sqlite3_value *right = NULL;
   bool in = op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1);
@@ -162,7 +190,8 @@ static void choose_dimension(choice *c, int i) {
     right = NULL;
   }
   /* The members of a list on a TEXT column are text: its affinity has been applied to them. */
-  bool exact = tsx_ranges_exact(column, (tsx_op)op, right, c->utf16) || (in && text && !c->utf16 && !column->mixed);
+  tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
+  bool exact = tsx_ranges_exact(column, compared, right, c->utf16) || (in && text && !c->utf16 && !column->mixed);
   take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
 }
 
@@ -173,6 +202,7 @@ static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *te
     known[i] = false;
     if (c->terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
     const tsx_column *column = &c->table->columns[c->terms[i].column];
+    if (!column->description->is_dimension) continue;
     tsx_ranges_make(column, c->terms[i].op, c->rights[i], c->utf16, &values[i]);
     known[i] = true;
     if (values[i].count == TSX_EVERYTHING) continue;
@@ -199,6 +229,20 @@ static double width(const tsx_column *column, const tsr_interval *box, double ro
     spread = (double)((high - low) & mask) + 1;
   }
   return spread < rows ? spread : rows;
+}
+
+/* The part of all cells that a comparison with an attribute is likely to leave. */
+static double selectivity(tsx_op op) {
+  switch (op) {
+  case TSX_EQ:
+  case TSX_IS: return 0.01;
+  case TSX_IN: return 0.05;
+  case TSX_ISNULL: return 0.1;
+  case TSX_NE:
+  case TSX_ISNOT:
+  case TSX_NOTNULL: return 0.9;
+  default: return 0.25;
+  }
 }
 
 typedef struct cost {
@@ -231,6 +275,10 @@ static cost estimate(choice *c) {
   for (uint32_t i = 0; i < c->count; i++) {
     if (c->terms[i].column >= (int)table->column_count || known[i]) continue;
     const tsx_column *column = &table->columns[c->terms[i].column];
+    if (!column->description->is_dimension) { /* its tiles are decoded all the same */
+      result.rows *= selectivity(c->terms[i].op);
+      continue;
+    }
     double share = 0.25, wide = width(column, box ? &box[column->field] : NULL, estimate.rows + 1);
     if (c->terms[i].op == TSX_EQ || c->terms[i].op == TSX_IS) share = 1 / wide;
     if (c->terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
@@ -278,7 +326,12 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
-      choose_dimension(&c, i);
+      choose_field(&c, i);
+  }
+  for (int i = 0; i < info->nConstraint; i++) { /* attributes last: a full plan does without them first */
+    int column = info->aConstraint[i].iColumn;
+    if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
+      choose_field(&c, i);
   }
   cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
   bool unique = !missing && is_unique(&c);

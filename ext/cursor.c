@@ -26,6 +26,8 @@ typedef struct cursor {
   tsr_ranges sets[TERMS_MOST];
   tsx_ranges values[TERMS_MOST];
   in_list lists[TERMS_MOST];
+  tsr_predicate predicates[TERMS_MOST]; /* on attributes */
+  uint32_t predicate_count;
   sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
   bool *dropped; /* columns whose attribute the array has no more */
   const tsr_schema *newest; /* that `dropped` was made for */
@@ -171,39 +173,122 @@ static int take_list(cursor *c, uint32_t term, const tsx_column *column, sqlite3
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* One term as a set of ranges of its dimension. */
-static int take_term(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+/* The codes of an enumerated attribute whose labels satisfy the term, as ranges of its integers. */
+static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                       bool utf16) {
+  in_list *list = &c->lists[term];
+  tsx_codes codes = {0};
+  sqlite3_value *member = NULL;
+  int code;
+  if (op == TSX_IN) {
+    for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
+         code = sqlite3_vtab_in_next(value, &member)) {
+      int added = tsx_codes_add(column, TSX_EQ, member, utf16, &codes);
+      if (added != SQLITE_OK) {
+        code = added;
+        break;
+      }
+    }
+    if (code == SQLITE_DONE) code = SQLITE_OK;
+  } else {
+    code = tsx_codes_add(column, op, value, utf16, &codes);
+  }
+  list->everything = codes.everything;
+  for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
+    uint8_t *copy = list_room(list) ? sqlite3_malloc(16) : NULL;
+    if (copy) {
+      memcpy(copy, codes.runs[i], 16); /* little-endian: the low bytes are the value in any integer datatype */
+      list->values[list->count] = copy;
+      list->ranges[list->count++] = (tsr_range){.low = copy, .high = copy + 8};
+    } else {
+      code = SQLITE_NOMEM;
+    }
+  }
+  sqlite3_free(codes.runs);
+  return code;
+}
+
+/* One term as a set of ranges of its field. */
+static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsx_column *column = &table->columns[c->terms[term].column];
   tsr_ranges *set = &c->sets[term];
-  if (c->terms[term].op == TSX_IN) {
-    int code = take_list(c, term, column, value, utf16);
+  if (column->form == TSX_LABEL || op == TSX_IN) {
+    int code = column->form == TSX_LABEL ? take_labels(c, term, op, column, value, utf16)
+                                         : take_list(c, term, column, value, utf16);
     if (code != SQLITE_OK) return code;
     *set =
         (tsr_ranges){.ranges = c->lists[term].ranges, .count = c->lists[term].count, .all = c->lists[term].everything};
   } else {
     tsx_ranges *ranges = &c->values[term];
-    tsx_ranges_make(column, c->terms[term].op, value, utf16, ranges);
+    tsx_ranges_make(column, op, value, utf16, ranges);
     bool everything = ranges->count == TSX_EVERYTHING;
     *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
   }
-  set->also = c->dimensions[column->field].also;
-  c->dimensions[column->field].also = set;
+  return SQLITE_OK;
+}
+
+static int take_dimension(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsr_ranges *first = &c->dimensions[table->columns[c->terms[term].column].field];
+  int code = take_set(c, term, c->terms[term].op, value, utf16);
+  if (code != SQLITE_OK) return code;
+  c->sets[term].also = first->also;
+  first->also = &c->sets[term];
+  return SQLITE_OK;
+}
+
+/* One term as a predicate; ranges of one attribute make one together. */
+static int take_attribute(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsx_column *column = &table->columns[c->terms[term].column];
+  tsx_op op = c->terms[term].op;
+  tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
+  if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
+  if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
+  if (op == TSX_ISNOT) { /* all but what equality finds, if it can tell that from all others */
+    if (!tsx_ranges_exact(column, TSX_EQ, value, utf16)) return SQLITE_OK;
+    op = TSX_EQ;
+    p.negated = true;
+  }
+  if (op == TSX_ISNULL && column->form == TSX_LABEL) { /* a code without label is NULL, too */
+    op = TSX_NOTNULL;
+    p.negated = true;
+  }
+  if (column->form != TSX_LABEL && (op == TSX_ISNULL || op == TSX_NOTNULL)) {
+    p.kind = op == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+    c->predicates[c->predicate_count++] = p;
+    return SQLITE_OK;
+  }
+  int code = take_set(c, term, op, value, utf16);
+  if (code != SQLITE_OK) return code;
+  if (c->sets[term].all) return SQLITE_OK; /* nothing can be said: null, neither */
+  for (uint32_t i = 0; i < c->predicate_count && !p.negated; i++)
+    if (c->predicates[i].field == p.field && c->predicates[i].kind == TSR_PREDICATE_WITHIN &&
+        !c->predicates[i].negated) {
+      c->sets[term].also = c->predicates[i].ranges.also;
+      c->predicates[i].ranges.also = &c->sets[term];
+      return SQLITE_OK;
+    }
+  p.kind = TSR_PREDICATE_WITHIN;
+  p.ranges = c->sets[term];
+  c->predicates[c->predicate_count++] = p;
   return SQLITE_OK;
 }
 
 static int take_terms(cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   bool utf16 = tsx_connection_utf16(table->connection);
+  c->predicate_count = 0;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
   for (uint32_t i = 0; i < c->term_count; i++) {
     int column = c->terms[i].column, code;
     if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
-    else if (column < (int)table->column_count && table->columns[column].description->is_dimension)
-      code = take_term(c, i, values[i], utf16);
-    else
-      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no dimension", table->path);
+    else if (column >= (int)table->column_count)
+      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no field", table->path);
+    else if (table->columns[column].description->is_dimension) code = take_dimension(c, i, values[i], utf16);
+    else code = take_attribute(c, i, values[i], utf16);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -226,6 +311,12 @@ static int find_dropped(cursor *c, tsr_error *error) {
       if (!strcmp(newest->fields[f].name, table->columns[i].description->name)) c->dropped[i] = false;
   }
   return TSR_OK;
+}
+
+static int fail_dropped(cursor *c, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
+                       table->path, table->columns[column].name);
 }
 
 static int advance(cursor *c) {
@@ -268,8 +359,14 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
     if (tsr_reader_open(snapshot->core, &c->reader, &error) < 0) return fail(c, &error);
     if (find_dropped(c, &error) < 0) return fail(c, &error);
   }
+  for (uint32_t i = 0; i < c->term_count; i++)
+    if (c->terms[i].column < (int)table->column_count && c->dropped[c->terms[i].column])
+      return fail_dropped(c, c->terms[i].column);
   tsr_request request = {.dimensions = c->dimensions,
                          .fields = c->fields,
+                         .predicates = c->predicates,
+                         .predicate_count = c->predicate_count,
+                         .fill_unwritten = table->options.fill_unwritten,
                          .times = true,
                          .memory_bytes = table->options.memory_bytes,
                          .threads = table->options.threads};
@@ -310,9 +407,7 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (!c->columns[column]) {
     tsr_error error = {0};
-    if (c->dropped[column])
-      return tsx_vtab_fail(base->pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
-                           table->path, table->columns[column].name);
+    if (c->dropped[column]) return fail_dropped(c, column);
     if (tsr_reader_column(c->reader, table->columns[column].field, &c->columns[column], &error) < 0)
       return fail(c, &error);
     c->fields[table->columns[column].field] = true;

@@ -313,7 +313,7 @@ typedef struct tsx_column {
   const tsr_enumeration *enumeration; /* TSX_LABEL, else NULL */
   tsx_form label_form; /* how the labels appear */
   bool datetimes_integer;
-  /* dimensions, once tsx_column_prepare has run: */
+  /* once tsx_column_prepare has run: */
   bool mixed; /* some cells may appear as another type than the column's (UINT64 past the signed range as text, years
                  past 9999 as integers) */
   int64_t printable_low, printable_high; /* TSX_DATETIME: values that have ISO text */
@@ -321,7 +321,7 @@ typedef struct tsx_column {
 /* Chooses form and declared type; enumeration may be NULL. */
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
                        tsx_column *column);
-/* For dimensions, before comparisons are asked about. */
+/* Before comparisons are asked about. */
 void tsx_column_prepare(tsx_column *column);
 /* One cell as the result of xColumn. */
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
@@ -335,9 +335,22 @@ void tsx_result_unsigned(sqlite3_context *context, uint64_t value); /* TEXT past
 void tsx_result_string(sqlite3_context *context, sqlite3_str *text); /* takes it */
 
 /* Constraints. Operators of a request, as best_index.c encodes them. */
-typedef enum tsx_op { TSX_EQ, TSX_GT, TSX_GE, TSX_LT, TSX_LE, TSX_IS, TSX_IN } tsx_op;
+typedef enum tsx_op {
+  TSX_EQ,
+  TSX_GT,
+  TSX_GE,
+  TSX_LT,
+  TSX_LE,
+  TSX_IS,
+  TSX_IN,
+  TSX_NE, /* this and the rest: attributes only */
+  TSX_ISNOT,
+  TSX_ISNULL,
+  TSX_NOTNULL
+} tsx_op;
 
-/* The values of a dimension that can satisfy `column op value`: a union of so many ranges. Its memory is the caller's.
+/* The values of a dimension, or of an attribute that is not null, that can satisfy `column op value`: a union of so
+ * many ranges. Its memory is the caller's.
  */
 #define TSX_EVERYTHING  (-1) /* nothing can be said: SQLite decides */
 #define TSX_RANGES_MOST 3
@@ -351,6 +364,16 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
 /* Is the test that tsx_ranges_make stands for exactly SQLite's? `value` is the right side, NULL if it is not known yet.
  */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
+/* Can the column's values be compared with anything at all, so that asking for ranges makes sense? */
+bool tsx_ranges_possible(const tsx_column *column);
+/* The same for enumerated attributes: appends the codes, as runs of neighbours, whose labels satisfy it; all that have
+ * one for TSX_NOTNULL. */
+typedef struct tsx_codes {
+  uint64_t count, room;
+  int64_t (*runs)[2]; /* first and last; of sqlite3_malloc */
+  bool everything;
+} tsx_codes;
+int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_codes *codes);
 
 /* ---- names.c ---- */
 /* The names of all fields of a schema as a table shows them: anonymous fields are attr0, dim1...; a name that collides

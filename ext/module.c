@@ -85,7 +85,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
         (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
       return code;
     tsx_column_choose(field, enumeration, &table->options, column);
-    if (field->is_dimension) tsx_column_prepare(column);
+    tsx_column_prepare(column);
   }
   table->schema = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;

@@ -538,7 +538,8 @@ void tsx_column_prepare(tsx_column *column) {
   column->mixed = false;
   if (column->form == TSX_DATETIME) {
     find_printable(field->datatype, &column->printable_low, &column->printable_high);
-    int64_t low = field->has_domain ? load_signed(field->low, 8) : INT64_MIN;
+    /* An attribute's NaT is NULL. */
+    int64_t low = field->has_domain ? load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
     int64_t high = field->has_domain ? load_signed(field->high, 8) : INT64_MAX;
     column->mixed = low < column->printable_low || high > column->printable_high;
   } else if (column->form == TSX_UINT64) {
@@ -546,8 +547,25 @@ void tsx_column_prepare(tsx_column *column) {
   }
 }
 
+/* All but the one value that equality has; it must be told apart from all others. */
+static void unequal_ranges(const tsx_column *column, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
+  tsx_ranges_make(column, TSX_EQ, value, utf16, ranges);
+  if (!tsx_ranges_exact(column, TSX_EQ, value, utf16)) ranges->count = TSX_EVERYTHING;
+  if (ranges->count == 0) everything_matches(ranges);
+  else if (ranges->count == 1) {
+    const tsr_range at = ranges->ranges[0];
+    ranges->ranges[0] = (tsr_range){.high = at.low, .high_size = at.low_size, .high_exclusive = true};
+    ranges->ranges[1] = (tsr_range){.low = at.low, .low_size = at.low_size, .low_exclusive = true};
+    ranges->count = 2;
+  }
+}
+
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   ranges->count = 0;
+  if (op == TSX_NE && sqlite3_value_type(value) != SQLITE_NULL) {
+    unequal_ranges(column, value, utf16, ranges);
+    return;
+  }
   if (sqlite3_value_type(value) == SQLITE_NULL) {
     /* Only IS is true for NULL, and only a datetime's NaT and a float's NaN read as NULL. */
     bool may_be_null = column->form == TSX_DATETIME || column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
@@ -589,7 +607,78 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
   case TSX_TEXT:
     if (utf16) return false;
     break;
+  case TSX_LABEL:
+    if (utf16 || column->label_form != TSX_TEXT) return false;
+    break;
   default: return false;
   }
   return value && sqlite3_value_type(value) == SQLITE_TEXT;
+}
+
+bool tsx_ranges_possible(const tsx_column *column) {
+  switch (column->form) {
+  case TSX_TEXT16:
+  case TSX_TEXT32:
+  case TSX_BLOB:
+  case TSX_JSON: return false;
+  case TSX_LABEL: return column->label_form == TSX_TEXT;
+  default: return true;
+  }
+}
+
+/* ---- Labels ------------------------------------------------------------------------------------------------------ */
+
+static int compare_label(const uint8_t *label, uint64_t size, const void *text, uint64_t text_size) {
+  uint64_t least = size < text_size ? size : text_size;
+  int order = least ? memcmp(label, text, least) : 0;
+  return order ? order : size < text_size ? -1 : size > text_size;
+}
+
+static bool label_within(const tsr_range *range, const uint8_t *label, uint64_t size) {
+  int low = range->low ? compare_label(label, size, range->low, range->low_size) : 1;
+  int high = range->high ? compare_label(label, size, range->high, range->high_size) : -1;
+  return (range->low_exclusive ? low > 0 : low >= 0) && (range->high_exclusive ? high < 0 : high <= 0);
+}
+
+static int add_code(tsx_codes *codes, int64_t code) {
+  if (codes->count && codes->runs[codes->count - 1][1] + 1 == code) {
+    codes->runs[codes->count - 1][1] = code;
+    return SQLITE_OK;
+  }
+  if (codes->count == codes->room) {
+    uint64_t room = codes->room ? 2 * codes->room : 8;
+    void *runs = sqlite3_realloc64(codes->runs, room * sizeof *codes->runs);
+    if (!runs) return SQLITE_NOMEM;
+    codes->runs = runs;
+    codes->room = room;
+  }
+  codes->runs[codes->count][0] = codes->runs[codes->count][1] = code;
+  codes->count++;
+  return SQLITE_OK;
+}
+
+int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_codes *codes) {
+  const tsr_enumeration *labels = column->enumeration;
+  tsx_ranges ranges = {0};
+  bool all = op == TSX_NOTNULL;
+  if (!all) {
+    if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
+    text_ranges(op == TSX_NE ? TSX_EQ : op, value, utf16, &ranges);
+    if (op == TSX_NE && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) ranges.count = TSX_EVERYTHING;
+    if (ranges.count == TSX_EVERYTHING) {
+      codes->everything = true;
+      return SQLITE_OK;
+    }
+  }
+  for (uint64_t code = 0; code < labels->count; code++) {
+    const uint64_t *o = labels->offsets + code;
+    bool within = all;
+    for (int i = 0; i < ranges.count; i++)
+      within |= ranges.ranges[i].low || ranges.ranges[i].high
+                    ? label_within(&ranges.ranges[i], labels->data + o[0], o[1] - o[0])
+                    : true;
+    if (op == TSX_NE) within = !within;
+    if (within && add_code(codes, (int64_t)code) != SQLITE_OK) return SQLITE_NOMEM;
+  }
+  return SQLITE_OK;
 }

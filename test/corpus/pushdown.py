@@ -1,4 +1,4 @@
-"""Every query with pushdown and without: generated comparisons over the dimensions of the corpus' arrays.
+"""Every query with pushdown and without: generated comparisons over the dimensions and attributes of the corpus' arrays.
 
 A subquery that SQLite cannot flatten keeps comparisons from the table: what it answers, the table must answer. Values on the
 right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL.
@@ -13,8 +13,8 @@ import tempfile
 import arrays
 import read
 
-OPERATORS = ["=", "<", "<=", ">", ">=", "IS"]
-OPTIONS = ["", ", datetimes=integer", ", unwritten=fill"]
+OPERATORS = ["=", "<", "<=", ">", ">=", "IS", "<>", "IS NOT"]
+OPTIONS = ["", ", datetimes=integer", ", unwritten=fill", ", unwritten=fill, enums=code, vectors=blob"]
 
 
 def bend(value, rng):
@@ -63,7 +63,9 @@ def comparison(column, samples, rng):
     if kind < 0.15:
         values = [right() for _ in range(rng.randrange(0, 6))]
         return "{c} IN (" + ",".join(v[0] for v in values) + ")", sum((v[1] for v in values), [])
-    if kind < 0.35:
+    if kind < 0.25:
+        return "{c} " + rng.choice(["IS NULL", "IS NOT NULL", "ISNULL", "NOTNULL"]), []
+    if kind < 0.4:
         low, high = right(), right()
         return "{c} BETWEEN " + low[0] + " AND " + high[0], low[1] + high[1]
     value = right()
@@ -88,19 +90,19 @@ def check_array(db, directory, description, count, rng, keys):
     db.execute("DROP TABLE IF EXISTS t")
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
     names = [row[1].decode() for row in db.execute("PRAGMA table_info(t)")]
-    dims = names[:len(description["dims"])]
-    rows = db.execute("SELECT " + ",".join(map(quote, dims)) + " FROM t LIMIT 3000").fetchall()
+    dims = len(description["dims"])
+    rows = db.execute("SELECT " + ",".join(map(quote, names)) + " FROM t LIMIT 3000").fetchall()
     rng.shuffle(rows)
     for _ in range(count):
         terms = []
         for _ in range(rng.choice([1, 1, 2, 3])):
-            i = rng.randrange(len(dims))
-            text, parameters = comparison(dims[i], [row[i] for row in rows[:20]] or [None], rng)
-            terms.append((quote(dims[i]), text, parameters))
+            i = rng.randrange(dims) if len(names) == dims or rng.random() < 0.3 else rng.randrange(dims, len(names))
+            text, parameters = comparison(names[i], [row[i] for row in rows[:20]] or [None], rng)
+            terms.append((quote(names[i]), text, parameters))
         parameters = sum((t[2] for t in terms), [])
         shown = ",".join(map(quote, names))
         head = "" if rng.random() < 0.5 else "SELECT count(*), min(rowid_), max(rowid_) FROM "
-        where = " AND ".join(t[1].format(c=t[0]) for t in terms)
+        where = " AND ".join(t[1].replace("{c}", t[0]) for t in terms)
         pushed = f"SELECT rowid AS rowid_,{shown} FROM t WHERE {where}"
         plain = f"SELECT * FROM (SELECT rowid AS rowid_,{shown} FROM t LIMIT -1 OFFSET 0) WHERE {where}"
         if head:

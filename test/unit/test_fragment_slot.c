@@ -195,6 +195,62 @@ static void test_statistics(void **state) {
   close_metadata(&m, file);
 }
 
+/* u64 size, minimum, u64 size, maximum, sum, null count of each slot: a, s, n, __coords, x, y. */
+static void test_own_statistics(void **state) {
+  fixture *f = *state;
+  tsr_file *file;
+  tsr_statistics got;
+  tsr_error error = {0};
+  tsr_fragment_metadata m = open_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 7}, &file);
+  tsr_buffer content = {.memory = &f->memory}, out = {.memory = &f->memory};
+  static const uint64_t sizes[6] = {4, 2, 8, 0, 0, 0};
+  for (uint32_t slot = 0; slot < 6; slot++) {
+    for (int end = 0; end < 2; end++) {
+      put64(&content, sizes[slot]);
+      for (uint64_t i = 0; i < sizes[slot]; i++) put8(&content, (uint8_t)(10 * slot + i + 100 * (unsigned)end));
+    }
+    put64(&content, 7);
+    put64(&content, slot);
+  }
+  tsr_file *own;
+  for (uint64_t size = content.size;; size--) { /* damaged at every byte first */
+    tsr_buffer part = {.memory = &f->memory};
+    put(&part, content.data, content.size - size);
+    out.size = 0;
+    m.fragment_statistics_at = put_generic(&out, 22, &part);
+    tsr__buffer_release(&part);
+    assert_int_equal(tsr__store_create_exclusive(f->store, "own", &own, NULL), TSR_OK);
+    assert_int_equal(tsr__store_append(own, out.data, out.size, NULL), TSR_OK);
+    m.file_size = out.size;
+    const int code = tsr__fragment_metadata_own_statistics(&m, 2, own, NULL, &got, &error);
+    tsr__store_close_file(own);
+    assert_int_equal(tsr__store_remove(f->store, "own", NULL), TSR_OK);
+    if (size == 0) {
+      assert_int_equal(code, TSR_OK);
+      break;
+    }
+    assert_int_equal(code, TSR_CORRUPT);
+    assert_null(m.own_statistics);
+  }
+  assert_int_equal(got.count, 1);
+  assert_int_equal(got.value_size, 8);
+  assert_int_equal(got.min[0], 20);
+  assert_int_equal(got.max[7], 127);
+  assert_int_equal(got.null_counts[0], 2);
+  assert_null(got.sums);
+  assert_int_equal(tsr__fragment_metadata_own_statistics(&m, 0, NULL, NULL, &got, NULL), TSR_OK); /* loaded once */
+  assert_int_equal(got.max[3], 103);
+  assert_int_equal(tsr__fragment_metadata_own_statistics(&m, 1, NULL, NULL, &got, NULL), TSR_OK);
+  assert_null(got.min); /* variable */
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&out);
+  close_metadata(&m, file);
+  m = open_metadata(f, &(shape){.version = 11, .tiles = TILES, .last = 7}, &file);
+  assert_int_equal(tsr__fragment_metadata_own_statistics(&m, 0, NULL, NULL, &got, NULL), TSR_OK);
+  assert_null(got.min);
+  close_metadata(&m, file);
+}
+
 static void test_refused_statistics(void **state) {
   fixture *f = *state;
   tsr_file *file;
@@ -225,8 +281,8 @@ static void test_refused_statistics(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_slots_and_names), TEST(test_tile_offsets), TEST(test_refused_offsets),
-      TEST(test_lists),           TEST(test_statistics),   TEST(test_refused_statistics),
+      TEST(test_slots_and_names), TEST(test_tile_offsets),       TEST(test_refused_offsets), TEST(test_lists),
+      TEST(test_statistics),      TEST(test_refused_statistics), TEST(test_own_statistics),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

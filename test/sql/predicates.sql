@@ -1,0 +1,42 @@
+-- Predicates on attributes: the plan, the tiles that their statistics spare, and the same answers as without.
+.load ./tessera
+.headers on
+CREATE VIRTUAL TABLE r USING tessera('sql/data/relief');
+CREATE VIRTUAL TABLE a USING tessera('sql/data/airports');
+EXPLAIN QUERY PLAN SELECT * FROM r WHERE elevation > 5;
+EXPLAIN QUERY PLAN SELECT * FROM r WHERE y = 5 AND elevation BETWEEN 5 AND 7 AND elevation <> 6;
+EXPLAIN QUERY PLAN SELECT * FROM r WHERE elevation IN (1, 2, 3);
+EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata IS NULL;
+EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata IS NOT NULL AND iata >= 'X';
+EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata IS NOT 'ZRH';
+-- Not with another collation, nor for what is no plain comparison.
+EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata = 'zrh' COLLATE NOCASE;
+EXPLAIN QUERY PLAN SELECT * FROM r WHERE +elevation > 5;
+-- Only tiles with such a maximum are read.
+SELECT tessera_reset_stats();
+SELECT count(*), max(elevation) FROM r WHERE elevation > 5000;
+SELECT name, value FROM tessera_stats WHERE name IN ('tiles_skipped_by_value', 'tiles_read', 'rows_returned');
+SELECT count(*), max(elevation) FROM r WHERE +elevation > 5000;
+-- Nothing is.
+SELECT tessera_reset_stats();
+SELECT count(*) FROM r WHERE elevation > 20000;
+SELECT name, value FROM tessera_stats WHERE name IN ('tiles_skipped_by_value', 'tiles_read', 'rows_returned');
+SELECT count(*) FROM r WHERE elevation IS NULL;
+SELECT count(*) FROM r WHERE elevation IS NOT NULL AND elevation <> 0;
+SELECT count(*) FROM r WHERE +elevation <> 0;
+SELECT count(*) FROM a WHERE iata BETWEEN 'X' AND 'Z';
+SELECT count(*) FROM a WHERE +iata BETWEEN 'X' AND 'Z';
+-- IS NOT lets nulls pass, <> does not.
+SELECT count(*), count(iata) FROM a WHERE iata IS NOT 'ZRH';
+SELECT count(*), count(iata) FROM a WHERE +iata IS NOT 'ZRH';
+SELECT count(*), count(iata) FROM a WHERE iata <> 'ZRH';
+-- The right side of a LEFT JOIN.
+CREATE TABLE n(e INT);
+INSERT INTO n SELECT -20000 UNION ALL SELECT NULL UNION ALL SELECT elevation FROM r WHERE y = 5 AND x = 5;
+SELECT n.e, count(r.y) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 GROUP BY n.e ORDER BY n.e;
+SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NULL;
+SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation <> 1;
+SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT NULL;
+SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT -4509;
+SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT NULL AND r.elevation IS NOT -4509;
+SELECT n.e, count(*), count(r.y) FROM n LEFT JOIN r ON r.elevation IS NOT -4509 AND r.y = 5 AND r.x = 5 GROUP BY n.e ORDER BY n.e;
