@@ -23,6 +23,7 @@ struct tsr_creation {
   char *path;
   tsr_schema schema;
   bool made; /* the root was made for this array */
+  uint32_t parents; /* and so many directories above it */
   bool durable, published, abandoned;
 };
 
@@ -219,7 +220,36 @@ static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   return tsr__store_sync_directory(c->store, "", error);
 }
 
-/* ---- Prepare, publish, abandon -------------------------------------------------------------- */
+/* ---- Directories above the array ------------------------------------------------------------ */
+
+/* Cuts the last part off a path; false where there is nothing before it. */
+static bool cut_path(char *path) {
+  char *slash = strrchr(path, '/');
+  while (slash && slash > path && slash[-1] == '/') slash--;
+  if (!slash || slash == path) return false;
+  *slash = 0;
+  return true;
+}
+
+/* Goes up from the array's directory: counts those that are missing, or removes `count` of them that are empty. */
+static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
+  void *block;
+  uint32_t n = 0;
+  if (tsr__alloc(&c->memory, strlen(c->path) + 1, &block, NULL) < 0) return 0;
+  char *path = block;
+  memcpy(path, c->path, strlen(c->path) + 1);
+  for (bool more = true; more && n < count && cut_path(path);) {
+    tsr_store *store = NULL;
+    if (tsr__store_posix_open(&c->memory, path, &store, NULL) < 0) break;
+    more = removing ? tsr__store_remove(store, "", NULL) >= 0 : !tsr__directory_exists(store, "");
+    tsr__store_close(store);
+    n += more;
+  }
+  tsr__free(path);
+  return n;
+}
+
+/* ---- Abandon -------------------------------------------------------------------------------- */
 
 /* What is gone already does not matter. */
 static void remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
@@ -292,6 +322,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= directories[i].since) remove_path(c, directories[i].path, &code, error);
   if (c->made) remove_path(c, "", &code, error);
+  if (c->made) climb(c, c->parents, true);
   c->abandoned = true;
   return code < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
 }
@@ -303,6 +334,8 @@ void tsr_creation_close(tsr_creation *creation) {
   tsr__free(creation->path);
   tsr__free(creation);
 }
+
+/* ---- Prepare, publish ----------------------------------------------------------------------- */
 
 /* What stands in the way: nothing says whose it is, or whether they are still at work. */
 static int fail_exists(tsr_creation *c, tsr_error *error) {
@@ -325,6 +358,7 @@ static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_o
   TSR_TRY(name_all(c, time, error));
   if (c->store) return TSR_OK;
   TSR_TRY(tsr__store_posix_open(&c->environment->memory, c->path, &c->store, error));
+  c->parents = climb(c, UINT32_MAX, false);
   int code = tsr__store_make_directory(c->store, "", error);
   c->made = code >= 0;
   return code == TSR_EXISTS ? fail_exists(c, error) : code;

@@ -147,6 +147,31 @@ static void test_pending_enumeration(void **state) {
   assert_int_equal(access(path, F_OK), -1);
 }
 
+/* Directories above the array that were missing go with it, unless something else is in them by then. */
+static void test_parents(void **state) {
+  char above[600];
+  for (int used = 0; used < 2; used++) {
+    tsr_creation *creation = NULL;
+    const int32_t low = 1, high = 9;
+    tsr_field field = {.name = "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
+    memcpy(field.low, &low, 4);
+    memcpy(field.high, &high, 4);
+    const tsr_schema schema = {.capacity = 10, .dimension_count = 1, .fields = &field};
+    const tsr_create_options options = {.unsynced = true};
+    snprintf(path, sizeof path, "%s/p%d/q//r/array", top, used);
+    ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
+    snprintf(above, sizeof above, "%s/p%d/other", top, used);
+    if (used) fclose(fopen(above, "w"));
+    ok(tsr_creation_abandon(creation, &error));
+    tsr_creation_close(creation);
+    snprintf(above, sizeof above, "%s/p%d/q", top, used);
+    assert_int_equal(access(above, F_OK), -1);
+    snprintf(above, sizeof above, "%s/p%d", top, used);
+    assert_int_equal(access(above, F_OK), used ? 0 : -1);
+    assert_int_equal(access(top, F_OK), 0);
+  }
+}
+
 /* What is closed without publishing is left, keeps others out, and can be published by its name. */
 static void test_recover(void **state) {
   static const uint32_t versions[] = {3, 22};
@@ -321,9 +346,13 @@ static void test_written_recovered(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pending),           cmocka_unit_test(test_pending_enumeration),
-      cmocka_unit_test(test_recover),           cmocka_unit_test(test_published_elsewhere),
-      cmocka_unit_test(test_written_before),    cmocka_unit_test(test_written_abandoned),
+      cmocka_unit_test(test_pending),
+      cmocka_unit_test(test_pending_enumeration),
+      cmocka_unit_test(test_parents),
+      cmocka_unit_test(test_recover),
+      cmocka_unit_test(test_published_elsewhere),
+      cmocka_unit_test(test_written_before),
+      cmocka_unit_test(test_written_abandoned),
       cmocka_unit_test(test_written_recovered),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
