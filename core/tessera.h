@@ -319,6 +319,9 @@ typedef struct tsr_snapshot tsr_snapshot;
 TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                               tsr_snapshot **snapshot, tsr_error *error);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot); /* after its readers; NULL is fine */
+/* While frozen, snapshots of the array come from the listing and the clock of this moment: one state for a transaction.
+ * tsr_writer_prepare lists by itself. */
+TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed */
 /* 1 and the box around all that has been written, one interval per dimension (borrowed until the snapshot is closed); 0
  * if empty. */
@@ -415,6 +418,9 @@ TSR_API void tsr_reader_close(tsr_reader *reader); /* NULL is fine */
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error); /* copies the request */
 /* 1 and the next batch, with at least one row (borrowed until the next call on this reader); 0 at the end. */
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
+/* The row of this rowid: 1 and a batch of one row (columns by tsr_reader_column); 0 if the snapshot has none. Ends what
+ * the reader was started for. */
+TSR_API int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error);
 /* The column of a field for the current batch, decoded now if it was not asked for. */
 TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
 
@@ -469,6 +475,7 @@ typedef struct tsr_writer_options {
   uint64_t memory_bytes; /* buffered cells and working memory, at most; 0 = 1 GiB */
   unsigned threads; /* 0 = the array's */
   bool unsynced; /* nothing is forced to disk */
+  const char *owner; /* who may publish it after a crash (the path of a database file); NULL: nobody */
 } tsr_writer_options;
 
 /* Writes by the array's newest schema, in its format version where that is 3 or 7 to 22, else in 22; TSR_READONLY for
@@ -476,10 +483,10 @@ typedef struct tsr_writer_options {
 TSR_API int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error);
 TSR_API const tsr_schema *tsr_writer_schema(const tsr_writer *writer); /* borrowed: whose fields columns are */
 
-/* Sparse arrays: appends the cells selection[0..count) of `columns` (NULL: the first `count`), one column for each
- * field. A column's values, offsets and validity are as in tsr_column; `constant` columns are taken. Values are copied.
- * Cells may come in any order; of equal coordinates the last counts, where the array has no duplicates. TSR_RANGE for a
- * coordinate outside the domain, TSR_CONSTRAINT for null in an attribute that cannot be null; then nothing was added. */
+/* Appends the cells selection[0..count) of `columns` (NULL: the first `count`), one column for each field. A column's
+ * values, offsets and validity are as in tsr_column; `constant` columns are taken. Values are copied. Cells may come in
+ * any order; of equal coordinates the last counts, but where the array has duplicates. TSR_RANGE for a coordinate
+ * outside the domain, TSR_CONSTRAINT for null in an attribute that cannot be null; then nothing was added. */
 TSR_API int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                               tsr_error *error);
 /* Dense arrays: writes the cells of a box (one interval for each dimension), in row-major order of the box, or in the
@@ -487,10 +494,27 @@ TSR_API int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, con
  * version 12 there is one. The box is written to its (invisible) files at once, nothing of it stays in memory. */
 TSR_API int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order,
                                   const tsr_column *columns, tsr_error *error);
-/* How much has been appended: cells, or boxes. Rewind drops what came after a count that this has given. */
-TSR_API uint64_t tsr_writer_count(const tsr_writer *writer);
-TSR_API int tsr_writer_rewind(tsr_writer *writer, uint64_t count, tsr_error *error);
-/* A field of the cells that have been appended to a sparse array; borrowed until the writer is changed. */
+/* Sparse arrays of format version 16 and later: removes a row that a reader gave, one of the writer's own (< 0) or a
+ * committed one. `coordinates`: one column for each dimension, at `index` those of the row. An own row is just dropped;
+ * a committed one becomes part of a delete condition, unless an own cell that stays has its coordinates. */
+TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
+                              tsr_error *error);
+/* How far a writer has come. Rewind drops what came after a mark that it has given. */
+typedef struct tsr_mark {
+  uint64_t cells, removed, boxes;
+} tsr_mark;
+TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
+TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);
+TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* is there anything to commit? */
+/* Is there a cell at these coordinates, in `base` with the writer's changes: 1 and its rowid, 0 if not. In dense arrays
+ * a cell is there if it has been written. */
+TSR_API int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index,
+                            int64_t *row, tsr_error *error);
+/* `base`, a snapshot of the present, with the writer's changes on top: an own cell number n (0, 1, ... as they were
+ * appended) is the row -2 - n, its time is UINT64_MAX. Where nothing changed since the last call it is the same one.
+ * Later changes of the writer are not seen; to be closed before the writer. */
+TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error);
+/* A field of the cells that have been appended, as far as they are in memory; borrowed until the writer is changed. */
 TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
 
 TSR_API int tsr_writer_prepare(tsr_writer *writer, tsr_error *error);

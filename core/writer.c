@@ -478,22 +478,28 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
   return wrapped(writer, code, error);
 }
 
-uint64_t tsr_writer_count(const tsr_writer *writer) {
-  return writer->schema->dense ? piece_count(writer) : writer->count;
+tsr_mark tsr_writer_mark(const tsr_writer *writer) {
+  return (tsr_mark){.cells = writer->count, .boxes = writer->schema->dense ? piece_count(writer) : 0};
 }
 
-int tsr_writer_rewind(tsr_writer *writer, uint64_t count, tsr_error *error) {
+bool tsr_writer_changed(const tsr_writer *writer) {
+  return writer->count || (writer->schema->dense && piece_count(writer));
+}
+
+int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   if (writer->published) return TSR_OK;
   int code = TSR_OK;
-  if (count > tsr_writer_count(writer))
-    code = tsr__fail(error, TSR_ERROR, "rewind to %llu of %llu", (unsigned long long)count,
-                     (unsigned long long)tsr_writer_count(writer));
-  else if (count < tsr_writer_count(writer)) {
+  const tsr_mark now = tsr_writer_mark(writer);
+  if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
+    code =
+        tsr__fail(error, TSR_ERROR, "rewind to %llu cells of %llu, %llu boxes of %llu", (unsigned long long)mark.cells,
+                  (unsigned long long)now.cells, (unsigned long long)mark.boxes, (unsigned long long)now.boxes);
+  else if (mark.cells < now.cells || mark.boxes < now.boxes) {
     writer->prepared = false;
-    if (writer->schema->dense) code = remove_pieces(writer, count, error);
-    else truncate_columns(writer, count);
+    if (writer->schema->dense) code = remove_pieces(writer, mark.boxes, error);
+    else truncate_columns(writer, mark.cells);
   }
   return wrapped(writer, code, error);
 }

@@ -83,7 +83,8 @@ class ArrayOptions(C.Structure):
 
 
 class WriterOptions(C.Structure):
-    _fields_ = [("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint), ("unsynced", C.c_bool)]
+    _fields_ = [("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint), ("unsynced", C.c_bool),
+                ("owner", C.c_char_p)]
 
 
 class Column(C.Structure):
@@ -182,7 +183,7 @@ class Tessera:
 
     def __init__(self, library):
         self.library = C.CDLL(library)
-        for name in ("tsr_writer_count", "tsr_writer_fragment_count", "tsr_writer_time"):
+        for name in ("tsr_writer_fragment_count", "tsr_writer_time"):
             getattr(self.library, name).restype = C.c_uint64
         self.library.tsr_writer_fragment.restype = C.c_char_p
         self.environment = C.c_void_p()

@@ -316,7 +316,7 @@ static void test_written_abandoned(void **state) {
       tsr_writer *writer = write_cells(array, dense);
       if (way >> 1 == 1) ok(tsr_writer_publish(writer, &error));
       if (way >> 1 == 2) ok(tsr_writer_abandon(writer, &error));
-      if (way >> 1 == 3 && !dense) ok(tsr_writer_rewind(writer, 0, &error));
+      if (way >> 1 == 3 && !dense) ok(tsr_writer_rewind(writer, (tsr_mark){0}, &error));
       if (way & 2) tsr_writer_close(writer);
       ok(tsr_creation_abandon(creation, &error));
       if (!(way & 2)) tsr_writer_close(writer); /* later, too */

@@ -280,12 +280,12 @@ static void test_marks(void **state) {
   for (int i = 0; i < 50; i++) add(i - 5, 0, i, true);
   const uint32_t selection[] = {3, 40, 7};
   ok(tsr_writer_append(writer, b.columns, selection, 3, &error));
-  assert_int_equal(tsr_writer_count(writer), 3);
+  assert_int_equal(tsr_writer_mark(writer).cells, 3);
   for (int i = 0; i < 3; i++) expected.at[5][selection[i]] = (int64_t)selection[i];
   ok(tsr_writer_append(writer, b.columns, NULL, 50, &error));
   ok(tsr_writer_prepare(writer, &error));
   assert_int_equal(entries_of("__fragments"), 1);
-  ok(tsr_writer_rewind(writer, 3, &error));
+  ok(tsr_writer_rewind(writer, (tsr_mark){.cells = 3}, &error));
   refused(tsr_writer_publish(writer, &error), TSR_ERROR, "prepared");
   b.columns[0].constant = true; /* the same x for all, y of each */
   for (int i = 0; i < 4; i++) b.y[i] = 10 + i, expected.at[15 + i][0] = i;
@@ -329,8 +329,8 @@ static void test_sparse_refused(void **state) {
   refused(tsr_writer_append(writer, b.columns, NULL, 1, &error), TSR_CONSTRAINT, "attribute 'a' cannot be null");
   const tsr_interval box[2] = {{{0}, {0}, NULL, NULL, 0, 0}, {{0}, {0}, NULL, NULL, 0, 0}};
   refused(tsr_writer_append_box(writer, box, false, b.columns, &error), TSR_ERROR, "dense");
-  refused(tsr_writer_rewind(writer, 2, &error), TSR_ERROR, "rewind to 2 of 1");
-  assert_int_equal(tsr_writer_count(writer), 1);
+  refused(tsr_writer_rewind(writer, (tsr_mark){.cells = 2}, &error), TSR_ERROR, "rewind to 2 cells of 1");
+  assert_int_equal(tsr_writer_mark(writer).cells, 1);
   ok(tsr_writer_prepare(writer, &error));
   ok(tsr_writer_publish(writer, &error));
   tsr_writer_close(writer);
@@ -493,8 +493,8 @@ static void test_boxes(void **state) {
   set_box(box, 50, 50, 50, 50);
   fill_box(50, 50, 50, 50, false, true);
   ok(tsr_writer_append_box(writer, box, false, b.columns, &error));
-  assert_int_equal(tsr_writer_count(writer), 6);
-  ok(tsr_writer_rewind(writer, 5, &error));
+  assert_int_equal(tsr_writer_mark(writer).boxes, 6);
+  ok(tsr_writer_rewind(writer, (tsr_mark){.boxes = 5}, &error));
   expected.at[55][55] = -1;
   ok(tsr_writer_prepare(writer, &error));
   assert_int_equal(tsr_writer_fragment_count(writer), 5);
