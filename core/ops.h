@@ -267,6 +267,17 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; l
 /* Removes a fragment's directory and its files, as far as they are there. */
 int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
 
+/* ---- write_rank.c: cells by a number; strings into numbers ---- */
+typedef struct tsr_pair {
+  uint64_t key;
+  uint32_t cell;
+} tsr_pair;
+/* By key; stable. */
+void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
+/* The same by the strings of their cells; then each key is how many different strings are below the cell's own. */
+int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_memory *memory,
+                    tsr_error *error);
+
 /* ---- write_order.c: the global order of sparse cells ---- */
 /* order[0..*count) becomes the numbers of the cells in the schema's global order, equal coordinates in the order of
  * their numbers; where the schema has no duplicates only the last of equals is left. `columns` has the dimensions. */

@@ -9,15 +9,7 @@
  */
 #include "ops.h"
 
-#define DIGIT  11u
-#define DIGITS (1u << DIGIT)
-#define FEW    48u /* cells that are sorted by insertion */
-#define BLOCK  32768u /* cells of a task */
-
-typedef struct pair {
-  uint64_t key;
-  uint32_t cell;
-} pair;
+#define BLOCK 32768u /* cells of a task */
 
 typedef struct sorter {
   const tsr_schema *schema;
@@ -25,140 +17,11 @@ typedef struct sorter {
   tsr_memory *memory;
   unsigned threads;
   uint64_t count;
-  pair *pairs, *spare;
+  tsr_pair *pairs, *spare;
   uint64_t *numbers; /* of the list at hand */
   tsr_buffer words; /* `count` u64 each, the least significant first */
   unsigned used; /* bits of the last word */
 } sorter;
-
-/* ---- Pairs by key --------------------------------------------------------------------------- */
-
-static void insert_pairs(pair *pairs, uint64_t count) {
-  for (uint64_t i = 1; i < count; i++) {
-    pair moved = pairs[i];
-    uint64_t at = i;
-    for (; at > 0 && pairs[at - 1].key > moved.key; at--) pairs[at] = pairs[at - 1];
-    pairs[at] = moved;
-  }
-}
-
-/* Least significant digit first; digits in which all keys agree cost one pass of counting for all of them. Stable. */
-static void sort_pairs(pair *pairs, pair *spare, uint64_t count) {
-  if (count <= FEW) {
-    insert_pairs(pairs, count);
-    return;
-  }
-  uint64_t all = pairs[0].key, any = pairs[0].key;
-  bool sorted = true;
-  for (uint64_t i = 1; i < count; i++) {
-    sorted = sorted && pairs[i - 1].key <= pairs[i].key;
-    all &= pairs[i].key;
-    any |= pairs[i].key;
-  }
-  if (sorted) return;
-  uint64_t differ = all ^ any;
-  pair *from = pairs, *to = spare;
-  for (unsigned shift = 0; shift < 64; shift += DIGIT) {
-    if (!(differ >> shift & (DIGITS - 1))) continue;
-    uint64_t starts[DIGITS] = {0}, sum = 0;
-    for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (DIGITS - 1)]++;
-    for (unsigned d = 0; d < DIGITS; d++) {
-      uint64_t n = starts[d];
-      starts[d] = sum;
-      sum += n;
-    }
-    for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-    pair *swap = from;
-    from = to;
-    to = swap;
-  }
-  if (from != pairs) memcpy(pairs, from, count * sizeof *pairs);
-}
-
-/* ---- Strings into ranks --------------------------------------------------------------------- */
-
-typedef struct group { /* pairs whose strings agree in the first `depth` bytes */
-  uint64_t first, count, depth;
-} group;
-
-static inline uint64_t text_size(const tsr_column *column, uint32_t cell) {
-  uint64_t i = column->constant ? 0 : cell;
-  return column->offsets[i + 1] - column->offsets[i];
-}
-static inline const uint8_t *text_of(const tsr_column *column, uint32_t cell) {
-  return (const uint8_t *)column->values + column->offsets[column->constant ? 0 : cell];
-}
-
-/* The next 8 bytes, zeros behind the end, so that their order as a number is that of the bytes. */
-static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64_t depth) {
-  uint64_t size = text_size(column, cell), left = size > depth ? size - depth : 0;
-  const uint8_t *text = text_of(column, cell) + depth;
-  if (left >= 8) return tsr__load_be(text, 8);
-  uint64_t word = 0;
-  for (uint64_t i = 0; i < left; i++) word |= (uint64_t)text[i] << (56 - 8 * i);
-  return word;
-}
-
-/* What is left of a string behind `depth`, up to 9: 8 and less are over with the next word. */
-static inline uint64_t text_left(const tsr_column *column, uint32_t cell, uint64_t depth) {
-  uint64_t size = text_size(column, cell);
-  return size > depth ? TSR_MIN(size - depth, 9) : 0;
-}
-
-/* Splits equal words by length: "a" before "a" and a NUL, which have the same word; those that go on are a group to
- * come. */
-static int split_equal(sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
-                       tsr_buffer *groups, tsr_error *error) {
-  pair *pairs = s->pairs + first;
-  bool differ = false;
-  for (uint64_t i = 0; i < count; i++) {
-    pairs[i].key = text_left(column, pairs[i].cell, depth);
-    differ = differ || pairs[i].key != pairs[0].key;
-  }
-  if (differ) sort_pairs(pairs, s->spare + first, count);
-  uint64_t over = count;
-  while (over > 0 && pairs[over - 1].key == 9) over--;
-  if (count - over < 2) return TSR_OK;
-  group next = {first + over, count - over, depth + 8};
-  return tsr__buffer_append(groups, &next, sizeof next, error);
-}
-
-static int sort_group(sorter *s, const tsr_column *column, const group *g, tsr_buffer *groups, tsr_error *error) {
-  pair *pairs = s->pairs + g->first;
-  for (uint64_t i = 0; i < g->count; i++) pairs[i].key = text_word(column, pairs[i].cell, g->depth);
-  sort_pairs(pairs, s->spare + g->first, g->count);
-  for (uint64_t begin = 0; begin < g->count;) {
-    uint64_t end = begin + 1, key = pairs[begin].key;
-    while (end < g->count && pairs[end].key == key) end++;
-    if (end - begin > 1) TSR_TRY(split_equal(s, column, g->first + begin, end - begin, g->depth, groups, error));
-    begin = end;
-  }
-  return TSR_OK;
-}
-
-/* numbers[cell] = how many different strings are below its own. */
-static int rank_texts(sorter *s, const tsr_column *column, tsr_error *error) {
-  tsr_buffer groups = {.memory = s->memory};
-  group whole = {0, s->count, 0};
-  for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
-  int code = tsr__buffer_append(&groups, &whole, sizeof whole, error);
-  while (code >= 0 && groups.size) {
-    group g;
-    groups.size -= sizeof g;
-    memcpy(&g, groups.data + groups.size, sizeof g);
-    code = sort_group(s, column, &g, &groups, error);
-  }
-  tsr__buffer_release(&groups);
-  uint64_t rank = 0;
-  for (uint64_t i = 0; i < s->count && code >= 0; i++) {
-    uint32_t cell = s->pairs[i].cell, before = i ? s->pairs[i - 1].cell : cell;
-    if (tsr__bytes_compare(text_of(column, before), text_size(column, before), text_of(column, cell),
-                           text_size(column, cell)))
-      rank++;
-    s->numbers[cell] = rank;
-  }
-  return code;
-}
 
 /* ---- Lists of numbers ----------------------------------------------------------------------- */
 
@@ -167,6 +30,13 @@ static bool is_text(const sorter *s, uint32_t d) { return s->schema->fields[d].v
 static const uint8_t *value_of(const sorter *s, uint32_t d, uint64_t cell) {
   const tsr_column *column = &s->columns[d];
   return (const uint8_t *)column->values + (column->constant ? 0 : cell * s->schema->fields[d].cell_size);
+}
+
+static int rank_texts(sorter *s, const tsr_column *column, tsr_error *error) {
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
+  TSR_TRY(tsr__pairs_rank(column, s->pairs, s->spare, s->count, s->memory, error));
+  for (uint64_t i = 0; i < s->count; i++) s->numbers[s->pairs[i].cell] = s->pairs[i].key;
+  return TSR_OK;
 }
 
 static int list_coordinates(sorter *s, uint32_t d, tsr_error *error) {
@@ -196,8 +66,10 @@ static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) 
   for (uint64_t i = block * BLOCK; i < end; i++) {
     for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
       if (is_text(s, d)) {
-        values[d] = text_of(&s->columns[d], (uint32_t)i);
-        sizes[d] = text_size(&s->columns[d], (uint32_t)i);
+        const tsr_column *column = &s->columns[d];
+        uint64_t at = column->constant ? 0 : i;
+        values[d] = (const uint8_t *)column->values + column->offsets[at];
+        sizes[d] = column->offsets[at + 1] - column->offsets[at];
       } else {
         values[d] = value_of(s, d, i);
       }
@@ -270,7 +142,7 @@ static int sort_cells(sorter *s, uint32_t *order, uint64_t *count, tsr_error *er
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
   for (uint64_t w = 0; w < words; w++, word += s->count) {
     for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
-    sort_pairs(s->pairs, s->spare, s->count);
+    tsr__pairs_sort(s->pairs, s->spare, s->count);
   }
   uint64_t kept = 0;
   for (uint64_t i = 0; i < s->count; i++) {
@@ -291,8 +163,8 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
                      UINT32_MAX);
   if (!s.count) return TSR_OK;
   void *pairs = NULL, *spare = NULL, *numbers = NULL;
-  int code = tsr__alloc(memory, s.count * sizeof(pair), &pairs, error);
-  if (code >= 0) code = tsr__alloc(memory, s.count * sizeof(pair), &spare, error);
+  int code = tsr__alloc(memory, s.count * sizeof(tsr_pair), &pairs, error);
+  if (code >= 0) code = tsr__alloc(memory, s.count * sizeof(tsr_pair), &spare, error);
   if (code >= 0) code = tsr__alloc(memory, s.count * sizeof(uint64_t), &numbers, error);
   s.pairs = pairs;
   s.spare = spare;
