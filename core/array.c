@@ -49,7 +49,7 @@ static bool has_scheme(const char *text) {
   return p > text && strncmp(p, "://", 3) == 0;
 }
 
-int tsr__path_plain(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error) {
+static int plain_path(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error) {
   if (*text == '\0') return not_found(noun, "''", "the path is empty", error);
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
@@ -80,17 +80,43 @@ int tsr__path_plain(tsr_memory *memory, const char *noun, const char *text, char
   return TSR_OK;
 }
 
+static int host_path(const tsr_environment *environment, const tsr_scheme *scheme, const char *text, char **path,
+                     tsr_store **store, tsr_error *error) {
+  tsr_memory *memory = (tsr_memory *)&environment->memory;
+  void *copy;
+  TSR_TRY(tsr__alloc(memory, strlen(text) + 1, &copy, error));
+  int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, store, error);
+  if (rc < 0) {
+    tsr__free(copy);
+    return rc;
+  }
+  memcpy(copy, text, strlen(text) + 1);
+  *path = copy;
+  return TSR_OK;
+}
+
+int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
+                   tsr_error *error) {
+  const tsr_scheme *scheme = tsr__environment_scheme(environment, text);
+  if (scheme) return host_path(environment, scheme, text, path, store, error);
+  char *directory;
+  TSR_TRY(plain_path(&environment->memory, noun, text, &directory, error));
+  int rc = tsr__store_posix_open(&environment->memory, directory, store, error);
+  if (rc < 0) tsr__free(directory);
+  else *path = directory;
+  return rc;
+}
+
 /* ---- Open and close --------------------------------------------------------------------------------------------- */
 
 int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
                    tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
-  char *directory = NULL;
-  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
+  char *directory;
   tsr_store *store;
-  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
-  if (rc >= 0) rc = tsr__array_open_store(environment, store, directory, options, array, error);
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int rc = tsr__array_open_store(environment, store, directory, options, array, error);
   tsr__free(directory);
   return rc;
 }

@@ -37,8 +37,17 @@ struct tsr_environment {
   tsr_map row_ranges; /* array path and fragment name -> first rowid: kept as long as the environment */
   uint64_t next_fragment; /* the next tsr_fragment.id */
   uint64_t last_commit; /* the time of the last commit that was prepared: the next one's is later */
+  struct tsr_scheme *schemes; /* of the host's stores */
   tsr_array *arrays; /* those that are open: their stores count files and bytes */
 };
+typedef struct tsr_scheme {
+  struct tsr_scheme *next;
+  const char *name;
+  const tsr_host_store *host;
+  void *argument;
+} tsr_scheme;
+/* The one with which a path begins, or NULL. */
+const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path);
 typedef enum tsr_counter {
 #define X(name) TSR_COUNT_##name,
   TSR_COUNTERS(X)
@@ -92,9 +101,11 @@ struct tsr_array {
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
-/* The directory that `text` means (a path, or a file:// URI whose percent-escapes are decoded), without a slash at its
- * end; for tsr__free. `noun` is what is looked for there: "array". */
-int tsr__path_plain(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error);
+/* The store that `text` means: a directory (a path, or a file:// URI whose percent-escapes are decoded), or a tree of the
+ * host's. `path` is the same without what only URIs have and without a slash at its end; for tsr__free. `noun` is what
+ * is looked for there: "array". */
+int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
+                   tsr_error *error);
 /* Opens the array in a store, which it closes, also if it fails. `path` is for messages and rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);

@@ -22,6 +22,7 @@ struct tsr_creation {
   tsr_store *store;
   char *path;
   tsr_schema schema;
+  bool given; /* the root is there */
   bool made; /* the root was made for this array */
   uint32_t parents; /* and so many directories above it */
   bool durable, published, abandoned;
@@ -356,16 +357,14 @@ static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_o
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
   TSR_TRY(name_all(c, time, error));
-  if (c->store) return TSR_OK;
-  TSR_TRY(tsr__store_posix_open(&c->environment->memory, c->path, &c->store, error));
-  c->parents = climb(c, UINT32_MAX, false);
+  if (c->given) return TSR_OK;
+  if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
   int code = tsr__store_make_directory(c->store, "", error);
   c->made = code >= 0;
   return code == TSR_EXISTS ? fail_exists(c, error) : code;
 }
 
-/* `store` NULL: the directory `path`. */
-static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, bool made,
+static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, bool given, bool made,
                          const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
                          tsr_error *error) {
   static const tsr_create_options none = {0};
@@ -380,7 +379,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   }
   tsr_creation *c = block;
   memcpy(copy, path, strlen(path) + 1);
-  *c = (tsr_creation){.environment = environment, .store = store, .path = copy, .made = made};
+  *c = (tsr_creation){.environment = environment, .store = store, .path = copy, .given = given, .made = made};
   c->durable = !options->unsynced;
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
@@ -401,16 +400,17 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
 int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, const char *path, bool made,
                                 const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
                                 tsr_error *error) {
-  return open_creation(environment, store, path, made, schema, options, creation, error);
+  return open_creation(environment, store, path, true, made, schema, options, creation, error);
 }
 
 int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
-  char *directory = NULL;
-  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
-  int code = open_creation(environment, NULL, directory, false, schema, options, creation, error);
+  char *directory;
+  tsr_store *store;
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int code = open_creation(environment, store, directory, false, false, schema, options, creation, error);
   tsr__free(directory);
   return code;
 }
@@ -437,18 +437,15 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
 int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
-  char *directory = NULL;
-  tsr_store *store = NULL;
+  char *directory;
+  tsr_store *store;
   tsr_name parsed;
   if (strchr(schema_name, '/') || (!is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
     return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
-  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
-  int code = tsr__store_posix_open(&environment->memory, directory, &store, error);
-  if (code >= 0) {
-    code = appear(store, schema_name, error);
-    if (code >= 0) code = tsr__store_sync_directory(store, "", error);
-    tsr__store_close(store);
-  }
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int code = appear(store, schema_name, error);
+  if (code >= 0) code = tsr__store_sync_directory(store, "", error);
+  tsr__store_close(store);
   if (code < 0 && code != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
   tsr__free(directory);
   return code == TSR_NOT_FOUND ? 0 : code < 0 ? code : 1;

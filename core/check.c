@@ -582,9 +582,8 @@ int tsr_array_check(tsr_environment *environment, const char *path, const tsr_ch
   if (!error) error = &unseen;
   char *directory;
   tsr_store *store;
-  TSR_TRY(tsr__path_plain(&environment->memory, "array", path, &directory, error));
-  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
-  if (rc >= 0) rc = tsr__check_store(environment, store, options, report, argument, error);
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int rc = tsr__check_store(environment, store, options, report, argument, error);
   tsr__free(directory);
   return rc;
 }

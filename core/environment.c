@@ -46,9 +46,32 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
 
 void tsr_environment_close(tsr_environment *environment) {
   if (!environment) return;
+  while (environment->schemes) {
+    tsr_scheme *scheme = environment->schemes;
+    environment->schemes = scheme->next;
+    tsr__free(scheme);
+  }
   for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
+}
+
+int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
+                              void *argument, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(tsr_scheme), &block, error));
+  tsr_scheme *added = block;
+  *added = (tsr_scheme){environment->schemes, scheme, store, argument};
+  environment->schemes = added;
+  return TSR_OK;
+}
+
+const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path) {
+  for (const tsr_scheme *scheme = environment->schemes; scheme; scheme = scheme->next) {
+    size_t length = strlen(scheme->name);
+    if (strncmp(path, scheme->name, length) == 0 && path[length] == ':') return scheme;
+  }
+  return NULL;
 }
 
 int tsr__interrupted(tsr_environment *environment, tsr_error *error) {

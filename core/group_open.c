@@ -56,9 +56,8 @@ int tsr_group_open(tsr_environment *environment, const char *path, const uint8_t
   if (!error) error = &unseen;
   tsr_store *store;
   char *directory;
-  TSR_TRY(tsr__path_plain(&environment->memory, "group", path, &directory, error));
-  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
-  if (rc >= 0) rc = tsr__group_open_store(environment, store, directory, key, group, error);
+  TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
+  int rc = tsr__group_open_store(environment, store, directory, key, group, error);
   tsr__free(directory);
   return rc;
 }

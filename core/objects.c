@@ -72,11 +72,9 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
 int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error) {
   tsr_store *store;
   char *directory;
-  TSR_TRY(tsr__path_plain(&environment->memory, "array or group", path, &directory, error));
-  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  TSR_TRY(tsr__path_open(environment, "array or group", path, &directory, &store, error));
   tsr__free(directory);
-  TSR_TRY(rc);
-  rc = tsr__object_kind(store, "", kind, error);
+  int rc = tsr__object_kind(store, "", kind, error);
   tsr__store_close(store);
   return rc;
 }
@@ -180,11 +178,9 @@ int tsr_objects_open(tsr_environment *environment, const char *path, tsr_objects
   if (!error) error = &unseen;
   tsr_store *store;
   char *directory;
-  TSR_TRY(tsr__path_plain(&environment->memory, "directory", path, &directory, error));
-  int rc = tsr__store_posix_open(&environment->memory, directory, &store, error);
+  TSR_TRY(tsr__path_open(environment, "directory", path, &directory, &store, error));
   tsr__free(directory);
-  TSR_TRY(rc);
-  rc = open_in(environment, store, objects, error);
+  int rc = open_in(environment, store, objects, error);
   tsr__store_close(store);
   return rc;
 }

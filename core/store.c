@@ -21,7 +21,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
   return TSR_OK;
 }
 
-int tsr__listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
+int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
   uint64_t count = listing->count;
   if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as there is room for */
     void *entries = listing->entries;

@@ -1,6 +1,6 @@
 /* store.h: where bytes live. A store is one directory tree, the root of one array or group; every path is relative to
  * it, so nothing that an array file says can lead out of it. store_posix.c is a directory, store_memory.c its twin for
- * tests and fuzzers.
+ * tests and fuzzers, store_host.c a tree that the host keeps.
  *
  * Paths: parts separated by '/', no part empty, "." or ".."; "" is the root. Anything else is refused by the front
  * (store.c). Messages name full paths. Writing: a file appears by create_exclusive, grows by append, is durable after
@@ -14,17 +14,16 @@
 typedef struct tsr_store tsr_store;
 typedef struct tsr_file tsr_file;
 
-typedef enum tsr_entry_kind { TSR_ENTRY_FILE, TSR_ENTRY_DIRECTORY, TSR_ENTRY_OTHER } tsr_entry_kind;
 typedef struct tsr_entry {
   char *name;
   tsr_entry_kind kind;
 } tsr_entry;
 /* A listing, sorted by name as bytes. `= {0}`; release frees. */
-typedef struct tsr_listing {
+struct tsr_listing {
   tsr_memory *memory;
   tsr_entry *entries;
   uint64_t count;
-} tsr_listing;
+};
 void tsr__listing_release(tsr_listing *listing);
 
 /* What a directory's listing looked like: two equal stamps with known = true mean that nothing was added or removed in
@@ -75,14 +74,16 @@ struct tsr_file {
 };
 
 /* For the methods: a zeroed file structure of `size` bytes that begins with a tsr_file, store and path set, one block
- * for tsr__free; and one more entry of a listing, in any order, name copied. */
+ * for tsr__free. tsr_listing_add adds to a listing. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
-int tsr__listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error);
 
 /* The directory `path` (not looked at yet, need not exist; a relative path is taken from the present directory). */
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
 /* An empty tree in memory. */
 int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **store, tsr_error *error);
+/* A tree of the host's (tessera.h), whose path begins with the scheme. */
+int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *argument, const char *path,
+                         tsr_store **store, tsr_error *error);
 void tsr__store_close(tsr_store *store); /* after its files; NULL is fine */
 
 /* The front: checks paths (TSR_PERM for what is none), counts, sorts listings, puts the full path before errors;

@@ -226,7 +226,7 @@ static int list(tsr_store *store, const char *path, tsr_listing *listing, tsr_er
   for (uint64_t i = first_inside(s, path); rc == TSR_OK && i < s->count && inside(s->nodes[i]->path, path); i++) {
     const char *name = s->nodes[i]->path + skip;
     if (strchr(name, '/')) continue;
-    rc = tsr__listing_add(listing, name, s->nodes[i]->directory ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE, error);
+    rc = tsr_listing_add(listing, name, s->nodes[i]->directory ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE, error);
   }
   unlock(store);
   return rc;

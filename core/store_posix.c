@@ -277,7 +277,7 @@ static int list(tsr_store *store, const char *path, tsr_listing *listing, tsr_er
     }
     tsr_entry_kind kind;
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    if (find_kind(directory, entry, &kind)) rc = tsr__listing_add(listing, entry->d_name, kind, error);
+    if (find_kind(directory, entry, &kind)) rc = tsr_listing_add(listing, entry->d_name, kind, error);
   }
   closedir(directory);
   return rc;

@@ -274,6 +274,44 @@ TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
 /* For hosts that hand out rows themselves. */
 TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
 
+/* ---- Stores of the host -------------------------------------------------------------------------------------- */
+
+/* Arrays lie in directories, and wherever else the host says: paths that begin with a SCHEME and a colon lead to trees of
+ * files that are its own. Every function that takes a path takes such paths.
+ *
+ * Within a tree a path has parts separated by '/'; "" is the root. Callbacks run on the caller's thread only, never on
+ * workers. They return TSR_OK, or a code that stands in `error` too, with a message that says only what is
+ * wrong: paths are put before it. They may not use the environment. Files appear by create_exclusive, grow by append, are whole after sync,
+ * and never change again. */
+typedef struct tsr_listing tsr_listing;
+typedef enum tsr_entry_kind { TSR_ENTRY_FILE, TSR_ENTRY_DIRECTORY, TSR_ENTRY_OTHER } tsr_entry_kind;
+/* One more entry of a listing, in any order; the name is copied. */
+TSR_API int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error);
+
+typedef struct tsr_host_store {
+  /* `path` as it was given, with its scheme. What is not there may be opened; then nothing is found in it. */
+  int (*open)(void *argument, const char *path, void **tree, tsr_error *error);
+  void (*close)(void *tree); /* after its files */
+  int (*open_file)(void *tree, const char *path, void **file, uint64_t *size, tsr_error *error); /* or NOT_FOUND */
+  int (*create_exclusive)(void *tree, const char *path, void **file, tsr_error *error); /* or TSR_EXISTS */
+  void (*close_file)(void *file);
+  int (*read_at)(void *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error); /* within its size */
+  int (*append)(void *file, const void *bytes, uint64_t size, tsr_error *error);
+  int (*sync)(void *file, tsr_error *error);
+  int (*list)(void *tree, const char *path, tsr_listing *listing, tsr_error *error); /* or TSR_NOT_FOUND */
+  /* A number that is another whenever the entries of the directory are others; 0 where it does not exist. */
+  int (*stamp)(void *tree, const char *path, uint64_t *stamp, tsr_error *error);
+  int (*modified)(void *tree, const char *path, uint64_t *milliseconds, tsr_error *error); /* since 1970; NOT_FOUND */
+  /* A file or directory with all in it. Replaces a file, or an empty directory; if exclusive, TSR_EXISTS. */
+  int (*rename)(void *tree, const char *from, const char *to, bool exclusive, tsr_error *error);
+  int (*remove)(void *tree, const char *path, tsr_error *error); /* a file, or an empty directory (else TSR_EXISTS) */
+  int (*make_directory)(void *tree, const char *path, tsr_error *error); /* TSR_EXISTS; of the root: if not empty */
+} tsr_host_store;
+
+/* The store and its scheme (letters) are borrowed as long as the environment lives. */
+TSR_API int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
+                                      void *argument, tsr_error *error);
+
 /* ---- Arrays -------------------------------------------------------------------------------------------------- */
 
 typedef struct tsr_array tsr_array;
