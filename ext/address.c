@@ -144,46 +144,49 @@ static int parse_address(const char *text, char **schema, char **name, tsr_error
   return tsx_fail(error, TSR_ERROR, "bad address 'db:%s': db:TABLE or db:SCHEMA.TABLE is wanted", text);
 }
 
-/* Runs a statement for its first row: 1 if there is one. */
-static int has_row(sqlite3 *db, char *sql, const char *parameter) {
+/* Runs a statement for its first row: 1 if there is one. `starved` is set where memory did not suffice to know. */
+static int has_row(sqlite3 *db, char *sql, const char *parameter, bool *starved) {
   sqlite3_stmt *statement = NULL;
-  int found = 0;
-  if (sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) {
+  int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  if (code == SQLITE_OK) {
     if (parameter) sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
-    found = sqlite3_step(statement) == SQLITE_ROW;
+    code = sqlite3_step(statement);
+    found = code == SQLITE_ROW;
   }
+  if (code == SQLITE_NOMEM) *starved = true;
   sqlite3_finalize(statement);
   sqlite3_free(sql);
   return found;
 }
 
-static bool table_exists(sqlite3 *db, const char *schema, const char *name) {
+static bool table_exists(sqlite3 *db, const char *schema, const char *name, bool *starved) {
   return has_row(db,
                  sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
                                  "AND name = ?1 COLLATE NOCASE",
                                  schema),
-                 name);
+                 name, starved);
 }
 
 /* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
-static char *search_schema(sqlite3 *db, const char *name) {
+static char *search_schema(sqlite3 *db, const char *name, bool *starved) {
   sqlite3_stmt *statement = NULL;
-  char *found = table_exists(db, "temp", name) ? sqlite3_mprintf("temp") : NULL;
+  char *found = table_exists(db, "temp", name, starved) ? sqlite3_mprintf("temp") : NULL;
   if (!found &&
       sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL) == SQLITE_OK)
     while (!found && sqlite3_step(statement) == SQLITE_ROW) {
       const char *schema = (const char *)sqlite3_column_text(statement, 0);
-      if (schema && table_exists(db, schema, name)) found = sqlite3_mprintf("%s", schema);
+      if (schema && table_exists(db, schema, name, starved)) found = sqlite3_mprintf("%s", schema);
     }
   sqlite3_finalize(statement);
   return found;
 }
 
 /* The connected table; preparing a statement on it connects it. */
-static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name) {
+static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, bool *starved) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
-  if (sql && sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) != SQLITE_OK) statement = NULL;
+  int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  if (code == SQLITE_NOMEM) *starved = true;
   sqlite3_free(sql);
   tsx_table *table = statement ? connection->array_tables : NULL;
   while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
@@ -197,10 +200,13 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   char *schema, *name;
   int code = parse_address(text, &schema, &name, error);
   if (code < 0) return code;
-  if (!schema) schema = search_schema(connection->db, name);
-  tsx_table *table = schema && table_exists(connection->db, schema, name) ? find_table(connection, schema, name) : NULL;
-  if (!schema || !table_exists(connection->db, schema, name))
-    code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
+  bool starved = false;
+  if (!schema) schema = search_schema(connection->db, name, &starved);
+  bool exists = schema && table_exists(connection->db, schema, name, &starved);
+  tsx_table *table = exists ? find_table(connection, schema, name, &starved) : NULL;
+  if (!table && (starved || sqlite3_errcode(connection->db) == SQLITE_NOMEM))
+    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  else if (!exists) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table) code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table, or cannot be opened", text);
   else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
   sqlite3_free(schema);

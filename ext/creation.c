@@ -75,16 +75,29 @@ static int check_key(const tsx_table *table, const tsx_definition *definition, c
   return TSR_OK;
 }
 
-/* Arrays whose CREATE a ROLLBACK TO has taken back, which is not told, make room for others before the commit. */
-static bool forget_orphans(tsx_connection *connection) {
-  bool any = false;
-  for (tsx_array *array = connection->arrays; array; array = array->next)
-    if (array->creation && array->creation_name &&
-        ask_configs(connection->db, array->creation_schema, array->creation_name) == SQLITE_DONE) {
+static tsx_array *next_unasked(const tsx_connection *connection) {
+  tsx_array *array = connection->arrays;
+  while (array && (array->asked || !array->creation || !array->creation_name)) array = array->next;
+  return array;
+}
+
+/* Arrays whose CREATE a ROLLBACK TO has taken back, which is not told, make room for others before the commit. Asking
+ * may load the schema: tables come and go meanwhile, and arrays with them. 1 if there were any. */
+static int forget_orphans(tsx_connection *connection, tsr_error *error) {
+  int found = 0, answer = SQLITE_DONE;
+  tsx_array *array;
+  for (array = connection->arrays; array; array = array->next) array->asked = false;
+  while (answer != SQLITE_NOMEM && (array = next_unasked(connection))) {
+    array->asked = true;
+    array->tables++;
+    answer = ask_configs(connection->db, array->creation_schema, array->creation_name);
+    if (answer == SQLITE_DONE && array->creation) {
       forget(array, true);
-      any = true;
+      found = 1;
     }
-  return any;
+    tsx_array_release(connection, array);
+  }
+  return answer == SQLITE_NOMEM ? tsx_fail(error, TSR_NOMEM, "out of memory") : found;
 }
 
 static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_creation **creation,
@@ -92,7 +105,11 @@ static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8
   tsr_create_options options = {.key = key};
   tsr_environment *environment = table->connection->environment;
   int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
-  if (code != TSR_EXISTS || !forget_orphans(table->connection)) return code;
+  if (code != TSR_EXISTS) return code;
+  tsr_error why = *error;
+  int orphans = forget_orphans(table->connection, &why);
+  if (orphans < 0) *error = why;
+  if (orphans <= 0) return orphans < 0 ? orphans : code;
   return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
 }
 

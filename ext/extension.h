@@ -70,6 +70,7 @@ typedef struct tsx_array { /* an array that this connection has open; shared by 
   char *creation_name; /* of this creation and no other: its schema's name, and a number by chance */
   char *creation_schema; /* the database that its table is in */
   bool wanted, synced; /* what xSync found, and that it has run */
+  bool asked; /* for a moment: whether its table is still there */
   unsigned data_version; /* of the database file, then */
   bool gone; /* was not made after all: nobody finds it any more */
   struct tsx_transaction *transaction; /* what the open one does to it, or NULL (transaction.c) */

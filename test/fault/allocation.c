@@ -6,11 +6,14 @@
  *
  * usage: allocation CORPUS [STEP]      runs for n = 1, 1 + STEP, ... without STEP about 500 of them a script
  */
+#define _XOPEN_SOURCE 700
+#include <ftw.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
@@ -140,12 +143,41 @@ static const char *const inside[] = {"SELECT * FROM tessera_array('%s/new/timetr
                                      "SELECT name FROM tessera_stats",
                                      NULL};
 
+/* In a directory that is empty before each run. */
+static const char *const creating[] = {
+    "CREATE VIRTUAL TABLE w USING tessera('%s/w', kind=dense, x INT32 DIMENSION(1, 10, 5) FILTERS(double_delta, "
+    "zstd(3)), a TEXT ENUM('p', 'q') DEFAULT 'q', b INT32[2] DEFAULT '[1, 2]', c UTF16 NOT NULL DEFAULT 'e')",
+    "BEGIN",
+    "CREATE VIRTUAL TABLE v USING tessera('%s/above/v', x TEXT DIMENSION CURRENT('a', 'z'), duplicates=yes, "
+    "y DATE DIMENSION('2024-01-01', '2024-12-31', 7), offsets_filters=(chunk(1000), gzip(2)), format_version=22)",
+    "SELECT count(*) FROM v",
+    "SAVEPOINT s",
+    "CREATE VIRTUAL TABLE u USING tessera('%s/u', x INT DIMENSION, a FLOAT NOT NULL, format_version=3)",
+    "ROLLBACK TO s",
+    "CREATE VIRTUAL TABLE u USING tessera('%s/u', x INT DIMENSION, format_version=12)",
+    "COMMIT",
+    "SELECT tessera_ddl('db:v')",
+    "SELECT tessera_ddl('db:w')",
+    "DROP TABLE u",
+    NULL};
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
+  (void)status;
+  (void)kind;
+  return at->level ? remove(path) : 0;
+}
+
+static void clean(const char *const *script, const char *folder) {
+  if (script == creating) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static int run_all(const char *name, const char *const *script, const char *corpus, long step) {
   static session wanted, got;
   int problems = 0;
   atomic_store(&fail_from, 0);
   atomic_store(&fail_to, 0);
   run(&wanted, script, corpus); /* once more: what is made once for the process is there then */
+  clean(script, corpus);
   atomic_store(&allocations, 0);
   run(&wanted, script, corpus);
   long total = atomic_load(&allocations), runs = 0;
@@ -156,6 +188,7 @@ static int run_all(const char *name, const char *const *script, const char *corp
   if (step <= 0) step = 1 + total / 500;
   for (int all = 0; all < 2; all++) {
     for (long n = 1 + all + (all ? step / 2 : 0); n <= total && problems < 10; n += step, runs++) {
+      clean(script, corpus);
       atomic_store(&allocations, 0);
       atomic_store(&failed, 0);
       atomic_store(&fail_from, n);
@@ -196,6 +229,11 @@ int main(int argc, char **argv) {
   idle = sqlite3_memory_used();
   int problems = run_all("sparse", sparse, argv[1], step) + run_all("dense", dense, argv[1], step) +
                  run_all("texts", texts, argv[1], step) + run_all("inside", inside, argv[1], step);
+  char folder[] = "/tmp/tessera-allocation-XXXXXX";
+  if (!mkdtemp(folder)) return 2;
+  problems += run_all("creating", creating, folder, step);
+  clean(creating, folder);
+  rmdir(folder);
   sqlite3_reset_auto_extension();
   return problems != 0;
 }
