@@ -229,7 +229,7 @@ int main(int argc, char **argv) {
   idle = sqlite3_memory_used();
   int problems = run_all("sparse", sparse, argv[1], step) + run_all("dense", dense, argv[1], step) +
                  run_all("texts", texts, argv[1], step) + run_all("inside", inside, argv[1], step);
-  char folder[] = "/tmp/tessera-allocation-XXXXXX";
+  char folder[] = P_tmpdir "/tessera-allocation-XXXXXX";
   if (!mkdtemp(folder)) return 2;
   problems += run_all("creating", creating, folder, step);
   clean(creating, folder);
