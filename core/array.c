@@ -126,6 +126,8 @@ static void take_options(tsr_array *array, const tsr_array_options *options) {
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
   array->has_key = options->key != NULL;
   if (options->key) memcpy(array->key, options->key, TSR_KEY_SIZE);
+  array->committed = options->committed;
+  array->committed_argument = options->committed_argument;
 }
 
 static void link_array(tsr_array *array) {

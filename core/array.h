@@ -98,6 +98,8 @@ struct tsr_array {
   struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
   uint64_t open_files, file_epoch;
   uint64_t pruned; /* the listing's generation when the registry was last pruned */
+  bool (*committed)(void *argument, const char *commit); /* asked of prepared commits, or NULL */
+  void *committed_argument;
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
@@ -139,6 +141,27 @@ int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, 
                                 const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
                                 tsr_error *error);
 
+/* ---- pending.c: commits that are prepared and not published ---- */
+#define TSR_PENDING_SUFFIX ".pending"
+#define TSR_PENDING_FILE   ".pending" /* before version 12, in the fragment's directory */
+#define TSR_COMMIT_PATH    224 /* bytes for a path of these */
+typedef struct tsr_pending { /* what a marker says */
+  const char *commit; /* the path that publishes it: __commits/NAME.wrt, .con or .del, NAME.ok,
+                         NAME/__fragment_metadata.tdb */
+  const char *owner;
+  uint64_t fragment_count;
+  const char **fragments; /* names */
+} tsr_pending;
+/* Where the marker of a commit lies; where what is renamed to the commit lies until then, "" for those without
+ * content. False if `commit` is no such path. */
+bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]);
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, tsr_error *error);
+/* 1; 0 if it is gone, or was not written to its end. */
+int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error);
+int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error); /* gone already: fine */
+/* Publishes a prepared commit: 1; 0 if it is published already, or there is nothing to publish. */
+int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);
+
 /* ---- listing.c: directories -> committed names ---- */
 typedef struct tsr_commit_file { /* a decoded .con, .ign, .vac or .meta: they never change */
   char *path;
@@ -174,6 +197,8 @@ typedef struct tsr_commit_listing {
   tsr_commit_list schemas; /* in text order, __array_schema.tdb first; path is the file's */
   tsr_commit_list pending; /* version 3 and 4: fragments that get committed without a change in a listed directory */
   tsr_map names; /* fragments by name -> tsr_committed */
+  tsr_commit_list prepared; /* markers of prepared commits: `path` is the marker's, `name` the commit's path */
+  bool undecided; /* some of these do not count yet: they are asked for again */
 } tsr_commit_listing;
 /* Renews array->listing if a directory has changed since, or always if `force`: the schemas, and if `commits` all else.
  * TSR_NOT_FOUND "array not found: PATH" where there is none. */

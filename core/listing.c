@@ -9,6 +9,7 @@
  *   NAME/ with NAME.ok            a fragment of the old layout (5 to 11); without its directory it is nothing, as
  * TileDB has it: older libraries leave that behind NAME/__fragment_metadata.tdb  a fragment of version 1 to 4 (its name
  * has no version)
+ *   __commits/NAME.pending   the marker of a commit that is prepared and not published (pending.c); NAME/.pending
  *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb
  *
  * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
@@ -67,7 +68,7 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   if (ends_in(file->path, ".meta")) return decode_footers(array, file, error);
   TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MOST, &file->content, error));
   tsr_input in = tsr__input(file->content.data, file->content.size);
-  bool con = ends_in(file->path, ".con");
+  bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac");
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
@@ -193,7 +194,7 @@ static int list_directory(renewal *r, int which, tsr_listing *out) {
   return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
 }
 
-/* A .con or .ign, whose own names may be anything. */
+/* A .con or .ign, whose own names may be anything, or a .con under the name that it is prepared with. */
 static int read_file(renewal *r, const char *name, const tsr_commit_file **file) {
   const char *path;
   TSR_TRY(join_path(r, directories[COMMITS], name, &path));
@@ -252,6 +253,90 @@ static int read_consolidated(renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
+/* ---- Prepared commits ------------------------------------------------------------------------------------------- */
+
+/* What is renamed to the commit later: a .con is read from where it is, a delete from there too. Gone: published a
+ * moment ago, or removed. */
+static int count_staged(renewal *r, const char *commit, const char *staged) {
+  tsr_committed item = {0};
+  uint64_t stem;
+  const char *name = staged + strlen(directories[COMMITS]) + 1;
+  const tsr_commit_file *file;
+  if (!tsr__store_exists(r->array->store, staged))
+    return tsr__store_exists(r->array->store, commit) ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit)
+                                                      : TSR_OK;
+  if (ends_in(commit, ".con")) {
+    TSR_TRY(read_file(r, name, &file));
+    for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
+    return TSR_OK;
+  }
+  tsr__name_suffix(commit, ".del", &stem);
+  stem -= strlen(directories[COMMITS]) + 1;
+  tsr__name_parse(name + 1, stem, &item.parsed);
+  TSR_TRY(copy_text(r, name + 1, stem, &item.name));
+  TSR_TRY(copy_text(r, staged, strlen(staged), &item.path));
+  return add_delete(r, &item);
+}
+
+/* Before version 5 the metadata's own name commits: the file gets it now, as readers look for it under no other. */
+static int count_old(renewal *r, const char *commit, const char *staged) {
+  char name[TSR_COMMIT_PATH];
+  tsr_name parsed;
+  const char *copy;
+  uint64_t size = strcspn(commit, "/.");
+  if (*staged) TSR_TRY(tsr__pending_publish(r->array->store, commit, false, r->error));
+  memcpy(name, commit, size);
+  name[size] = 0;
+  if (!tsr__name_parse(name, size, &parsed)) return TSR_OK;
+  TSR_TRY(copy_text(r, name, size, &copy));
+  return add_fragment(r, copy, &parsed, true);
+}
+
+static int count_prepared(renewal *r, const char *commit) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_name parsed;
+  uint64_t stem;
+  const char *name = commit + strlen(directories[COMMITS]) + 1, *copy;
+  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  if (strncmp(commit, directories[COMMITS], strlen(directories[COMMITS])) != 0) return count_old(r, commit, staged);
+  if (*staged) return count_staged(r, commit, staged);
+  if (!tsr__name_suffix(name, ".wrt", &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
+  TSR_TRY(copy_text(r, name, stem, &copy));
+  return add_fragment(r, copy, &parsed, false);
+}
+
+static bool asks(const tsr_array *array, const char *commit) {
+  return array->committed && array->committed(array->committed_argument, commit);
+}
+
+/* A marker: its commit counts, if it is not published, where the host says so. */
+static int add_marker(renewal *r, const char *marker) {
+  tsr_pending pending;
+  tsr_committed item = {0};
+  int rc = tsr__pending_read(r->array->store, marker, &r->listing->arena, &pending, r->error);
+  if (rc <= 0) return rc;
+  item.name = pending.commit;
+  TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
+  TSR_TRY(append(r, &r->listing->prepared, &item));
+  if (tsr__store_exists(r->array->store, pending.commit)) return TSR_OK;
+  if (asks(r->array, pending.commit)) return count_prepared(r, pending.commit);
+  r->listing->undecided = true;
+  return TSR_OK;
+}
+
+/* Has one of those that do not count been committed since? */
+static bool is_decided(const tsr_array *array) {
+  const tsr_commit_listing *listing = array->listing;
+  if (!listing->undecided || !array->committed) return false;
+  for (uint64_t i = 0; i < listing->prepared.count; i++) {
+    const tsr_committed *item = &listing->prepared.items[i];
+    if (tsr__store_exists(array->store, item->path) && !tsr__store_exists(array->store, item->name) &&
+        asks(array, item->name))
+      return true;
+  }
+  return false;
+}
+
 static int list_commits(renewal *r) {
   tsr_listing entries;
   int rc = list_directory(r, COMMITS, &entries);
@@ -265,7 +350,11 @@ static int list_commits(renewal *r) {
     else if (rc == 0 && (rc = parse_entry(r, directories[COMMITS], name, ".del", &item)) > 0) rc = add_delete(r, &item);
     else if (rc == 0 && (rc = parse_entry(r, directories[COMMITS], name, ".vac", &item)) > 0)
       rc = append(r, &r->listing->vacuums, &item);
-    else if (rc == 0 && ends_in(name, ".upd"))
+    else if (rc == 0 && ends_in(name, TSR_PENDING_SUFFIX)) {
+      const char *path;
+      rc = join_path(r, directories[COMMITS], name, &path);
+      if (rc >= 0) rc = add_marker(r, path);
+    } else if (rc == 0 && ends_in(name, ".upd"))
       rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", directories[COMMITS],
                      name);
   }
@@ -282,8 +371,10 @@ static int add_old_fragment(renewal *r, const char *text) {
   if (strchr(text, '.') || !tsr__name_parse(text, strlen(text), &parsed)) return TSR_OK;
   TSR_TRY(copy_text(r, text, strlen(text), &name));
   if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return add_fragment(r, name, &parsed, true);
-  if (parsed.version >= 5) return TSR_OK;
   tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
+  TSR_TRY(join_path(r, name, TSR_PENDING_FILE, &item.path));
+  if (parsed.version < 12 && tsr__store_exists(r->array->store, item.path)) TSR_TRY(add_marker(r, item.path));
+  if (parsed.version >= 5) return TSR_OK;
   TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
   if (tsr__store_exists(r->array->store, item.path)) return add_fragment(r, name, &parsed, true);
   return append(r, &r->listing->pending, &item);
@@ -450,6 +541,7 @@ static bool has_changed(const tsr_array *array, bool commits, const tsr_stamp st
     const tsr_stamp *a = &listing->stamps[i], *b = &stamps[i];
     if (!a->known || !b->known || a->a != b->a || a->b != b->b || a->c != b->c) return true;
   }
+  if (commits && is_decided(array)) return true;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)
     if (tsr__store_exists(array->store, listing->pending.items[i].path)) return true;
   return false;

@@ -323,6 +323,10 @@ typedef struct tsr_array_options {
   const struct tsr_creation *creation; /* NULL, or a prepared array ("Writing"), opened before it is published: for
                                           this handle it is there already, can be written to, and stays the same when
                                           it appears */
+  /* Is a commit that was prepared and not published (`commit` is its tsr_writer_commit) to count as committed? Asked on
+   * the caller's thread for each of them, and until the answer is yes; NULL: it is not. */
+  bool (*committed)(void *argument, const char *commit);
+  void *committed_argument;
 } tsr_array_options;
 
 /* Opens the array in the directory `path` (a path, or a file:// URI; percent-escapes of a URI are decoded). Reads its
@@ -567,6 +571,14 @@ TSR_API int tsr_writer_publish(tsr_writer *writer, tsr_error *error);
 TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);
 /* NULL is fine. What was prepared and not published stays on disk, invisible; what was not prepared goes. */
 TSR_API void tsr_writer_close(tsr_writer *writer);
+
+/* What writers with an owner have prepared and neither published nor abandoned: their process died, or publishing
+ * failed. `decide` is asked for each of them; what it wants undone is undone only where it is `owner`'s. To be called
+ * when no other process of that owner can be between prepare and publish. `changed`, which may be NULL, counts up. */
+typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_UNDO } tsr_verdict;
+TSR_API int tsr_array_recover(tsr_array *array, const char *owner,
+                              tsr_verdict (*decide)(void *argument, const char *commit), void *argument,
+                              uint64_t *changed, tsr_error *error);
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 

@@ -22,8 +22,8 @@ static int hex_digit(int c) {
 
 /* The path of a file:// URI, or any other as it is. */
 static char *plain_path(const char *path) {
-  bool uri = !strncmp(path, "file://", 7);
-  if (uri) path += !strncmp(path + 7, "localhost/", 10) ? 16 : 7;
+  bool local = !strncmp(path, "file://localhost/", 17), uri = local || !strncmp(path, "file:///", 8);
+  if (uri) path += local ? 16 : 7;
   char *text = sqlite3_mprintf("%s", path), *to = text;
   for (const char *from = text; text && *from; from++) {
     int high = uri && *from == '%' ? hex_digit((unsigned char)from[1]) : -1;
@@ -36,7 +36,7 @@ static char *plain_path(const char *path) {
 }
 
 /* One form of all paths that lead to a directory, also to one that is still to be made in another. */
-static char *canonical_path(const char *path) {
+char *tsx_path_canonical(const char *path) {
   char *plain = plain_path(path), *copy = NULL;
   size_t n = plain ? strlen(plain) : 0;
   while (n > 1 && plain[n - 1] == '/') plain[--n] = 0;
@@ -58,7 +58,7 @@ static char *canonical_path(const char *path) {
 }
 
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
-  char *canonical = connection->keys ? canonical_path(path) : NULL;
+  char *canonical = connection->keys ? tsx_path_canonical(path) : NULL;
   const tsx_key *found = NULL;
   for (const tsx_key *k = connection->keys; k && canonical && !found; k = k->next)
     if (!strcmp(k->path, canonical)) found = k;
@@ -73,7 +73,7 @@ static void free_key(tsx_key *key) {
 }
 
 int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
-  char *canonical = canonical_path(path);
+  char *canonical = tsx_path_canonical(path);
   tsx_key *made = canonical && key ? sqlite3_malloc64(sizeof *made + strlen(canonical) + 1) : NULL;
   if (!canonical || (key && !made)) {
     sqlite3_free(canonical);
@@ -257,10 +257,16 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   return code;
 }
 
+/* What looks inside sees committed cells only, so it looks at no array that the transaction has changed. */
 int tsx_address_array(tsx_address *address, tsr_error *error) {
-  if (address->array) return TSR_OK;
-  return tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL, TSX_CACHE_AS_IS, 0,
-                        &address->array, error);
+  if (!address->array) {
+    int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,
+                              TSX_CACHE_AS_IS, 0, &address->array, error);
+    if (code < 0) return code;
+  }
+  const tsx_transaction *transaction = address->array->transaction;
+  if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
 }
 
 void tsx_address_close(tsx_address *address) {

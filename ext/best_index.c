@@ -267,7 +267,7 @@ static cost estimate(choice *c) {
   tsr_request request = {.dimensions = dimensions};
   const tsr_interval *box = NULL;
   if (tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
-                         &snapshot, &error) < 0 ||
+                         false, &snapshot, &error) < 0 ||
       tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0)
     goto done;
   if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;

@@ -7,8 +7,6 @@
  */
 #include "extension.h"
 
-#include <unistd.h>
-
 #define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
 #define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
 
@@ -65,8 +63,7 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
 
 void tsx_connection_hold(tsx_connection *connection) { connection->references++; }
 
-/* Closes the states of an array that no cursor reads. */
-static void trim_snapshots(tsx_array *array) {
+void tsx_array_trim(tsx_array *array) {
   for (tsx_snapshot **p = &array->snapshots; *p;) {
     tsx_snapshot *snapshot = *p;
     if (snapshot->cursors) {
@@ -75,13 +72,15 @@ static void trim_snapshots(tsx_array *array) {
     }
     *p = snapshot->next;
     tsr_snapshot_close(snapshot->core);
+    if (snapshot->transaction) tsx_transaction_drop(snapshot->transaction);
     sqlite3_free(snapshot);
     array->snapshot_count--;
   }
 }
 
 static void close_array(tsx_array *array) {
-  trim_snapshots(array);
+  tsx_transaction_close(array);
+  tsx_array_trim(array);
   tsx_creation_close(array, !array->synced);
   tsr_array_close(array->core);
   tsx_wipe(array->key, sizeof array->key);
@@ -136,20 +135,14 @@ static bool same_key(const tsx_array *array, const uint8_t *key) {
   return key ? array->has_key && !memcmp(array->key, key, 32) : !array->has_key;
 }
 
-/* What a path means now: the host may change its directory between two statements. */
-static char *present_path(const char *path) {
-  char here[4096];
-  if (path[0] == '/' || !sqlite3_strnicmp(path, "file:", 5) || !getcwd(here, sizeof here))
-    return sqlite3_mprintf("%s", path);
-  return sqlite3_mprintf("%s/%s", here, path);
-}
-
 static int open_core(tsx_connection *connection, const char *path, const uint8_t *key, unsigned threads,
                      tsr_creation *creation, tsx_array **out, tsr_error *error) {
   tsx_array *array = sqlite3_malloc64(sizeof *array);
   if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(array, 0, sizeof *array);
   tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
+  options.committed = tsx_journal_committed;
+  options.committed_argument = connection;
   int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
   if (code < 0) {
     sqlite3_free(array);
@@ -166,7 +159,7 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
 /* Opens what is open already, but for a creation, which is new. */
 static int open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                       unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
-  char *present = present_path(path);
+  char *present = tsx_path_canonical(path); /* what it means now: the host may change its directory */
   if (!present) return tsx_fail(error, TSR_NOMEM, "out of memory");
   tsx_array *array = creation ? NULL : connection->arrays;
   while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
@@ -202,11 +195,11 @@ int tsx_array_open_created(tsx_connection *connection, const char *path, const u
 void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   if (!array || --array->tables) return;
   array->used = ++connection->clock;
-  trim_snapshots(array);
+  tsx_array_trim(array);
   uint32_t idle = 0;
   tsx_array **oldest = NULL;
   for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
-    if (!(*p)->tables && !(*p)->creation) {
+    if (!(*p)->tables && !(*p)->creation && !(*p)->transaction) {
       idle++;
       if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
     }
@@ -217,34 +210,62 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   }
 }
 
+static bool is_present(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
+  if (snapshot->transaction != changes) return false;
+  if (!changes) return true;
+  tsr_mark now = tsr_writer_mark(changes->writer);
+  return snapshot->rewinds == changes->rewinds && !memcmp(&snapshot->mark, &now, sizeof now);
+}
+
+static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, tsx_transaction *changes, tsr_error *error) {
+  tsr_snapshot *base;
+  int code = tsr_snapshot_open(array->core, snapshot->schema, snapshot->since, snapshot->as_of, &base, error);
+  if (code < 0 || !changes) {
+    snapshot->core = base;
+    return code;
+  }
+  code = tsr_snapshot_with(base, changes->writer, &snapshot->core, error);
+  tsr_snapshot_close(base);
+  if (code < 0) return code;
+  changes->references++;
+  snapshot->transaction = changes;
+  snapshot->mark = tsr_writer_mark(changes->writer);
+  snapshot->rewinds = changes->rewinds;
+  return TSR_OK;
+}
+
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
-                       uint64_t as_of, tsx_snapshot **out, tsr_error *error) {
+                       uint64_t as_of, bool own, tsx_snapshot **out, tsr_error *error) {
+  tsx_transaction *changes = own && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
-    trim_snapshots(array); /* a statement that has ended left no cursor */
+    tsx_array_trim(array); /* a statement that has ended left no cursor */
     array->statement = connection->statement;
   }
   for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
-    if (snapshot->schema == schema && snapshot->since == since && snapshot->as_of == as_of) {
+    if (snapshot->schema == schema && snapshot->since == since && snapshot->as_of == as_of &&
+        is_present(snapshot, changes)) {
       snapshot->cursors++;
       *out = snapshot;
       return TSR_OK;
     }
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  int code = tsr_snapshot_open(array->core, schema, since, as_of, &snapshot->core, error);
+  *snapshot = (tsx_snapshot){.schema = schema, .since = since, .as_of = as_of, .cursors = 1};
+  int code = open_snapshot(array, snapshot, changes, error);
   if (code < 0) {
     sqlite3_free(snapshot);
     return code;
   }
-  snapshot->schema = schema;
-  snapshot->since = since;
-  snapshot->as_of = as_of;
-  snapshot->cursors = 1;
   snapshot->next = array->snapshots;
   array->snapshots = snapshot;
   array->snapshot_count++;
   *out = snapshot;
   return TSR_OK;
+}
+
+int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error) {
+  return tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
+                            true, snapshot, error);
 }
 
 void tsx_snapshot_release(tsx_snapshot *snapshot) {

@@ -18,40 +18,6 @@
  */
 #include "extension.h"
 
-/* Has the table NAME_config a row that asks for this creation? SQLITE_ROW, SQLITE_DONE, or what went wrong. */
-static int ask_config(sqlite3 *db, const char *schema, const char *config, const char *name) {
-  sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE key = 'creation' AND value = ?1", schema, config);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK) {
-    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
-    code = sqlite3_step(statement);
-  } else if (code == SQLITE_ERROR) {
-    code = SQLITE_DONE; /* not one of ours: it has other columns */
-  }
-  sqlite3_finalize(statement);
-  return code;
-}
-
-/* The same of any table: another name may be its table's by now. */
-static int ask_configs(sqlite3 *db, const char *schema, const char *name) {
-  sqlite3_stmt *tables = NULL;
-  char *sql = sqlite3_mprintf(
-      "SELECT name FROM \"%w\".sqlite_schema WHERE type = 'table' AND name LIKE '%%\\_config' ESCAPE '\\'", schema);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &tables, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  int answer = SQLITE_DONE;
-  while (code == SQLITE_OK && answer == SQLITE_DONE) {
-    if ((code = sqlite3_step(tables)) != SQLITE_ROW) break;
-    const char *config = (const char *)sqlite3_column_text(tables, 0);
-    answer = config ? ask_config(db, schema, config, name) : SQLITE_NOMEM;
-    code = SQLITE_OK;
-  }
-  sqlite3_finalize(tables);
-  return code == SQLITE_OK ? answer : code;
-}
-
 void tsx_creation_close(tsx_array *array, bool abandon) {
   if (!array->creation) return;
   if (abandon) tsr_creation_abandon(array->creation, NULL);
@@ -61,6 +27,7 @@ void tsx_creation_close(tsx_array *array, bool abandon) {
 
 /* Its tables may still be there for a moment; nobody finds it any more. */
 static void forget(tsx_array *array, bool abandon) {
+  tsx_transaction_close(array);
   tsx_creation_close(array, abandon);
   array->gone = true;
 }
@@ -90,7 +57,7 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   while (answer != SQLITE_NOMEM && (array = next_unasked(connection))) {
     array->asked = true;
     array->tables++;
-    answer = ask_configs(connection->db, array->creation_schema, array->creation_name);
+    answer = tsx_config_find(connection->db, array->creation_schema, "creation", array->creation_name, NULL);
     if (answer == SQLITE_DONE && array->creation) {
       forget(array, true);
       found = 1;
@@ -152,24 +119,17 @@ void tsx_creation_fail(tsx_table *table) {
   if (table->array && table->array->creation) forget(table->array, true);
 }
 
-/* Counts up with each commit that reaches its second phase. */
-static unsigned data_version(const tsx_table *table) {
-  unsigned version = 0;
-  sqlite3_file_control(table->connection->db, table->schema_name, SQLITE_FCNTL_DATA_VERSION, &version);
-  return version;
-}
-
 /* ---- The transaction -------------------------------------------------------------------------------------------- */
 
 int tsx_creation_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   if (!array || !array->creation) return SQLITE_OK;
-  int answer = ask_configs(table->connection->db, table->schema_name, array->creation_name);
+  int answer = tsx_config_find(table->connection->db, table->schema_name, "creation", array->creation_name, NULL);
   if (answer != SQLITE_ROW && answer != SQLITE_DONE) return answer;
   array->wanted = answer == SQLITE_ROW;
   array->synced = true;
-  array->data_version = data_version(table);
+  array->data_version = tsx_data_version(table);
   return SQLITE_OK;
 }
 
@@ -189,6 +149,6 @@ int tsx_creation_commit(sqlite3_vtab *vtab) {
 int tsx_creation_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
-  if (array && array->creation) forget(array, !array->synced || array->data_version == data_version(table));
+  if (array && array->creation) forget(array, !array->synced || array->data_version == tsx_data_version(table));
   return SQLITE_OK;
 }

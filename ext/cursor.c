@@ -17,6 +17,8 @@ typedef struct cursor {
   sqlite3_vtab_cursor base;
   tsx_snapshot *snapshot;
   tsr_reader *reader; /* of the snapshot */
+  tsx_snapshot *opened; /* in a transaction that has written the array: what the table showed at xOpen, as xFilter may
+                           come again when more has been written; else NULL */
   /* the decoded plan: kept while the same idxStr comes */
   char *text;
   tsx_term terms[TERMS_MOST];
@@ -55,6 +57,13 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   c->dropped = (bool *)(c->columns + columns);
   c->fields = c->dropped + columns;
   tsx_connection_add_cursor(table->connection);
+  int code = tsx_transactions_check(table->connection, &error);
+  if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->opened, &error);
+  if (code < 0) {
+    tsx_connection_remove_cursor(table->connection);
+    sqlite3_free(c);
+    return tsx_vtab_error(vtab, &error);
+  }
   *out = &c->base;
   return SQLITE_OK;
 }
@@ -90,6 +99,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   clear_request(c);
   tsr_reader_close(c->reader);
   tsx_snapshot_release(c->snapshot);
+  tsx_snapshot_release(c->opened);
   tsx_connection_remove_cursor(((tsx_table *)base->pVtab)->connection);
   sqlite3_free(c->text);
   sqlite3_free(c);
@@ -329,6 +339,18 @@ static int advance(cursor *c) {
   return code < 0 ? fail(c, &error) : SQLITE_OK;
 }
 
+/* What was written since xOpen does not show. */
+static int find_snapshot(cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  if (c->opened && since == table->options.since && as_of == table->options.as_of) {
+    *snapshot = c->opened;
+    c->opened->cursors++;
+    return TSR_OK;
+  }
+  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, c->opened != NULL, snapshot,
+                            error);
+}
+
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   cursor *c = (cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
@@ -347,8 +369,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   int code = take_terms(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
   tsx_snapshot *snapshot = NULL;
-  if (tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, &snapshot, &error) < 0)
-    return fail(c, &error);
+  if (find_snapshot(c, since, as_of, &snapshot, &error) < 0) return fail(c, &error);
   if (snapshot == c->snapshot) {
     tsx_snapshot_release(snapshot); /* held already */
   } else {
@@ -393,8 +414,9 @@ static uint64_t cell_index(const cursor *c) {
 static int hidden_column(cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   if (column == TSX_WRITTEN_AT(table)) {
-    if (c->batch->written)
-      sqlite3_result_int64(context, (sqlite3_int64)(c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time));
+    uint64_t time = c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time;
+    if (c->batch->written && time != UINT64_MAX) /* which is an own row's */
+      sqlite3_result_int64(context, (sqlite3_int64)time);
   } else if (c->times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
   }

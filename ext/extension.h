@@ -8,6 +8,7 @@
  *   module.c      create, connect, destroy, rename of array tables; their declaration and shadow table
  *   creation.c    arrays that a CREATE makes, and when they appear
  *   transaction.c what the open transaction does to arrays: writers, savepoints, commit
+ *   journal.c     NAME_commits: what this database has committed; recovery
  *   update.c      xUpdate: rows into the transaction's writers
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
@@ -38,6 +39,7 @@ SQLITE_EXTENSION_INIT3
 #include "tessera.h"
 
 #define TSX_SQLITE_MIN 3038000
+#define TSX_ID_SIZE    33 /* 32 hex digits and NUL */
 
 /* ---- errors.c ---- */
 int tsx_sqlite_code(int code); /* of a core code */
@@ -53,6 +55,9 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   uint64_t since, as_of;
   tsr_snapshot *core;
   uint32_t cursors; /* that read it now */
+  struct tsx_transaction *transaction; /* whose changes it shows, or NULL; a reference */
+  tsr_mark mark; /* how far they had come ... */
+  uint64_t rewinds; /* ... after so many ways back */
 } tsx_snapshot;
 
 typedef struct tsx_array { /* an array that this connection has open; shared by its tables */
@@ -114,11 +119,12 @@ int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *
 int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                            unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error);
 void tsx_array_release(tsx_connection *connection, tsx_array *array);
-/* The state between two times that the running statement sees: the same for all its cursors. Held for the caller, a
- * cursor. */
+/* The state between two times that the running statement sees: the same for all its cursors. `own`: with the open
+ * transaction's changes on top, where no end is given (as_of is TSR_TIME_NOW). Held for the caller, a cursor. */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
-                       uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error);
+                       uint64_t as_of, bool own, tsx_snapshot **snapshot, tsr_error *error);
 void tsx_snapshot_release(tsx_snapshot *snapshot); /* NULL is fine */
+void tsx_array_trim(tsx_array *array); /* lets go of states that no cursor reads */
 
 /* ---- tokens.c ---- */
 typedef enum tsx_token_kind {
@@ -415,6 +421,8 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
                      sqlite3_value *since, tsx_address *address, tsr_error *error);
 int tsx_address_array(tsx_address *address, tsr_error *error);
 void tsx_address_close(tsx_address *address);
+/* One form of all paths that lead to a directory; sqlite3_malloc'ed. */
+char *tsx_path_canonical(const char *path);
 /* The key that was given for a path. */
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]);
 /* Keeps it, or forgets what there is if `key` is NULL. */
@@ -443,6 +451,8 @@ typedef struct tsx_table {
   tsx_column *columns;
   char *declaration; /* what SQLite was told */
   char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
+  char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */
+  bool begun; /* xBegin has come in this transaction */
 } tsx_table;
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
@@ -467,13 +477,21 @@ int tsx_creation_rollback(sqlite3_vtab *vtab);
 /* ---- transaction.c ---- */
 /* What the open transaction does to an array. It belongs to the array, not to a table: one table may have two
  * sqlite3_vtab objects in a transaction, and several tables may show one array. */
+typedef struct tsx_newcomer tsx_newcomer;
 typedef struct tsx_transaction {
-  tsx_array *array;
+  tsx_array *array; /* NULL once it has ended: cursors may still read what it showed */
+  uint32_t references;
   tsr_writer *writer; /* all that changes: appended cells, removed rows */
   tsr_snapshot *base; /* the array without these changes, as it was when the transaction first wrote it */
   char *schema_name; /* the database whose tables write it */
+  char *owner; /* that database's file, or NULL */
   struct tsx_savepoint *savepoints;
   uint32_t savepoint_count, savepoint_room;
+  uint64_t rewinds; /* counts ways back */
+  tsx_newcomer *newcomers;
+  bool synced; /* xSync has run */
+  bool alone; /* no other database file was written then */
+  unsigned data_version; /* of the database file, then */
 } tsx_transaction;
 /* The array's; begun if there is none. Borrowed until the transaction ends. Fails where the table is read-only (as_of)
  * or its array missing, and where tables of another database write the array in this transaction. */
@@ -483,7 +501,12 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path);
 /* What statements on the table see now, without times of their own: its state and the transaction's changes. Held;
  * dropped by tsx_snapshot_release. */
 int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error);
-void tsx_transaction_close(tsx_array *array); /* when the array is closed: what is not prepared goes */
+/* Rows of tables whose CREATE has been taken back go: before anybody looks at what is written. */
+int tsx_transactions_check(tsx_connection *connection, tsr_error *error);
+/* The table is to be dropped: fails if the transaction has rows for its array. */
+int tsx_transaction_leave(tsx_table *table, tsr_error *error);
+void tsx_transaction_close(tsx_array *array); /* when the array is closed or was not made: what is not synced goes */
+void tsx_transaction_drop(tsx_transaction *transaction); /* a reference */
 int tsx_begin(sqlite3_vtab *vtab);
 int tsx_sync(sqlite3_vtab *vtab);
 int tsx_commit(sqlite3_vtab *vtab);
@@ -491,6 +514,26 @@ int tsx_rollback(sqlite3_vtab *vtab);
 int tsx_savepoint(sqlite3_vtab *vtab, int number);
 int tsx_release(sqlite3_vtab *vtab, int number);
 int tsx_rollback_to(sqlite3_vtab *vtab, int number);
+
+/* ---- journal.c ---- */
+/* The table NAME of a database that has `value` under `key` in NAME_config: SQLITE_ROW, and NAME if `name` is not NULL
+ * (sqlite3_malloc'ed); SQLITE_DONE where there is none; or what went wrong. */
+int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char *value, char **name);
+void tsx_journal_make_id(char id[TSX_ID_SIZE]);
+void tsx_journal_find_id(tsx_table *table); /* table->id */
+unsigned tsx_data_version(const tsx_table *table); /* counts up with each commit that reaches its second phase */
+/* Owner and durability, as the table's database has them. */
+int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
+                        tsr_error *error);
+/* Publishes what this database has committed to the table's array and a crash has left, and removes what it has not.
+ * Only under the database's write lock. */
+int tsx_journal_recover(tsx_table *table, tsr_error *error);
+int tsx_journal_write(tsx_table *table, tsr_error *error); /* the prepared commit, into NAME_commits */
+/* After an xSync: is it certain that the database has not committed? */
+bool tsx_journal_untouched(const tsx_table *table);
+/* Has some database of the connection committed it? For tsr_array_options. */
+bool tsx_journal_committed(void *connection, const char *commit);
+void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path) */
 
 /* ---- update.c ---- */
 /* xUpdate. It marks the writer before it changes anything, and rewinds where it fails. */

@@ -42,6 +42,7 @@ static const function functions[] = {
     {"tessera_version", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version},
     {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
     {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
+    {"tessera_recover", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

@@ -1,8 +1,8 @@
 /* module.c: array tables come, go and are renamed.
  *
  * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
- * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. Of an array that the table
- * made it keeps the creation's name.
+ * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, and of
+ * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c.
  */
 #include "extension.h"
 
@@ -108,7 +108,14 @@ static char *declaration(const tsx_table *table) {
   return sqlite3_str_finish(out);
 }
 
-/* ---- The shadow table -------------------------------------------------------------------------------------------- */
+/* SQLITE_CONSTRAINT of xUpdate goes by the statement's OR clause. */
+static int declare(const tsx_table *table) {
+  if (!table->declaration) return SQLITE_NOMEM;
+  int code = sqlite3_declare_vtab(table->connection->db, table->declaration);
+  return code == SQLITE_OK ? sqlite3_vtab_config(table->connection->db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1) : code;
+}
+
+/* ---- The shadow tables ------------------------------------------------------------------------------------------ */
 
 static int run(sqlite3 *db, char **message, char *sql) {
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
@@ -125,10 +132,18 @@ static int write_config(const tsx_table *table, char **message) {
     code = run(db, message,
                sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
                                table->name, table->declaration));
+  if (code == SQLITE_OK)
+    code = run(db, message,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name, table->name,
+                               table->id));
   if (code == SQLITE_OK && table->array->creation)
     code = run(db, message,
                sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
                                table->name, table->array->creation_name));
+  if (code == SQLITE_OK)
+    code = run(db, message,
+               sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
+                               table->schema_name, table->name));
   return code;
 }
 
@@ -283,9 +298,11 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   tsr_error error = {0};
   tsx_table *table = NULL;
   if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
+  if (tsx_transactions_check(table->connection, &error) < 0) return fail(table, &error, message);
   if (open_array(table, table->options.definition_count > 0, &error) < 0) return fail(table, &error, message);
+  tsx_journal_make_id(table->id);
   table->declaration = declaration(table);
-  int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
+  int code = declare(table);
   if (code == SQLITE_OK) code = write_config(table, message);
   if (code != SQLITE_OK) {
     if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
@@ -307,7 +324,7 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   } else {
     if (!(table->declaration = read_config(table, "declaration"))) return fail(table, &error, message);
   }
-  int code = table->declaration ? sqlite3_declare_vtab(db, table->declaration) : SQLITE_NOMEM;
+  int code = declare(table);
   if (code != SQLITE_OK) {
     *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     disconnect(&table->base);
@@ -318,10 +335,20 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
 }
 
 static int destroy(sqlite3_vtab *vtab) {
+  static const char *const suffixes[] = {"config", "commits"};
   tsx_table *table = (tsx_table *)vtab;
-  int code = run(table->connection->db, NULL,
-                 sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
-  if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
+  sqlite3 *db = table->connection->db;
+  tsr_error error = {0};
+  tsx_journal_find_id(table);
+  if (tsx_transaction_leave(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (table->array && !table->array->creation && tsx_journal_recover(table, &error) < 0 && error.code != TSR_NOT_FOUND)
+    return tsx_vtab_error(vtab, &error); /* else what is committed here, and nowhere else, would be lost */
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    int code =
+        run(db, NULL,
+            sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, suffixes[i]));
+    if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
+  }
   tsx_creation_fail(table); /* if this transaction made the array */
   return disconnect(vtab);
 }
@@ -333,6 +360,10 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   int code = run(table->connection->db, NULL,
                  sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"", table->schema_name,
                                  table->name, name));
+  if (code == SQLITE_OK)
+    code = run(table->connection->db, NULL,
+               sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_commits\" RENAME TO \"%w_commits\"", table->schema_name,
+                               table->name, name));
   if (code != SQLITE_OK) {
     sqlite3_free(copy);
     return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
@@ -342,7 +373,9 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   return SQLITE_OK;
 }
 
-static int shadow_name(const char *suffix) { return !sqlite3_stricmp(suffix, "config"); }
+static int shadow_name(const char *suffix) {
+  return !sqlite3_stricmp(suffix, "config") || !sqlite3_stricmp(suffix, "commits");
+}
 
 /* xIntegrity came with SQLite 3.44, behind all else, and older libraries look at no more than they know. Where the
  * headers end before it, it is appended here. */
@@ -365,9 +398,13 @@ static const struct {
 #if SQLITE_VERSION_NUMBER >= 3044000
                      .xIntegrity = tsx_integrity,
 #endif
-                     .xSync = tsx_creation_sync,
-                     .xCommit = tsx_creation_commit,
-                     .xRollback = tsx_creation_rollback,
+                     .xBegin = tsx_begin,
+                     .xSync = tsx_sync,
+                     .xCommit = tsx_commit,
+                     .xRollback = tsx_rollback,
+                     .xSavepoint = tsx_savepoint,
+                     .xRelease = tsx_release,
+                     .xRollbackTo = tsx_rollback_to,
                      .xRename = rename_table,
                      .xShadowName = shadow_name},
             .integrity = tsx_integrity};

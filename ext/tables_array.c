@@ -17,8 +17,8 @@ static int open_inside(tsx_scan *scan, int arguments, bool fragments, tsr_error 
   int code = tsx_scan_address(scan, arguments, address, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK && fragments)
-    code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, &in->snapshot,
-                              error);
+    code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
+                              &in->snapshot, error);
   if (code == TSR_OK && fragments) in->schema = tsr_snapshot_schema(in->snapshot->core);
   else if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &in->schema, error);
   if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_fail(error, TSR_NOMEM, "out of memory");

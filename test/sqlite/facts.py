@@ -538,7 +538,7 @@ def test_rollback_of_create_and_drop():
     same(db.value("SELECT count(*) FROM u"), want)
     db.query("ROLLBACK")
     same(db.value("SELECT count(*) FROM t"), want)
-    same(db.query("SELECT name FROM sqlite_master ORDER BY 1"), [("t",), ("t_config",)])
+    same(db.query("SELECT name FROM sqlite_master ORDER BY 1"), [("t",), ("t_commits",), ("t_config",)])
 
 
 def test_without_the_module():

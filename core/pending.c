@@ -1,0 +1,202 @@
+/* pending.c: commits that are prepared and not published yet, and their markers.
+ *
+ *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
+ *   NAME/.pending             of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
+ *   __commits/.NAME           what becomes NAME.con or NAME.del
+ *   NAME/.metadata            what becomes NAME/__fragment_metadata.tdb
+ *
+ * TileDB looks at none of them. A marker is text: the commit's path, the names of its fragments, each on a line; an
+ * empty line; the owner, and a newline at the end, without which it was not written to its end. It is durable before
+ * the owner commits, and removed after the commit is published.
+ */
+#include <stdio.h>
+
+#include "array.h"
+
+#define MARKER_MOST (1u << 20)
+#define COMMITS     "__commits/"
+#define FRAGMENTS   "__fragments/"
+#define METADATA    "__fragment_metadata.tdb"
+
+typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, OLD } commit_form;
+
+/* What kind of path it is, and the name in it. */
+static commit_form parse(const char *commit, const char **name, int *size) {
+  static const struct {
+    const char *suffix;
+    commit_form form;
+  } forms[] = {{".wrt", WRT}, {".con", STAGED}, {".del", STAGED}, {".ok", OK}, {"/" METADATA, OLD}};
+  bool new_layout = strncmp(commit, COMMITS, strlen(COMMITS)) == 0;
+  *name = new_layout ? commit + strlen(COMMITS) : commit;
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    uint64_t stem;
+    tsr_name parsed;
+    if (!tsr__name_suffix(*name, forms[i].suffix, &stem)) continue;
+    if (new_layout != (forms[i].form == WRT || forms[i].form == STAGED)) return NO_COMMIT;
+    if (stem > 127 || memchr(*name, '/', stem) || !tsr__name_parse(*name, stem, &parsed)) return NO_COMMIT;
+    *size = (int)stem;
+    return forms[i].form;
+  }
+  return NO_COMMIT;
+}
+
+bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
+  const char *name;
+  int size;
+  *staged = 0;
+  switch (parse(commit, &name, &size)) {
+  case NO_COMMIT: return false;
+  case STAGED: snprintf(staged, TSR_COMMIT_PATH, COMMITS ".%.*s", size, name); /* fall through */
+  case WRT: snprintf(marker, TSR_COMMIT_PATH, COMMITS "%.*s" TSR_PENDING_SUFFIX, size, name); return true;
+  case OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/.metadata", size, name); /* fall through */
+  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_PENDING_FILE, size, name); return true;
+  }
+  return false;
+}
+
+/* ---- Markers ----------------------------------------------------------------------------------------------------- */
+
+static int sync_directory_of(tsr_store *store, const char *path, tsr_error *error) {
+  char directory[TSR_COMMIT_PATH];
+  const char *slash = strrchr(path, '/');
+  snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 0, path);
+  return tsr__store_sync_directory(store, directory, error);
+}
+
+static int write_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                     tsr_error *error) {
+  tsr_file *file;
+  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
+  int code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0 && durable) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code < 0) (void)tsr__store_remove(store, path, NULL);
+  return code;
+}
+
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
+                      tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  int code = tsr__buffer_printf(&text, error, "%s\n", pending->commit);
+  for (uint64_t i = 0; code >= 0 && i < pending->fragment_count; i++)
+    code = tsr__buffer_printf(&text, error, "%s\n", pending->fragments[i]);
+  if (code >= 0) code = tsr__buffer_printf(&text, error, "\n%s\n", pending->owner);
+  if (code >= 0) code = write_new(store, marker, text.data, text.size, durable, error);
+  if (code >= 0 && durable) code = sync_directory_of(store, marker, error);
+  tsr__buffer_release(&text);
+  return code;
+}
+
+int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_remove(store, marker, &one);
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return code;
+}
+
+/* The next line of a text that ends in a newline; NULL at an empty one. */
+static char *next_line(char **at) {
+  char *line = *at, *end = strchr(line, '\n');
+  *end = 0;
+  *at = end + 1;
+  return *line ? line : NULL;
+}
+
+static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  const char *name;
+  int name_size;
+  void *block;
+  char *at = text, *line, *gap = strstr(text, "\n\n");
+  if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
+  uint64_t lines = 0;
+  for (const char *p = text; p <= gap; p++) lines += *p == '\n';
+  *pending = (tsr_pending){.commit = next_line(&at)};
+  if (!pending->commit || parse(pending->commit, &name, &name_size) == NO_COMMIT) return 0;
+  TSR_TRY(tsr__arena_array(arena, lines, sizeof *pending->fragments, &block, error));
+  pending->fragments = block;
+  while ((line = next_line(&at)) != NULL) {
+    tsr_name parsed;
+    if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
+    pending->fragments[pending->fragment_count++] = line;
+  }
+  text[size - 1] = 0;
+  pending->owner = at;
+  return 1;
+}
+
+int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one = {0};
+  int code = tsr__store_read_all(store, marker, MARKER_MOST, &text, &one);
+  void *copy;
+  if (code >= 0) code = tsr__buffer_append_u8(&text, 0, &one);
+  if (code >= 0) code = tsr__arena_copy(arena, text.data, text.size, &copy, &one);
+  if (code >= 0) code = parse_marker(copy, text.size - 1, arena, pending, &one);
+  tsr__buffer_release(&text);
+  if (code == TSR_NOT_FOUND || code == TSR_TOOBIG) return 0;
+  if (code < 0 && error) *error = one;
+  return code;
+}
+
+/* ---- Publishing -------------------------------------------------------------------------------------------------- */
+
+static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_file *file;
+  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
+  tsr__store_close_file(file);
+  return 1;
+}
+
+/* TileDB's own consolidation of commits looks for the deletes of a .con as files of their own; they count once. */
+static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_error *error) {
+  tsr_buffer content = {.memory = store->memory};
+  tsr_arena arena;
+  tsr_commits commits = {0};
+  tsr__arena_init(&arena, store->memory);
+  int code = tsr__store_read_all(store, con, UINT64_C(1) << 30, &content, error);
+  if (code >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = tsr__commits_decode(&in, &arena, &commits, error);
+  }
+  for (uint64_t i = 0; code >= 0 && i < commits.count; i++) {
+    const tsr_commit *commit = &commits.commits[i];
+    char path[TSR_COMMIT_PATH];
+    if (commit->kind != TSR_COMMIT_DELETE) continue;
+    snprintf(path, sizeof path, COMMITS "%.120s.del", commit->name);
+    code = write_new(store, path, commit->bytes, commit->size, durable, error);
+    if (code == TSR_EXISTS) code = TSR_OK;
+  }
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+/* What is to be published must be there: others may have removed it, and a commit without it would be damage. */
+static bool is_whole(tsr_store *store, commit_form form, const char *name, int size, const char *staged) {
+  char path[TSR_COMMIT_PATH + 32];
+  if (form == STAGED || form == OLD) return tsr__store_exists(store, staged);
+  snprintf(path, sizeof path, "%s%.*s/" METADATA, form == WRT ? FRAGMENTS : "", size, name);
+  return tsr__store_exists(store, path);
+}
+
+int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  const char *name;
+  int size;
+  tsr_error unseen, one = {0};
+  if (!error) error = &unseen;
+  commit_form form = parse(commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
+    return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
+  if (tsr__store_exists(store, commit) || !is_whole(store, form, name, size, staged)) return 0;
+  int code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
+  if (code == TSR_EXISTS || (code == TSR_NOT_FOUND && tsr__store_exists(store, commit))) return 0; /* by others */
+  if (code < 0) {
+    *error = one;
+    return code;
+  }
+  if (durable) TSR_TRY(sync_directory_of(store, commit, error));
+  if (form == STAGED && strcmp(name + size, ".con") == 0) TSR_TRY(add_deletes(store, commit, durable, error));
+  return 1;
+}
