@@ -55,7 +55,7 @@ static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype dataty
   } else if (tsx_datatype_is_bytes(datatype)) {
     if (tsx_text_convert(datatype, value->text, value->size, room, size, p->error) < 0) return tsx_parser_wrap(p, what);
   } else {
-    if (tsx_vector_parse(datatype, value->text, room, &count, p->error) < 0) return tsx_parser_wrap(p, what);
+    if (tsx_vector_parse(datatype, value->text, true, room, &count, p->error) < 0) return tsx_parser_wrap(p, what);
     *size = count * each;
   }
   *bytes = room;

@@ -13,6 +13,7 @@
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
+ *   value_in.c    sqlite3_value -> the cells of a row to be written     json_in.c    JSON arrays -> values of a cell
  *   names.c       fields' names in SQL          json.c       JSON text of values and boxes
  *   address.c     a path or db: address as an argument -> an open array; keys given for paths
  *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
@@ -158,8 +159,6 @@ uint64_t tsx_token_copy(const tsx_token *token, char *out);
 /* Text as one value of a number, BOOL, datetime or time; `quoted`: datetimes are ISO-8601 text, else raw integers.
  * Messages begin with the text; TSR_MISMATCH: it is no such value, TSR_RANGE: it is outside the datatype. */
 int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error);
-/* A JSON array as such values. `values` has room for 4 bytes for each of text's, and 8 more. */
-int tsx_vector_parse(tsr_datatype datatype, const char *text, uint8_t *values, uint64_t *count, tsr_error *error);
 /* UTF-8 as the bytes of a string type, or of anything whose values are bytes. `out` has room for 4 * size bytes. */
 int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uint8_t *out, uint64_t *out_size,
                      tsr_error *error);
@@ -381,6 +380,34 @@ typedef struct tsx_codes {
   bool everything;
 } tsx_codes;
 int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_codes *codes);
+
+/* ---- json_in.c ---- */
+/* A JSON array as values of a number's datatype; `integers`: numbers in it are raw values of datetimes, as
+ * tsx_time_of_integer has them otherwise. `values` has room for 4 bytes for each of text's, and 8 more. */
+int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
+                     tsr_error *error);
+
+/* ---- value_in.c ---- */
+typedef struct tsx_row tsx_row; /* one row of a table on its way into a writer */
+struct tsx_table;
+/* For writers of `schema`, which may be newer than the table's. Freed by tsx_row_free. */
+int tsx_row_make(struct tsx_table *table, const tsr_schema *schema, tsx_row **row, tsr_error *error);
+void tsx_row_free(tsx_row *row); /* NULL is fine */
+const tsr_schema *tsx_row_schema(const tsx_row *row);
+/* One cell for each field of the schema, as it was set last. Borrowed. */
+const tsr_column *tsx_row_columns(const tsx_row *row);
+/* The field of the table's column, -1 if it is gone; and the column that shows a field, -1 if none does. */
+int tsx_row_field(const tsx_row *row, uint32_t column);
+int tsx_row_shown(const tsx_row *row, uint32_t field);
+/* Sets a field's cell. NULL is null; in an INSERT the DEFAULT where it cannot be null, which has to be declared then.
+ * TSR_CONSTRAINT: it cannot be NULL; TSR_MISMATCH, TSR_RANGE: the value does not fit. Texts and blobs stay SQLite's. */
+int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error);
+int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error);
+/* The bytes of another cell, borrowed. */
+void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index);
+/* What a whole number means as a datetime or time in ISO text's place: the value itself if it has no text, else the
+ * digits are a year's. */
+int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error);
 
 /* ---- names.c ---- */
 /* The names of all fields of a schema as a table shows them: anonymous fields are attr0, dim1...; a name that collides

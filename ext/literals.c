@@ -125,46 +125,6 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
   }
 }
 
-/* ---- Several values: JSON --------------------------------------------------------------------------------------- */
-
-static const char *skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
-
-/* One element of an array: a number, null (NaN), true, false, or a string without escapes. Returns what is behind it,
- * NULL on failure. */
-static const char *parse_element(tsr_datatype datatype, const char *p, uint8_t *value, tsr_error *error) {
-  char text[NUMBER_MOST];
-  bool quoted = *p == '"';
-  if (quoted) p++;
-  size_t size = quoted ? strcspn(p, "\"\\") : strcspn(p, ",] \t\r\n");
-  if (!size || size >= sizeof text || (quoted && p[size] != '"')) {
-    tsx_fail(error, TSR_MISMATCH, "broken JSON at '%.40s'", p);
-    return NULL;
-  }
-  memcpy(text, p, size);
-  text[size] = 0;
-  if (!quoted && !strcmp(text, "null") && tsr_datatype_kind(datatype) == TSR_KIND_FLOAT)
-    tsr_datatype_fill(datatype, value); /* NaN */
-  else if (tsx_number_parse(datatype, text, quoted, value, error) < 0) return NULL;
-  return p + size + quoted;
-}
-
-int tsx_vector_parse(tsr_datatype datatype, const char *text, uint8_t *values, uint64_t *count, tsr_error *error) {
-  uint64_t n = 0, each = tsr_datatype_size(datatype);
-  const char *p = skip_blanks(text);
-  if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no JSON array", text);
-  p = skip_blanks(p + 1);
-  while (*p != ']') {
-    if (!(p = parse_element(datatype, p, values + n * each, error))) return error->code;
-    n++;
-    p = skip_blanks(p);
-    if (*p == ',' && *skip_blanks(p + 1) != ']') p = skip_blanks(p + 1);
-    else if (*p != ']') return tsx_fail(error, TSR_MISMATCH, "broken JSON at '%.40s': , or ] is wanted", p);
-  }
-  if (*skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
-  *count = n;
-  return TSR_OK;
-}
-
 /* ---- Strings ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t take_character(const uint8_t *p, unsigned size) {

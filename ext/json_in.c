@@ -1,0 +1,64 @@
+/* json_in.c: a JSON array as the values of a cell. Elements are numbers, true and false, null (NaN, no time), and
+ * strings: datetimes, and integers that JSON's readers would round.
+ */
+#include "extension.h"
+
+#define ELEMENT_MOST 400 /* characters */
+
+static const char *skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
+
+static bool is_time(tsr_datatype datatype) {
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+/* What null stands for, where there is such a value: NaN or NaT. */
+static bool take_null(tsr_datatype datatype, uint8_t *value) {
+  int64_t nat = INT64_MIN;
+  if (is_time(datatype)) memcpy(value, &nat, 8);
+  else if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) tsr_datatype_fill(datatype, value);
+  else return false;
+  return true;
+}
+
+static int take_text(tsr_datatype datatype, const char *text, bool quoted, bool integers, uint8_t *value,
+                     tsr_error *error) {
+  if (!quoted && !strcmp(text, "null") && take_null(datatype, value)) return TSR_OK;
+  if (quoted || integers || !is_time(datatype)) return tsx_number_parse(datatype, text, quoted, value, error);
+  int64_t number;
+  int code = tsx_number_parse(TSR_INT64, text, false, &number, error);
+  return code < 0 ? code : tsx_time_of_integer(datatype, number, value, error);
+}
+
+/* One element. Returns what is behind it, NULL on failure. */
+static const char *take_element(tsr_datatype datatype, const char *p, bool integers, uint8_t *value, tsr_error *error) {
+  char text[ELEMENT_MOST];
+  bool quoted = *p == '"';
+  if (quoted) p++;
+  size_t size = quoted ? strcspn(p, "\"\\") : strcspn(p, ",] \t\r\n");
+  if (!size || size >= sizeof text || (quoted && p[size] != '"')) {
+    tsx_fail(error, TSR_MISMATCH, "broken JSON at '%.40s'", p);
+    return NULL;
+  }
+  memcpy(text, p, size);
+  text[size] = 0;
+  return take_text(datatype, text, quoted, integers, value, error) < 0 ? NULL : p + size + quoted;
+}
+
+int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
+                     tsr_error *error) {
+  uint64_t n = 0, each = tsr_datatype_size(datatype);
+  const char *p = skip_blanks(text);
+  if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no JSON array", text);
+  p = skip_blanks(p + 1);
+  while (*p != ']') {
+    if (!(p = take_element(datatype, p, integers, values + n * each, error))) return error->code;
+    n++;
+    p = skip_blanks(p);
+    if (*p == ',' && *skip_blanks(p + 1) != ']') p = skip_blanks(p + 1);
+    else if (*p != ']') return tsx_fail(error, TSR_MISMATCH, "broken JSON at '%.40s': , or ] is wanted", p);
+  }
+  if (*skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
+  *count = n;
+  return TSR_OK;
+}
