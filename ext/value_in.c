@@ -48,7 +48,7 @@ static const uint8_t is_null = 0;
 static void describe(sqlite3_value *value, char text[96]) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: sqlite3_snprintf(96, text, "%lld", sqlite3_value_int64(value)); break;
-  case SQLITE_FLOAT: sqlite3_snprintf(96, text, "%!.17g", sqlite3_value_double(value)); break;
+  case SQLITE_FLOAT: sqlite3_snprintf(96, text, "%!.15g", sqlite3_value_double(value)); break;
   case SQLITE_TEXT: {
     const uint8_t *p = sqlite3_value_text(value);
     int size = sqlite3_value_bytes(value), shown = size < SHOWN ? size : SHOWN;
@@ -59,6 +59,13 @@ static void describe(sqlite3_value *value, char text[96]) {
   case SQLITE_BLOB: sqlite3_snprintf(96, text, "a BLOB of %d bytes", sqlite3_value_bytes(value)); break;
   default: sqlite3_snprintf(96, text, "NULL");
   }
+}
+
+/* Puts something before the message. */
+static int prefix(tsr_error *error, const char *what) {
+  char text[TSR_MESSAGE_SIZE];
+  memcpy(text, error->message, sizeof text);
+  return tsx_fail(error, error->code, "%.200s: %.800s", what, text);
 }
 
 static int no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
@@ -100,9 +107,7 @@ static void limits(tsr_datatype datatype, wide *low, wide *high) {
     *low = 0;
     *high = ((wide)1 << bits) - 1;
     break;
-  default:
-    *low = -((wide)1 << (bits - 1));
-    *high = -*low - 1;
+  default: *low = -((wide)1 << (bits - 1)); *high = -*low - 1;
   }
 }
 
@@ -116,8 +121,8 @@ static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d
   if (d < TWO63 || *number > high) return TSR_OK;
   char text[96];
   describe(value, text);
-  return tsx_fail(error, TSR_RANGE, "%s is a REAL, which is not exact past 9223372036854775807: give all digits as text",
-                  text);
+  return tsx_fail(error, TSR_RANGE,
+                  "%s is a REAL, which is not exact past 9223372036854775807: give all digits as text", text);
 }
 
 /* Digits go to the datatype as they are, all other text by way of a REAL, as in an INTEGER column. */
@@ -311,7 +316,11 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
       return tsx_fail(error, TSR_MISMATCH, "%s is no JSON array of %s", given, tsr_datatype_name(datatype));
     }
     if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
-    if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) return code;
+    if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) {
+      char given[96];
+      describe(value, given);
+      return prefix(error, given);
+    }
     *out = (bytes){f->room, count * each};
   }
   if (values_per_cell != TSR_VARIABLE && count != values_per_cell)
@@ -434,9 +443,9 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
                             : take_cell(f, f->field->datatype, f->field->values_per_cell,
                                         row->table->options.datetimes_integer, value, &cell, error);
   if (code < 0) {
-    char text[TSR_MESSAGE_SIZE];
-    snprintf(text, sizeof text, "%s", error->message);
-    return tsx_fail(error, code, "%s.%s: %.900s", row->table->name, f->name, text);
+    char place[200];
+    sqlite3_snprintf(sizeof place, place, "%.90s.%.100s", row->table->name, f->name);
+    return prefix(error, place);
   }
   set_bytes(row, field, cell);
   return TSR_OK;
