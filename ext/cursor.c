@@ -34,6 +34,8 @@ typedef struct cursor {
   bool *dropped; /* columns whose attribute the array has no more */
   const tsr_schema *newest; /* that `dropped` was made for */
   bool *fields; /* fields that statements have asked for: the reader decodes them ahead */
+  uint64_t number; /* among the table's cursors */
+  unsigned asked; /* of the present row: which hidden columns, and whether its rowid */
   /* where it stands */
   const tsr_batch *batch; /* NULL at the end */
   uint64_t row;
@@ -64,6 +66,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
     sqlite3_free(c);
     return tsx_vtab_error(vtab, &error);
   }
+  c->number = ++table->opened;
   *out = &c->base;
   return SQLITE_OK;
 }
@@ -334,6 +337,7 @@ static int advance(cursor *c) {
   tsr_error error = {0};
   int code = tsr_reader_next(c->reader, &c->batch, &error);
   c->row = 0;
+  c->asked = 0;
   memset(c->columns, 0, table->column_count * sizeof *c->columns);
   if (code <= 0) c->batch = NULL;
   return code < 0 ? fail(c, &error) : SQLITE_OK;
@@ -399,6 +403,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
 
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   cursor *c = (cursor *)base;
+  c->asked = 0;
   if (++c->row < c->batch->count) return SQLITE_OK;
   count_rows(c);
   return advance(c);
@@ -410,9 +415,26 @@ static uint64_t cell_index(const cursor *c) {
   return c->batch->selection ? c->batch->selection[c->row] : c->batch->first + c->row;
 }
 
+static int64_t row_of(const cursor *c) {
+  uint64_t i = cell_index(c);
+  return c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
+}
+
+/* Who asks for all hidden columns and the rowid of a row wants to change it: this is what an UPDATE does with the rows
+ * that its scan has chosen. */
+#define ASKED_ROWID 8u
+#define ASKED_ALL   15u
+static void note_asked(cursor *c, unsigned what) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  if (c->asked == ASKED_ALL || (c->asked |= what) != ASKED_ALL) return;
+  if (!table->schema->dense) tsx_update_touch(table, c->number, row_of(c));
+}
+
 /* as_of and since show just the value that was given: SQLite may test it again. */
 static int hidden_column(cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
+  note_asked(c, 1u << (column - TSX_AS_OF(table)));
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
   if (column == TSX_WRITTEN_AT(table)) {
     uint64_t time = c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time;
     if (c->batch->written && time != UINT64_MAX) /* which is an own row's */
@@ -427,6 +449,7 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
   cursor *c = (cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps its bytes */
   if (!c->columns[column]) {
     tsr_error error = {0};
     if (c->dropped[column]) return fail_dropped(c, column);
@@ -438,9 +461,12 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
   return SQLITE_OK;
 }
 
+static bool is_given(sqlite3_value *time) { return time && sqlite3_value_type(time) != SQLITE_NULL; }
+
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   cursor *c = (cursor *)base;
-  uint64_t i = cell_index(c);
-  *rowid = c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
+  ((tsx_table *)base->pVtab)->past = is_given(c->times[0]) || is_given(c->times[1]);
+  *rowid = row_of(c);
+  note_asked(c, ASKED_ROWID);
   return SQLITE_OK;
 }

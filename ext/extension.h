@@ -478,6 +478,9 @@ typedef struct tsx_table {
   tsx_column *columns;
   char *declaration; /* what SQLite was told */
   char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
+  uint64_t opened; /* counts cursors */
+  bool past; /* the row whose rowid was asked for last is of another time, given in the query */
+  struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
   char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */
   bool begun; /* xBegin has come in this transaction */
 } tsx_table;
@@ -563,8 +566,13 @@ bool tsx_journal_committed(void *connection, const char *commit);
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path) */
 
 /* ---- update.c ---- */
-/* xUpdate. It marks the writer before it changes anything, and rewinds where it fails. */
+typedef struct tsx_changes tsx_changes; /* what statements that write a table are about */
+/* xUpdate. What fails leaves the writer as it was. */
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
+/* A row that a statement's scan has chosen, by the number of its cursor (tsx_table.opened). */
+void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row);
+void tsx_update_end(tsx_table *table); /* the transaction ends: lets go of all that is held of it */
+void tsx_update_free(tsx_table *table);
 
 /* ---- best_index.c ---- */
 /* What idxStr says, decoded. */

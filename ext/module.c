@@ -249,6 +249,7 @@ static int disconnect(sqlite3_vtab *vtab) {
   tsx_table **link = &table->connection->array_tables;
   while (*link && *link != table) link = &(*link)->next;
   if (*link) *link = table->next;
+  tsx_update_free(table);
   free_columns(table);
   tsx_array_release(table->connection, table->array);
   tsx_connection_remove_table(table->connection);
@@ -398,6 +399,7 @@ static const struct {
 #if SQLITE_VERSION_NUMBER >= 3044000
                      .xIntegrity = tsx_integrity,
 #endif
+                     .xUpdate = tsx_update,
                      .xBegin = tsx_begin,
                      .xSync = tsx_sync,
                      .xCommit = tsx_commit,

@@ -258,6 +258,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   table->begun = false;
+  tsx_update_end(table);
   if (array && array->transaction) {
     bool discard = array->creation && !array->wanted;
     if (!discard && tsr_writer_changed(array->transaction->writer))
@@ -271,6 +272,7 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_transaction *transaction = transaction_of(vtab);
   table->begun = false;
+  tsx_update_end(table);
   if (transaction) end(table->array, !transaction->synced || tsx_journal_untouched(table));
   return tsx_creation_rollback(vtab);
 }
