@@ -32,8 +32,10 @@ DROP TABLE w2;
 SELECT name FROM sqlite_schema ORDER BY name;
 -- Writing is refused for what it is.
 CREATE VIRTUAL TABLE rel USING tessera('box/relief');
-INSERT INTO rel(y, x, elevation) VALUES(0, 0, 1);
 DELETE FROM rel;
+CREATE VIRTUAL TABLE past USING tessera('box/relief', as_of='2100-01-01');
+INSERT INTO past(y, x, elevation) VALUES(0, 0, 1);
+DROP TABLE past;
 -- Rolled back, dropped within a transaction, in temp and in an attached database, next to whose file the array is looked for
 BEGIN;
 CREATE VIRTUAL TABLE rolled USING tessera('box/relief');
