@@ -289,6 +289,11 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
 int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error);
 /* The cells of target->box in row-major (or the array's own) cell order of the box. */
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error);
+/* The same, tile by tile: `fill` is called for each tile that the box touches (its coordinates, absolute), in tile order,
+ * and gives columns and order[cells of a tile] for tsr__fragment_writer_add. */
+typedef int (*tsr_tile_filler)(void *argument, const uint64_t *tile, uint64_t *order, const tsr_column **columns,
+                               tsr_error *error);
+int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fill, void *argument, tsr_error *error);
 /* How many cells a box has. TSR_RANGE where it is no box within the domain. */
 int tsr__box_cells(const tsr_schema *schema, const tsr_interval *box, tsr_memory *memory, uint64_t *cells,
                    tsr_error *error);

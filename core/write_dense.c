@@ -1,7 +1,8 @@
 /* write_dense.c: the cells of an exact box become a dense fragment: every tile that the box touches, in tile order,
  * each whole; where a tile reaches beyond the box, its cells are padding.
  *
- * The box's cells come in row-major order of the box, or in the array's cell order (the same, or column-major).
+ * The box's cells come in row-major order of the box, or in the array's cell order (the same, or column-major); or tile
+ * by tile, as a function gives them.
  */
 #include "ops.h"
 
@@ -73,34 +74,63 @@ static void find_order(const box *b, uint64_t *order) {
   } while (step(b->at, grid->extent, n, grid->col_major_cells, 1));
 }
 
-static int write_tiles(const tsr_fragment_target *target, box *b, const tsr_column *columns, uint64_t *order,
-                       tsr_error *error) {
+static int write_tiles(const tsr_fragment_target *target, box *b, tsr_tile_filler fill, void *argument,
+                       uint64_t *absolute, uint64_t *order, tsr_error *error) {
   tsr_fragment_writer *writer = NULL;
   int code = tsr__fragment_writer_open(target, &writer, error);
   do {
+    const tsr_column *columns = NULL;
     if (code < 0) break;
-    find_order(b, order);
-    code = tsr__fragment_writer_add(writer, columns, order, b->grid->tile_cells, error);
+    for (uint32_t d = 0; d < b->grid->dimensions; d++) absolute[d] = b->tile_low[d] + b->tile[d];
+    code = fill(argument, absolute, order, &columns, error);
+    if (code >= 0) code = tsr__fragment_writer_add(writer, columns, order, b->grid->tile_cells, error);
   } while (step(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
   if (code >= 0) code = tsr__fragment_writer_finish(writer, error);
   tsr__fragment_writer_close(writer);
   return code;
 }
 
-int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error) {
+typedef struct whole { /* a box whose cells are all in columns */
+  box *box;
+  const tsr_column *columns;
+} whole;
+
+static int fill_whole(void *argument, const uint64_t *tile, uint64_t *order, const tsr_column **columns,
+                      tsr_error *error) {
+  whole *w = argument;
+  find_order(w->box, order);
+  *columns = w->columns;
+  return TSR_OK;
+}
+
+/* By `fill`, or from all cells in `columns`. */
+static int write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns,
+                       tsr_tile_filler fill, void *argument, tsr_error *error) {
   tsr_arena arena;
   tsr_grid grid;
   box b;
-  void *order = NULL;
+  void *order = NULL, *absolute = NULL;
   tsr__arena_init(&arena, target->memory);
   int code = tsr__grid_make(target->schema, &arena, &grid, error);
   bool row_major = !array_order || !grid.col_major_cells;
   if (code >= 0) code = make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
+  if (code >= 0) code = tsr__arena_array(&arena, grid.dimensions, sizeof(uint64_t), &absolute, error);
   if (code >= 0) code = tsr__alloc(target->memory, grid.tile_cells * sizeof(uint64_t), &order, error);
-  if (code >= 0) code = write_tiles(target, &b, columns, order, error);
+  if (code >= 0) {
+    whole all = {&b, columns};
+    code = write_tiles(target, &b, fill ? fill : fill_whole, fill ? argument : &all, absolute, order, error);
+  }
   tsr__free(order);
   tsr__arena_release(&arena);
   return code;
+}
+
+int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error) {
+  return write_dense(target, array_order, columns, NULL, NULL, error);
+}
+
+int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fill, void *argument, tsr_error *error) {
+  return write_dense(target, false, NULL, fill, argument, error);
 }
 
 int tsr__box_cells(const tsr_schema *schema, const tsr_interval *intervals, tsr_memory *memory, uint64_t *cells,
