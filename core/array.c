@@ -282,6 +282,14 @@ void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_P
   if (!array->pending || !tsr__directory_exists(array->store, path)) memcpy(path, "__schema", 9);
 }
 
+int tsr__array_committed(const tsr_array *array, tsr_error *error) {
+  char path[TSR_PENDING_PATH];
+  if (!array->pending) return TSR_OK;
+  tsr__pending_path(array->pending, path);
+  if (!tsr__directory_exists(array->store, path) && !tsr__store_exists(array->store, path)) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "the array is made by a transaction that is still open: commit first");
+}
+
 static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
   char directory[TSR_PENDING_PATH];
   if (!lies_in_root(name)) {

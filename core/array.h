@@ -64,6 +64,8 @@ int tsr__interrupted(tsr_environment *environment, tsr_error *error);
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error);
 uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
+/* A time for a commit: the present, but later than `after` and than every other that this gave; waits for the clock. */
+int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t *time, tsr_error *error);
 
 /* ---- cache.c: decoded tiles, least recently used go first ---- */
 typedef struct tsr_cache tsr_cache;
@@ -115,6 +117,8 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error);
 /* The geometry of a dense schema; borrowed as long. */
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
+/* TSR_ERROR for an array whose creation is not published yet. */
+int tsr__array_committed(const tsr_array *array, tsr_error *error);
 /* The schema in force at `as_of` by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* A file that is one generic tile: appends its content. */
@@ -298,7 +302,35 @@ bool tsr__directory_exists(tsr_store *store, const char *path);
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
                        uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
 
-/* ---- group_open.c ---- */
+/* ---- timed_write.c ---- */
+/* Writes a generic tile to DIRECTORY/NAME, durable, visible only when it is whole. The directory is made if missing. */
+int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
+                     const tsr_buffer *content, tsr_error *error);
+/* The same under a new timestamped name: the present, later than `after`. `name_version` 0: the name has none. */
+int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
+                     uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
+                     tsr_error *error);
+/* The newest time of the names of a directory that does not lie in the future; 0 if there is none. */
+int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error);
+
+/* ---- metadata_write.c ---- */
+int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint32_t version,
+                        const tsr_metadata_entry *entry, tsr_error *error);
+
+/* ---- group_open.c, group_write.c ---- */
+struct tsr_group {
+  tsr_environment *environment;
+  tsr_store *store;
+  bool has_key;
+  uint8_t key[TSR_KEY_SIZE];
+};
+const uint8_t *tsr__group_key(const tsr_group *group);
+const char *tsr__member_key(const tsr_member *member); /* its name, or its URI if it has none */
+/* The members that files of __group make, by key; `all`: also what stands before a newest file that counts alone
+ * (*alone says that there is one). Memory comes from `arena`. */
+int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
+                     bool *alone, tsr_error *error);
+int tsr__group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error);
 /* Opens the group in a store, which it closes, also if it fails. */
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error);

@@ -385,6 +385,8 @@ typedef struct tsr_metadata_entries {
 } tsr_metadata_entries;
 /* The entries of one file, in file order; nothing is borrowed. */
 int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *entries, tsr_error *error);
+/* Appends an entry. */
+int tsr__metadata_encode(const tsr_metadata_entry *entry, tsr_buffer *out, tsr_error *error);
 
 /* ---- group.c ---- */
 typedef struct tsr_member {
@@ -399,5 +401,7 @@ typedef struct tsr_members {
 } tsr_members;
 /* The members of one file, in file order: all members (version 1, the newest file counts) or changes (version 2). */
 int tsr__group_decode(tsr_input *in, tsr_arena *arena, tsr_members *members, tsr_error *error);
+/* Appends a file of changes, version 2. */
+int tsr__group_encode(const tsr_members *members, tsr_buffer *out, tsr_error *error);
 
 #endif

@@ -69,3 +69,27 @@ int tsr__group_decode(tsr_input *in, tsr_arena *arena, tsr_members *members, tsr
   else *members = all;
   return code;
 }
+
+static int write_text(tsr_buffer *out, const char *text, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u64(out, strlen(text), error));
+  return tsr__buffer_append(out, text, strlen(text), error);
+}
+
+static int write_member(const tsr_member *member, tsr_buffer *out, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u32(out, 2, error));
+  TSR_TRY(tsr__buffer_append_u8(out, member->is_array ? 2 : 1, error));
+  TSR_TRY(tsr__buffer_append_u8(out, member->relative, error));
+  TSR_TRY(write_text(out, member->uri, error));
+  TSR_TRY(tsr__buffer_append_u8(out, member->named, error));
+  if (member->named) TSR_TRY(write_text(out, member->name, error));
+  return tsr__buffer_append_u8(out, member->deleted, error);
+}
+
+int tsr__group_encode(const tsr_members *members, tsr_buffer *out, tsr_error *error) {
+  uint64_t before = out->size;
+  int code = tsr__buffer_append_u32(out, 2, error);
+  if (code >= 0) code = tsr__buffer_append_u64(out, members->count, error);
+  for (uint64_t i = 0; i < members->count && code >= 0; i++) code = write_member(members->members + i, out, error);
+  if (code < 0) out->size = before;
+  return code;
+}

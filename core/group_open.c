@@ -12,13 +12,6 @@
 #define GROUP_MOST (1u << 30) /* bytes of a file, unfiltered */
 #define ATTEMPTS   8 /* while others vacuum under our hands */
 
-struct tsr_group {
-  tsr_environment *environment;
-  tsr_store *store;
-  bool has_key;
-  uint8_t key[TSR_KEY_SIZE];
-};
-
 typedef struct members_made {
   tsr_group_members shown; /* first: what the caller has */
   tsr_arena arena;
@@ -71,12 +64,12 @@ void tsr_group_close(tsr_group *group) {
   tsr__free(group);
 }
 
-static const uint8_t *key_of(const tsr_group *group) { return group->has_key ? group->key : NULL; }
+const uint8_t *tsr__group_key(const tsr_group *group) { return group->has_key ? group->key : NULL; }
 
 int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
-  int rc = tsr__metadata_open(group->environment, group->store, key_of(group), since, as_of, metadata, error);
+  int rc = tsr__metadata_open(group->environment, group->store, tsr__group_key(group), since, as_of, metadata, error);
   if (rc < 0) tsr__wrap(error, "metadata of group %s", group->store->name);
   return rc;
 }
@@ -86,7 +79,7 @@ int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_met
 static int read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members, tsr_error *error) {
   tsr_buffer content = {.memory = &group->environment->memory};
   tsr_generic_tile header;
-  int rc = tsr__read_tile(group->store, key_of(group), path, GROUP_MOST, &content, &header, error);
+  int rc = tsr__read_tile(group->store, tsr__group_key(group), path, GROUP_MOST, &content, &header, error);
   if (rc >= 0 && group->has_key && !header.encrypted)
     rc = tsr__fail(error, TSR_AUTH, "the key does not fit %s: it is not encrypted", path);
   if (rc >= 0) {
@@ -98,27 +91,28 @@ static int read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_m
   return rc;
 }
 
-static const char *key_of_member(const tsr_member *member) { return member->named ? member->name : member->uri; }
+const char *tsr__member_key(const tsr_member *member) { return member->named ? member->name : member->uri; }
 
 static int apply_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_map *map, tsr_error *error) {
   tsr_members members;
   TSR_TRY(read_file(group, path, arena, &members, error));
   for (uint64_t i = 0; i < members.count; i++) {
     tsr_member *member = &members.members[i];
-    if (member->deleted) tsr__map_remove(map, key_of_member(member));
-    else TSR_TRY(tsr__map_put(map, key_of_member(member), member, error));
+    if (member->deleted) tsr__map_remove(map, tsr__member_key(member));
+    else TSR_TRY(tsr__map_put(map, tsr__member_key(member), member, error));
   }
   return TSR_OK;
 }
 
-/* All that counts, by key. The newest file is looked at first: it may be all. */
-static int apply_files(tsr_group *group, const tsr_timed_files *files, tsr_arena *arena, tsr_map *map,
-                       tsr_error *error) {
+/* The newest file is looked at first: it may be all. */
+int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
+                     bool *alone, tsr_error *error) {
   tsr_members newest;
+  *alone = false;
   if (files->count == 0) return TSR_OK;
   TSR_TRY(read_file(group, files->paths[files->count - 1], arena, &newest, error));
-  uint64_t first = newest.version == 1 ? files->count - 1 : 0;
-  for (uint64_t i = first; i < files->count; i++) {
+  *alone = newest.version == 1;
+  for (uint64_t i = *alone && !all ? files->count - 1 : 0; i < files->count; i++) {
     TSR_TRY(tsr__interrupted(group->environment, error));
     TSR_TRY(apply_file(group, files->paths[i], arena, map, error));
   }
@@ -155,7 +149,7 @@ static int find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind
 }
 
 static int by_key(const void *a, const void *b) {
-  return strcmp(key_of_member(*(const tsr_member *const *)a), key_of_member(*(const tsr_member *const *)b));
+  return strcmp(tsr__member_key(*(const tsr_member *const *)a), tsr__member_key(*(const tsr_member *const *)b));
 }
 
 static int show(tsr_group *group, const tsr_map *map, members_made *made, tsr_error *error) {
@@ -180,8 +174,9 @@ static int show(tsr_group *group, const tsr_map *map, members_made *made, tsr_er
 static int fill(tsr_group *group, uint64_t since, uint64_t as_of, members_made *made, tsr_error *error) {
   tsr_timed_files files;
   tsr_map map = {.memory = &group->environment->memory};
+  bool alone;
   int rc = tsr__timed_files(group->store, "__group", since, as_of, &made->arena, &files, error);
-  if (rc >= 0) rc = apply_files(group, &files, &made->arena, &map, error);
+  if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
   if (rc >= 0) rc = show(group, &map, made, error);
   tsr__map_release(&map);
   return rc;

@@ -62,3 +62,20 @@ int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *
   *entries = all;
   return TSR_OK;
 }
+
+static int write_entry(const tsr_metadata_entry *e, tsr_buffer *out, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)e->key_size, error));
+  TSR_TRY(tsr__buffer_append(out, e->key, e->key_size, error));
+  TSR_TRY(tsr__buffer_append_u8(out, e->deleted, error));
+  if (e->deleted) return TSR_OK;
+  TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)e->datatype, error));
+  TSR_TRY(tsr__buffer_append_u32(out, e->count, error));
+  return tsr__buffer_append(out, e->value, e->value_size, error);
+}
+
+int tsr__metadata_encode(const tsr_metadata_entry *entry, tsr_buffer *out, tsr_error *error) {
+  uint64_t before = out->size;
+  int code = write_entry(entry, out, error);
+  if (code < 0) out->size = before;
+  return code;
+}

@@ -466,6 +466,18 @@ TSR_API int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **b
 /* The column of a field for the current batch, decoded now if it was not asked for. */
 TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
 
+/* ---- Blocks: boxes of dense arrays as memory ----------------------------------------------------------------------- */
+
+/* How many cells a box has (one interval for each dimension), and on each dimension (`counts`, or NULL). TSR_RANGE where
+ * it is not within the domain, TSR_ERROR for sparse arrays. */
+TSR_API int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
+                            tsr_error *error);
+/* The values of an attribute of fixed length in a box, row-major (the last dimension is the fastest), into `out`: cells
+ * times cell_size bytes. Null, and what was never written, is the fill value. Working memory is at most `memory_bytes`
+ * (0: 1 GiB); threads 0: the array's. */
+TSR_API int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                           unsigned threads, void *out, uint64_t size, tsr_error *error);
+
 /* ---- Writing ------------------------------------------------------------------------------------------------------ */
 
 /* A schema for a new array is a tsr_schema that the caller fills in, and keeps until the call returns:
@@ -681,6 +693,40 @@ TSR_API void tsr_tiles_close(tsr_tiles *tiles); /* NULL is fine */
 TSR_API uint32_t tsr_tiles_fields(const tsr_tiles *tiles);
 TSR_API int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index);
 TSR_API int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile_info *info, tsr_error *error);
+
+/* ---- Changing what describes data ---------------------------------------------------------------------------------- */
+
+/* Each of these is one file that appears at once and is durable: later than what is there, for all who open the array
+ * or group after it. On failure everything is as it was. */
+
+/* One key: set (unaligned value; count 0: a key without a value), or deleted (no error if it is not there). */
+TSR_API int tsr_array_set_metadata(tsr_array *array, const tsr_metadatum *entry, tsr_error *error);
+TSR_API int tsr_array_delete_metadata(tsr_array *array, const char *key, uint64_t key_size, tsr_error *error);
+TSR_API int tsr_group_set_metadata(tsr_group *group, const tsr_metadatum *entry, tsr_error *error);
+TSR_API int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_t key_size, tsr_error *error);
+
+/* The schema of an array of format version 12 to 22 changes. Fragments that are there read an attribute that they lack
+ * as its fill value. The attribute and its enumeration (NULL: none) are filled in as for a new array. */
+TSR_API int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
+                                    tsr_error *error);
+TSR_API int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error);
+/* Appends labels to the enumeration of more->name: its datatype and values per label are the same. TSR_CONSTRAINT for a
+ * label that is there already. */
+TSR_API int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error);
+/* One interval for each dimension; it holds all of the present one. */
+TSR_API int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error);
+
+/* Makes a directory a group, and the directory and its parents if they are missing. TSR_EXISTS where a group or array
+ * is. */
+TSR_API int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error);
+/* `name` may be NULL; `uri` is relative to the group's directory or absolute. TSR_EXISTS for a name (of members without
+ * one: a URI) that it has. */
+TSR_API int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool relative, tsr_object_kind kind,
+                          tsr_error *error);
+TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error); /* or the URI of one without */
+
+/* Deletes an array's directory with all that is in it. TSR_NOT_FOUND for what is no array. */
+TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */
 

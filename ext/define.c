@@ -411,6 +411,22 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   return TSR_OK;
 }
 
+int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error) {
+  memset(definition, 0, sizeof *definition);
+  tsx_parser p = {.definition = definition, .error = error};
+  tsr_schema *schema = &definition->schema;
+  tsx_column_text column = {0};
+  int code = tsx_column_parse(&p, text, &column);
+  if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
+  schema->attribute_count = 1;
+  schema->fields = tsx_parser_take(&p, sizeof *schema->fields);
+  schema->enumerations = tsx_parser_take(&p, sizeof *schema->enumerations);
+  if (code == TSR_OK && (!schema->fields || !schema->enumerations)) code = TSR_NOMEM;
+  if (code == TSR_OK) code = set_field(&p, &column, schema, 0);
+  if (code < 0) tsx_definition_release(definition);
+  return code;
+}
+
 int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error) {
   memset(definition, 0, sizeof *definition);
   tsx_parser p = {.definition = definition, .error = error};

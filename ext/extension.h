@@ -15,11 +15,14 @@
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
  *   value_in.c    sqlite3_value -> the cells of a row to be written     json_in.c    JSON arrays -> values of a cell
  *   names.c       fields' names in SQL          json.c       JSON text of values and boxes
+ *   slice.c       JSON -> boxes, SQL values -> bytes of any datatype
  *   address.c     a path or db: address as an argument -> an open array; keys given for paths
  *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
  *   tables_array.c, tables_group.c              the tables that look inside
  *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
+ *   npy.c         blocks of dense arrays as NPY files, both ways
+ *   functions_change.c                          the functions that change metadata, schemas and groups
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
  *
  * Names shared between these files begin with tsx_. All of it runs on the thread that SQLite called.
@@ -287,6 +290,8 @@ int tsx_column_parse(tsx_parser *p, const char *text, tsx_column_text *column);
 /* The schema that column definitions and creation options ask for. Released by the caller; on failure there is
  * nothing to release. */
 int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error);
+/* The same of one attribute: definition->schema has it as its only field, with its enumeration if it has one. */
+int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error);
 void tsx_definition_release(tsx_definition *definition);
 
 /* ---- value.c ---- */
@@ -429,6 +434,23 @@ void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interv
 void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval);
 /* {"day":[1,366]}: one interval per dimension, keyed by their names in SQL */
 void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals);
+
+/* ---- slice.c ---- */
+/* A value's bytes in a datatype, of sqlite3_malloc, also where this fails: numbers, ISO text, JSON arrays of them, text
+ * for strings, a BLOB as it is. */
+int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error);
+typedef struct tsx_bound {
+  bool given, low_given, high_given; /* the dimension, its ends */
+  uint8_t *low_text, *high_text; /* owned: what the box of a string dimension points to */
+} tsx_bound;
+typedef struct tsx_slice { /* `= {0}` then release is safe */
+  uint32_t dimension_count;
+  tsr_interval *box; /* the ends that are given, each within the domain */
+  tsx_bound *bounds;
+} tsx_slice;
+/* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
+void tsx_slice_release(tsx_slice *slice);
 
 /* ---- address.c ---- */
 typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
@@ -635,5 +657,25 @@ extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
 
 /* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);
+/* Gives an error, where `code` is one, the name of the function that fails. */
+void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
+/* The first `texts` arguments, as far as they are given, are text. */
+int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);
+
+/* ---- npy.c ---- */
+void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
+
+/* ---- functions_change.c: see sql.md, "Functions" ---- */
+void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values);
 
 #endif

@@ -1,6 +1,20 @@
 /* functions.c: the tessera_* functions. */
 #include "extension.h"
 
+void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
+  if (code >= 0) return;
+  tsr_error named;
+  tsx_fail(&named, code, "%s: %s", function, error->message);
+  tsx_result_error(context, &named);
+}
+
+int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
+  for (int i = 0; i < count && i < texts; i++)
+    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
+      return tsx_fail(error, TSR_MISMATCH, "argument %d: text is wanted", i + 1);
+  return TSR_OK;
+}
+
 static void version(sqlite3_context *context, int count, sqlite3_value **values) {
   char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d", TSR_VERSION, TSR_FORMAT_READ_MIN,
                                TSR_FORMAT_READ_MAX);
@@ -43,6 +57,21 @@ static const function functions[] = {
     {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
     {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
     {"tessera_recover", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
+    {"tessera_set_metadata", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
+    {"tessera_set_metadata", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
+    {"tessera_delete_metadata", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_delete_metadata},
+    {"tessera_add_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_attribute},
+    {"tessera_drop_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_attribute},
+    {"tessera_extend_enumeration", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_extend_enumeration},
+    {"tessera_expand_domain", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_expand_domain},
+    {"tessera_create_group", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_group},
+    {"tessera_add_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
+    {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
+    {"tessera_remove_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_remove_member},
+    {"tessera_drop_array", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_array},
+    {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
+    {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
+    {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

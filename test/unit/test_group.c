@@ -47,6 +47,23 @@ static void test_members(void **state) {
   }
 }
 
+/* What is encoded are the bytes that decode to it. */
+static void test_encode(void **state) {
+  bytes b = build(2);
+  room r;
+  room_open(&r, UINT64_MAX);
+  tsr_input in = tsr__input(b.data, b.size);
+  tsr_members all;
+  tsr_buffer out = {.memory = &r.memory};
+  assert_int_equal(tsr__group_decode(&in, &r.arena, &all, NULL), TSR_OK);
+  assert_int_equal(tsr__group_encode(&all, &out, NULL), TSR_OK);
+  assert_int_equal(out.size, b.size);
+  assert_memory_equal(out.data, b.data, b.size);
+  tsr__buffer_release(&out);
+  drop(&b);
+  room_close(&r);
+}
+
 static void test_rules(void **state) {
   bytes b = {0};
   put32(&b, 2), put64(&b, 0);
@@ -92,7 +109,7 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members), cmocka_unit_test(test_rules),
-                                     cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members), cmocka_unit_test(test_encode),
+                                     cmocka_unit_test(test_rules), cmocka_unit_test(test_damage)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,35 @@ static void test_no_memory(void **state) {
   tsr_group_members_close(members);
 }
 
+/* Changes are files of their own. Behind a file that lists all members, the first one tells all. */
+static void test_write(void **state) {
+  put_file("__1_1" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"b", "b", true, true, false}, END});
+  put_file("__2_2" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"c", NULL, true, false, false}, END});
+  assert_string_equal(shown(0, TSR_TIME_NOW), "a:missing:tiny/a -:missing:tiny/c");
+  assert_int_equal(tsr_group_add(group, "d", "d", true, TSR_OBJECT_ARRAY, &error), TSR_OK);
+  assert_string_equal(shown(0, TSR_TIME_NOW), "a:missing:tiny/a -:missing:tiny/c d:missing:tiny/d");
+  assert_int_equal(tsr_group_remove(group, "c", &error), TSR_OK);
+  assert_int_equal(tsr_group_add(group, "b", "e", true, TSR_OBJECT_ARRAY, &error), TSR_OK);
+  assert_string_equal(shown(0, TSR_TIME_NOW), "a:missing:tiny/a b:missing:tiny/e d:missing:tiny/d");
+  assert_string_equal(shown(0, 2), "a:missing:tiny/a -:missing:tiny/c");
+  assert_int_equal(tsr_group_add(group, "d", "x", true, TSR_OBJECT_ARRAY, &error), TSR_EXISTS);
+  assert_int_equal(tsr_group_remove(group, "c", &error), TSR_NOT_FOUND);
+  assert_non_null(strstr(error.message, "it has no member 'c'"));
+}
+
+/* Nothing is left of a change that is refused. */
+static void test_refused(void **state) {
+  tsr_listing before = {0}, after = {0};
+  const tsr_metadatum entry = {
+      .key = "k", .key_size = 1, .datatype = TSR_INT32, .count = 2, .value = "1234", .value_size = 4};
+  assert_int_equal(tsr__store_list(store, "", &before, NULL), TSR_OK);
+  assert_int_equal(tsr_group_set_metadata(group, &entry, &error), TSR_RANGE);
+  assert_int_equal(tsr__store_list(store, "", &after, NULL), TSR_OK);
+  assert_int_equal(after.count, before.count);
+  tsr__listing_release(&before);
+  tsr__listing_release(&after);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_changes, setup_group, teardown_group),
@@ -165,6 +194,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage, setup_group, teardown_group),
       cmocka_unit_test_setup_teardown(test_no_group, setup_group, teardown_group),
       cmocka_unit_test_setup_teardown(test_no_memory, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_write, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_refused, setup_group, teardown_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

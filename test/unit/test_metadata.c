@@ -44,6 +44,23 @@ static void test_entries(void **state) {
   room_close(&r);
 }
 
+/* What is encoded are the bytes that decode to it. */
+static void test_encode(void **state) {
+  bytes b = build();
+  room r;
+  room_open(&r, UINT64_MAX);
+  tsr_input in = tsr__input(b.data, b.size);
+  tsr_metadata_entries all;
+  tsr_buffer out = {.memory = &r.memory};
+  assert_int_equal(tsr__metadata_decode(&in, &r.arena, &all, NULL), TSR_OK);
+  for (uint64_t i = 0; i < all.count; i++) assert_int_equal(tsr__metadata_encode(&all.entries[i], &out, NULL), TSR_OK);
+  assert_int_equal(out.size, b.size);
+  assert_memory_equal(out.data, b.data, b.size);
+  tsr__buffer_release(&out);
+  drop(&b);
+  room_close(&r);
+}
+
 static void test_rules(void **state) {
   bytes b = {0};
   put(&b, "", 0);
@@ -72,7 +89,7 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries), cmocka_unit_test(test_rules),
-                                     cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries), cmocka_unit_test(test_encode),
+                                     cmocka_unit_test(test_rules), cmocka_unit_test(test_damage)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,139 @@
+/* group_write.c: groups are made and changed. A change is one file of __group, version 2.
+ *
+ * A file of version 1 lists all members and counts alone; behind one, the first change tells of all members again, and
+ * of those that older files name and that are gone.
+ */
+#include "array.h"
+
+#define GROUP_DIRECTORY "__group"
+#define GROUP_FILE      "__tiledb_group.tdb"
+#define GROUP_VERSION   2
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+static int make(tsr_store *store, tsr_error *error) {
+  tsr_object_kind kind;
+  int code = tsr__store_make_directory(store, "", error);
+  if (code == TSR_EXISTS) { /* an empty or any other directory that is neither becomes one, as in TileDB */
+    TSR_TRY(tsr__object_kind(store, "", &kind, error));
+    if (kind != TSR_OBJECT_NONE)
+      return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
+  } else TSR_TRY(code);
+  tsr_file *file;
+  code = tsr__store_make_directory(store, "__meta", error);
+  if (code < 0 && code != TSR_EXISTS) return code;
+  code = tsr__store_make_directory(store, GROUP_DIRECTORY, error);
+  if (code < 0 && code != TSR_EXISTS) return code;
+  code = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
+  if (code < 0) return code == TSR_EXISTS ? TSR_OK : code;
+  code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  return code < 0 ? code : tsr__store_sync_directory(store, "", error);
+}
+
+int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  tsr_store *store;
+  char *directory;
+  TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
+  int code = make(store, error);
+  tsr__store_close(store);
+  if (code < 0) tsr__wrap(error, "group %s", directory);
+  tsr__free(directory);
+  return code;
+}
+
+/* ---- Changing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct change {
+  tsr_group *group;
+  tsr_arena arena;
+  tsr_map now, ever; /* members by key; ever: also of files before one of version 1 */
+  bool alone;
+} change;
+
+static int load(change *c, tsr_error *error) {
+  tsr_timed_files files;
+  TSR_TRY(tsr__timed_files(c->group->store, GROUP_DIRECTORY, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->arena, &files, error));
+  TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
+  return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
+}
+
+static int add(tsr_buffer *list, const tsr_member *member, bool deleted, tsr_error *error) {
+  tsr_member one = *member;
+  one.deleted = deleted;
+  return tsr__buffer_append(list, &one, sizeof one, error);
+}
+
+static int write_change(change *c, const tsr_member *member, bool deleted, tsr_error *error) {
+  tsr_memory *memory = &c->group->environment->memory;
+  tsr_buffer list = {.memory = memory}, content = {.memory = memory};
+  uint64_t last = 0;
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < c->ever.capacity && code >= 0; i++) {
+    const tsr_map_entry *entry = &c->ever.entries[i];
+    const tsr_member *now = entry->key ? tsr__map_get(&c->now, entry->key) : NULL;
+    if (entry->key && strcmp(entry->key, tsr__member_key(member)) != 0)
+      code = add(&list, now ? now : entry->value, !now, error);
+  }
+  if (code >= 0) code = add(&list, member, deleted, error);
+  const tsr_members all = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
+  if (code >= 0) code = tsr__group_encode(&all, &content, error);
+  if (code >= 0) code = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
+  if (code >= 0)
+    code = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
+                            tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, error);
+  tsr__buffer_release(&list);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+static void start(change *c, tsr_group *group) {
+  *c = (change){.group = group};
+  tsr__arena_init(&c->arena, &group->environment->memory);
+  c->now.memory = c->ever.memory = &group->environment->memory;
+}
+
+static int end(change *c, int code, tsr_error *error) {
+  tsr__map_release(&c->now);
+  tsr__map_release(&c->ever);
+  tsr__arena_release(&c->arena);
+  return code < 0 ? tsr__wrap(error, "group %s", c->group->store->name) : TSR_OK;
+}
+
+int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool relative, tsr_object_kind kind,
+                  tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  change c;
+  const tsr_member member = {.uri = (char *)(uintptr_t)uri,
+                             .name = (char *)(uintptr_t)name,
+                             .named = name != NULL,
+                             .relative = relative,
+                             .is_array = kind == TSR_OBJECT_ARRAY};
+  start(&c, group);
+  int code = load(&c, error);
+  if (code >= 0 && tsr__map_get(&c.now, tsr__member_key(&member)))
+    code = tsr__fail(error, TSR_EXISTS, "it has a member '%s' already", tsr__member_key(&member));
+  if (code >= 0) code = write_change(&c, &member, false, error);
+  return end(&c, code, error);
+}
+
+int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  change c;
+  start(&c, group);
+  int code = load(&c, error);
+  const tsr_member *member = code >= 0 ? tsr__map_get(&c.now, name) : NULL;
+  if (code >= 0 && !member) code = tsr__fail(error, TSR_NOT_FOUND, "it has no member '%s'", name);
+  if (code >= 0) code = write_change(&c, member, true, error);
+  return end(&c, code, error);
+}
+
+int tsr__group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
+  int code =
+      tsr__metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
+  return code < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
+}

@@ -1,0 +1,201 @@
+/* slice.c: boxes as people write them, JSON keyed by the names of columns, and single values of any datatype.
+ *
+ *   {"lat":[-30,30],"day":"2024-05-01","x":[null,9]}
+ *
+ * Bounds are inclusive; a scalar means one value, null an open end; datetimes are ISO text, UINT64 past the signed range
+ * text. SQLite's own JSON functions read it.
+ */
+#include "extension.h"
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Numbers: one, or a JSON array. `bytes` has room for 4 bytes for each of the text's and 8 more. */
+static int convert_numbers(sqlite3_value *value, tsr_datatype datatype, const char *text, uint8_t *bytes,
+                           uint64_t *count, tsr_error *error) {
+  bool quoted = sqlite3_value_type(value) == SQLITE_TEXT;
+  if (quoted && text[strspn(text, " \t\n")] == '[') return tsx_vector_parse(datatype, text, true, bytes, count, error);
+  *count = 1;
+  return tsx_number_parse(datatype, text, quoted, bytes, error);
+}
+
+int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  uint64_t each = tsr_datatype_size(datatype);
+  char *real = type == SQLITE_FLOAT ? sqlite3_mprintf("%!.17g", sqlite3_value_double(value)) : NULL;
+  const void *source = type == SQLITE_BLOB ? sqlite3_value_blob(value)
+                       : real              ? real
+                                           : (const void *)sqlite3_value_text(value);
+  uint64_t source_size = real ? strlen(real) : (uint64_t)sqlite3_value_bytes(value), made = source_size;
+  int code = TSR_OK;
+  if (!source) source = "";
+  *bytes = sqlite3_malloc64(4 * source_size + 8);
+  if (!*bytes || (type == SQLITE_FLOAT && !real)) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  else if (type == SQLITE_BLOB) {
+    if (source_size) memcpy(*bytes, source, source_size);
+    if (source_size % each)
+      code = tsx_fail(error, TSR_MISMATCH, "%llu bytes are no values of %s", (unsigned long long)source_size,
+                      tsr_datatype_name(datatype));
+  } else if (tsx_datatype_is_bytes(datatype)) {
+    code = tsx_text_convert(datatype, source, source_size, *bytes, &made, error);
+  } else {
+    uint64_t count = 0;
+    code = convert_numbers(value, datatype, source, *bytes, &count, error);
+    made = count * each;
+  }
+  sqlite3_free(real);
+  *size = made;
+  return code;
+}
+
+/* < 0, 0, > 0. Of numbers, datetimes and times. */
+static int compare(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
+  uint64_t size = tsr_datatype_size(datatype);
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (kind == TSR_KIND_FLOAT) {
+    double x[2];
+    float f[2];
+    memcpy(&x[0], a, 8);
+    memcpy(&x[1], b, 8);
+    memcpy(&f[0], a, 4);
+    memcpy(&f[1], b, 4);
+    if (size == 4) x[0] = (double)f[0], x[1] = (double)f[1];
+    return (x[0] > x[1]) - (x[0] < x[1]);
+  }
+  uint64_t u[2] = {0};
+  memcpy(&u[0], a, size);
+  memcpy(&u[1], b, size);
+  if (kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN) return (u[0] > u[1]) - (u[0] < u[1]);
+  unsigned shift = (unsigned)(64 - 8 * size);
+  int64_t x = (int64_t)(u[0] << shift), y = (int64_t)(u[1] << shift);
+  return (x > y) - (x < y);
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
+
+static int check_domain(const tsr_field *field, const uint8_t *value, const char *name, sqlite3_value *given,
+                        tsr_error *error) {
+  if (!field->has_domain ||
+      (compare(field->datatype, value, field->low) >= 0 && compare(field->datatype, value, field->high) <= 0))
+    return TSR_OK;
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  tsx_json_value(text, field->datatype, field->low, false);
+  sqlite3_str_appendall(text, " to ");
+  tsx_json_value(text, field->datatype, field->high, false);
+  char *domain = sqlite3_str_finish(text);
+  int code = tsx_fail(error, TSR_RANGE, "dimension '%s': %s is outside the domain, %s", name,
+                      (const char *)sqlite3_value_text(given), domain ? domain : "");
+  sqlite3_free(domain);
+  return code;
+}
+
+static int set_end(const tsr_field *field, const char *name, sqlite3_value *value, uint8_t *number, uint8_t **text,
+                   uint64_t *text_size, tsr_error *error) {
+  uint8_t *bytes = NULL;
+  uint64_t size;
+  int code = tsx_bytes_convert(value, field->datatype, &bytes, &size, error);
+  if (code < 0) {
+    tsr_error inner = *error;
+    tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
+  }
+  if (code == TSR_OK && !field->cell_size) {
+    *text = bytes;
+    *text_size = size;
+    return TSR_OK;
+  }
+  if (code == TSR_OK && size != field->cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': one value is wanted", name);
+  if (code == TSR_OK) {
+    memcpy(number, bytes, size);
+    code = check_domain(field, number, name, value, error);
+  }
+  sqlite3_free(bytes);
+  return code;
+}
+
+/* One key: columns are type, number of elements, the value itself, the two ends. */
+static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_bound *bound, tsr_interval *box,
+                      tsr_error *error) {
+  const char *type = (const char *)sqlite3_column_text(row, 1);
+  bool pair = type && !strcmp(type, "array");
+  if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2))
+    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': a value or [low, high] is wanted", name);
+  sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
+  bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
+  bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
+  int code = TSR_OK;
+  if (bound->low_given) code = set_end(field, name, low, box->low, &box->low_text, &box->low_size, error);
+  if (code == TSR_OK && bound->high_given)
+    code = set_end(field, name, high, box->high, &box->high_text, &box->high_size, error);
+  if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
+      compare(field->datatype, box->low, box->high) > 0)
+    code = tsx_fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end", name);
+  bound->low_text = box->low_text;
+  bound->high_text = box->high_text;
+  return code;
+}
+
+static int find_dimension(const tsr_schema *schema, char *const *names, const char *key, const tsx_bound *bounds,
+                          uint32_t *dimension, tsr_error *error) {
+  uint32_t d = 0;
+  while (key && d < schema->dimension_count && sqlite3_stricmp(names[d], key) != 0) d++;
+  if (!key || d == schema->dimension_count)
+    return tsx_fail(error, TSR_ERROR, "there is no dimension '%s'", key ? key : "");
+  if (bounds[d].given) return tsx_fail(error, TSR_ERROR, "dimension '%s' stands twice", key);
+  *dimension = d;
+  return TSR_OK;
+}
+
+static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names, tsx_slice *slice,
+                 tsr_error *error) {
+  static const char query[] =
+      "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
+      "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END FROM json_each(?1)";
+  sqlite3_stmt *row = NULL;
+  if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
+  int code = TSR_OK, step = SQLITE_DONE;
+  if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
+    const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
+    uint32_t d = 0;
+    code = find_dimension(schema, names, key, slice->bounds, &d, error);
+    if (code < 0) break;
+    slice->bounds[d].given = true;
+    code = set_bounds(row, &schema->fields[d], names[d], &slice->bounds[d], &slice->box[d], error);
+  }
+  if (code == TSR_OK && step != SQLITE_DONE)
+    code = tsx_fail(error,
+                    step == SQLITE_NOMEM       ? TSR_NOMEM
+                    : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                               : TSR_MISMATCH,
+                    "no JSON like {\"day\":[1,366]}: %s", sqlite3_errmsg(db));
+  sqlite3_finalize(row);
+  return code;
+}
+
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error) {
+  memset(slice, 0, sizeof *slice);
+  slice->dimension_count = schema->dimension_count;
+  slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
+  slice->bounds = sqlite3_malloc64(schema->dimension_count * sizeof *slice->bounds);
+  char **names = tsx_names_make(schema);
+  int code = TSR_OK;
+  if (!slice->box || !slice->bounds || !names) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
+  if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
+  if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
+    code = parse(db, json, schema, names, slice, error);
+  tsx_names_free(names, schema);
+  if (code < 0) tsx_slice_release(slice);
+  return code;
+}
+
+void tsx_slice_release(tsx_slice *slice) {
+  for (uint32_t d = 0; slice->bounds && d < slice->dimension_count; d++) {
+    sqlite3_free(slice->bounds[d].low_text);
+    sqlite3_free(slice->bounds[d].high_text);
+  }
+  sqlite3_free(slice->box);
+  sqlite3_free(slice->bounds);
+  memset(slice, 0, sizeof *slice);
+}
