@@ -45,6 +45,8 @@ struct tsr_writer {
   tsr_buffer pieces;
   bool prepared; /* all of it has its name; nothing was appended since */
   bool published;
+  char *owner; /* or NULL */
+  bool marked; /* a marker of the commit is on disk */
   char staged[128]; /* the consolidated commits file before it is published, or '' */
   char commit[160]; /* what publishes */
 };
@@ -83,6 +85,13 @@ static int open_schema(tsr_writer *w, tsr_error *error) {
   return tsr__schema_write_version(w->schema, &w->version, error);
 }
 
+static int copy_owner(tsr_writer *w, const char *owner, tsr_error *error) {
+  void *copy;
+  TSR_TRY(tsr__arena_copy(&w->arena, owner, strlen(owner), &copy, error));
+  w->owner = copy;
+  return TSR_OK;
+}
+
 int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error) {
   static const tsr_writer_options none = {0};
   tsr_error unseen;
@@ -100,6 +109,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->durable = !options->unsynced;
   w->asked_time = options->time;
   int code = open_schema(w, error);
+  if (code >= 0 && options->owner) code = copy_owner(w, options->owner, error);
   if (code >= 0) code = prepare_columns(w, error);
   if (code < 0) {
     tsr_writer_close(w);
@@ -110,6 +120,25 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
 }
 
 const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->schema; }
+
+/* Where the marker lies; before version 12 in the fragment, whatever that is called now. */
+static void marker_path(const tsr_writer *w, char marker[TSR_COMMIT_PATH]) {
+  char staged[TSR_COMMIT_PATH];
+  if (w->version >= 12) tsr__pending_paths(w->commit, marker, staged);
+  else snprintf(marker, TSR_COMMIT_PATH, "%.128s/" TSR_PENDING_FILE, piece_at(w, 0)->name);
+}
+
+/* The marker goes after all that it knows of. */
+static int unmark(tsr_writer *w, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH];
+  if (!w->marked) return TSR_OK;
+  if (w->version >= 12 || piece_count(w)) {
+    marker_path(w, marker);
+    TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  }
+  w->marked = false;
+  return TSR_OK;
+}
 
 static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   while (piece_count(w) > from) {
@@ -139,6 +168,7 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   writer->prepared = false;
   int code = remove_staged(writer, error);
   if (code >= 0) code = remove_pieces(writer, 0, error);
+  if (code >= 0) code = unmark(writer, error);
   return wrapped(writer, code, error);
 }
 
@@ -544,31 +574,54 @@ static int new_name(const tsr_writer *w, char *text, tsr_error *error) {
   return TSR_OK;
 }
 
-static int name_pieces(tsr_writer *w, tsr_error *error) {
+/* What publishes the commit, and under which name its content waits. */
+static int choose_commit(tsr_writer *w, const char (*names)[128], tsr_error *error) {
+  char own[128], marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH] = "";
+  if (piece_count(w) > 1) {
+    TSR_TRY(new_name(w, own, error));
+    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", own);
+    if (tsr__pending_paths(w->commit, marker, staged)) snprintf(w->staged, sizeof w->staged, "%.120s", staged);
+  } else if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", names[0]);
+  else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", names[0]);
+  else snprintf(w->commit, sizeof w->commit, "%.120s/" METADATA, names[0]);
+  return TSR_OK;
+}
+
+static int mark(tsr_writer *w, const char (*names)[128], tsr_error *error) {
+  if (!w->owner) return TSR_OK;
+  void *block;
+  uint64_t count = piece_count(w);
+  char marker[TSR_COMMIT_PATH];
+  TSR_TRY(tsr__alloc_array(&w->memory, count, sizeof(char *), &block, error));
+  const char **list = block;
+  for (uint64_t i = 0; i < count; i++) list[i] = names[i];
+  marker_path(w, marker);
+  tsr_pending pending = {.commit = w->commit, .owner = w->owner, .fragment_count = count, .fragments = list};
+  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, error);
+  tsr__free(block);
+  if (code >= 0) w->marked = true;
+  return code;
+}
+
+static int rename_pieces(tsr_writer *w, const char (*names)[128], tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) {
     piece *one = piece_at(w, i);
-    char name[128];
-    TSR_TRY(new_name(w, name, error));
-    path from = path_of(fragments_directory(w), one->name, ""), to = path_of(fragments_directory(w), name, "");
+    path from = path_of(fragments_directory(w), one->name, ""), to = path_of(fragments_directory(w), names[i], "");
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
-    memcpy(one->name, name, sizeof name);
+    memcpy(one->name, names[i], sizeof names[i]);
   }
-  if (!w->durable || !piece_count(w)) return TSR_OK;
+  if (!w->durable) return TSR_OK;
   return tsr__store_sync_directory(w->array->store, w->version < 12 ? "" : "__fragments", error);
 }
 
 static int write_staged(tsr_writer *w, tsr_error *error) {
   tsr_buffer lines = {.memory = &w->memory};
   tsr_file *file = NULL;
-  char name[128];
-  int code = new_name(w, name, error);
+  int code = TSR_OK;
+  if (!*w->staged) return TSR_OK;
   for (uint64_t i = 0; i < piece_count(w) && code >= 0; i++)
     code = tsr__commits_encode_write(piece_at(w, i)->name, &lines, error);
-  if (code >= 0) {
-    snprintf(w->staged, sizeof w->staged, "__commits/.%.100s", name);
-    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", name);
-    code = tsr__store_create_exclusive(w->array->store, w->staged, &file, error);
-  }
+  if (code >= 0) code = tsr__store_create_exclusive(w->array->store, w->staged, &file, error);
   if (code >= 0) code = tsr__store_append(file, lines.data, lines.size, error);
   if (code >= 0 && w->durable) code = tsr__store_sync(file, error);
   tsr__store_close_file(file);
@@ -576,15 +629,19 @@ static int write_staged(tsr_writer *w, tsr_error *error) {
   return code;
 }
 
-static int name_commit(tsr_writer *w, tsr_error *error) {
-  *w->commit = 0;
-  if (!piece_count(w)) return TSR_OK;
-  const char *name = piece_at(w, 0)->name;
-  if (piece_count(w) > 1) return write_staged(w, error);
-  if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", name);
-  else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", name);
-  else snprintf(w->commit, sizeof w->commit, "%.120s/" METADATA, name);
-  return TSR_OK;
+/* The names, the marker that tells them, then the fragments under them. */
+static int name_all(tsr_writer *w, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_array(&w->memory, piece_count(w), 128, &block, error));
+  char(*names)[128] = block;
+  int code = TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < piece_count(w); i++) code = new_name(w, names[i], error);
+  if (code >= 0) code = choose_commit(w, names, error);
+  if (code >= 0) code = mark(w, names, error);
+  if (code >= 0) code = rename_pieces(w, names, error);
+  if (code >= 0) code = write_staged(w, error);
+  tsr__free(block);
+  return code;
 }
 
 static int prepare(tsr_writer *w, tsr_error *error) {
@@ -593,11 +650,15 @@ static int prepare(tsr_writer *w, tsr_error *error) {
   TSR_TRY(remove_staged(w, error));
   if (!w->schema->dense) {
     TSR_TRY(remove_pieces(w, 0, error));
+    TSR_TRY(unmark(w, error));
     if (w->count) TSR_TRY(write_cells(w, error));
   }
-  if (piece_count(w)) TSR_TRY(choose_time(w, error));
-  TSR_TRY(name_pieces(w, error));
-  TSR_TRY(name_commit(w, error));
+  TSR_TRY(unmark(w, error));
+  *w->commit = 0;
+  if (piece_count(w)) {
+    TSR_TRY(choose_time(w, error));
+    TSR_TRY(name_all(w, error));
+  }
   w->prepared = true;
   return TSR_OK;
 }
@@ -616,29 +677,18 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit;
 /* ---- Publish -------------------------------------------------------------------------------- */
 
 static int publish(tsr_writer *w, tsr_error *error) {
-  tsr_store *store = w->array->store;
   if (w->published) return TSR_OK;
   if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
-  if (!piece_count(w)) {
+  if (!*w->commit) {
     w->published = true;
     return TSR_OK;
   }
-  tsr_file *file = NULL;
-  const char *directory = w->version >= 12 ? "__commits" : "";
-  int code;
-  if (*w->staged) {
-    code = tsr__store_rename_exclusive(store, w->staged, w->commit, error);
-  } else if (w->version < 5) {
-    path from = path_of(piece_at(w, 0)->name, "/" PROVISIONAL_FILE, "");
-    code = tsr__store_rename_exclusive(store, from.text, w->commit, error);
-    directory = piece_at(w, 0)->name;
-  } else {
-    code = tsr__store_create_exclusive(store, w->commit, &file, error);
-  }
-  w->published = code >= 0;
-  if (code >= 0 && file && w->durable) code = tsr__store_sync(file, error);
-  if (code >= 0 && w->durable) code = tsr__store_sync_directory(store, directory, error);
-  tsr__store_close_file(file);
+  int code = tsr__pending_publish(w->array->store, w->commit, w->durable, error);
+  if (code == 0)
+    return tsr__fail(error, TSR_EXISTS, "%s: something is there already, or what is to be published has gone",
+                     w->commit);
+  w->published = code > 0 || tsr__store_exists(w->array->store, w->commit);
+  if (code > 0) code = unmark(w, error);
   return code;
 }
 

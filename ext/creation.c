@@ -141,7 +141,7 @@ int tsx_creation_commit(sqlite3_vtab *vtab) {
     forget(array, true);
     return SQLITE_OK;
   }
-  tsr_creation_publish(array->creation, NULL);
+  if (!array->held_back) tsr_creation_publish(array->creation, NULL);
   tsx_creation_close(array, false);
   return SQLITE_OK;
 }

@@ -81,6 +81,7 @@ typedef struct tsx_array { /* an array that this connection has open; shared by 
   bool wanted, synced; /* what xSync found, and that it has run */
   bool asked; /* for a moment: whether its table is still there */
   unsigned data_version; /* of the database file, then */
+  bool held_back; /* the cells that it is to appear with could not be published */
   bool gone; /* was not made after all: nobody finds it any more */
   struct tsx_transaction *transaction; /* what the open one does to it, or NULL (transaction.c) */
 } tsx_array;

@@ -261,8 +261,9 @@ int tsx_commit(sqlite3_vtab *vtab) {
   tsx_update_end(table);
   if (array && array->transaction) {
     bool discard = array->creation && !array->wanted;
-    if (!discard && tsr_writer_changed(array->transaction->writer))
-      tsr_writer_publish(array->transaction->writer, NULL);
+    if (!discard && tsr_writer_changed(array->transaction->writer) &&
+        tsr_writer_publish(array->transaction->writer, NULL) < 0)
+      array->held_back = array->creation;
     end(array, discard);
   }
   return tsx_creation_commit(vtab);
