@@ -55,7 +55,8 @@ extern "C" {
   X(ABORT, -14, "the array changed underneath: vacuumed during this statement")                                        \
   X(PERM, -15, "the path is not allowed")                                                                              \
   X(EXISTS, -16, "something is already there")                                                                         \
-  X(UNSUPPORTED, -17, "a format version or filter that this library does not know")
+  X(UNSUPPORTED, -17, "a format version or filter that this library does not know")                                    \
+  X(BUSY, -18, "somebody else holds a lock")
 
 typedef enum tsr_code {
 #define X(name, code, text) TSR_##name = code,
@@ -517,6 +518,12 @@ TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
 TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
                                  tsr_error *error);
 TSR_API void tsr_creation_close(tsr_creation *creation); /* NULL is fine; leaves on disk what is there */
+
+/* Copies an array as it is, file by file and byte for byte, into a directory or a store of the host's where nothing is
+ * yet (TSR_EXISTS). It appears at once, and nothing of it is left where that fails. Needs no key. `files`, or NULL:
+ * how many. */
+TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced,
+                                 uint64_t *files, tsr_error *error);
 
 /* A writer gathers the cells of one commit. Order of use: append..., prepare, publish, close; or abandon at any time.
  * Prepare can be repeated, after more has been appended too: then it replaces what was prepared. Until publish nobody

@@ -38,6 +38,7 @@ static char *plain_path(const char *path) {
 /* One form of all paths that lead to a directory, also to one that is still to be made in another. */
 char *tsx_path_canonical(const char *path) {
   char *plain = plain_path(path), *copy = NULL;
+  if (tsx_store_is(path)) return plain;
   size_t n = plain ? strlen(plain) : 0;
   while (n > 1 && plain[n - 1] == '/') plain[--n] = 0;
   char *real = plain ? realpath(plain, NULL) : NULL;
@@ -129,7 +130,7 @@ static char *parse_identifier(const char *p, const char **end) {
   return NULL;
 }
 
-static int parse_address(const char *text, char **schema, char **name, tsr_error *error) {
+int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *error) {
   const char *end = text;
   *schema = NULL;
   *name = parse_identifier(text, &end);
@@ -198,7 +199,7 @@ static tsx_table *find_table(tsx_connection *connection, const char *schema, con
 static int open_table(tsx_connection *connection, const char *text, bool has_key, tsx_address *address,
                       tsr_error *error) {
   char *schema, *name;
-  int code = parse_address(text, &schema, &name, error);
+  int code = tsx_address_parse(text, &schema, &name, error);
   if (code < 0) return code;
   bool starved = false;
   if (!schema) schema = search_schema(connection->db, name, &starved);
@@ -214,7 +215,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   if (code < 0) return code;
   address->is_table = true;
   address->path = sqlite3_mprintf("%s", table->path);
-  address->given = sqlite3_mprintf("%s", table->options.path);
+  address->given = table->in_database ? sqlite3_mprintf("db:%s", text) : sqlite3_mprintf("%s", table->options.path);
   if (table->options.key_file) address->key_file = sqlite3_mprintf("%s", table->options.key_file);
   if (!address->path || !address->given || (table->options.key_file && !address->key_file))
     return tsx_fail(error, TSR_NOMEM, "out of memory");
@@ -224,6 +225,25 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   address->since = table->options.since;
   address->memory_bytes = table->options.memory_bytes;
   return TSR_OK;
+}
+
+int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error) {
+  char *schema, *name;
+  bool starved = false;
+  if (sqlite3_strnicmp(text, "db:", 3)) {
+    *path = sqlite3_mprintf("%s", text);
+    return *path ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  }
+  int code = tsx_address_parse(text + 3, &schema, &name, error);
+  if (code < 0) return code;
+  if (!schema && !(schema = search_schema(connection->db, name, &starved))) schema = sqlite3_mprintf("main");
+  tsx_table *table = schema && table_exists(connection->db, schema, name, &starved)
+                         ? find_table(connection, schema, name, &starved)
+                         : NULL;
+  *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  return *path && !starved ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
@@ -255,6 +275,13 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   else if (code == TSR_OK && !address->is_table)
     address->has_key = tsx_key_find(connection, address->path, address->key);
   return code;
+}
+
+int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error) {
+  memset(address, 0, sizeof *address);
+  address->connection = connection;
+  if (!name) return tsx_fail(error, TSR_MISMATCH, "the name of a table is wanted");
+  return open_table(connection, sqlite3_strnicmp(name, "db:", 3) ? name : name + 3, false, address, error);
 }
 
 /* What looks inside sees committed cells only, so it looks at no array that the transaction has changed. */

@@ -1,8 +1,9 @@
 /* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path, options and column definitions; times,
  * paths and keys as users give them.
  *
- * SQLite hands each argument over as source text. A string literal alone, in first place, is the path; `word = value`
- * is an option, its word in any case, its value bare or in quotes; all else defines a column (columns.c).
+ * SQLite hands each argument over as source text. A string literal alone, in first place, is the path, without which the
+ * array lives in the database; `word = value` is an option, its word in any case, its value bare or in quotes; all else
+ * defines a column (columns.c).
  */
 #include "extension.h"
 
@@ -281,24 +282,43 @@ static int check_creation(const tsx_options *options, tsr_error *error) {
   return TSR_OK;
 }
 
+/* The path, if the first argument is a string alone (a name in quotes may begin a column). */
+static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
+  const char *first = skip_blanks(argument), *end;
+  if (*first != '\'' && *first != '"') return TSR_OK;
+  char *path = unquote(first, &end);
+  if (end && !path) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  bool alone = end && !*skip_blanks(end);
+  if (!alone && *first == '"' && end) {
+    sqlite3_free(path);
+    return TSR_OK;
+  }
+  options->path = path;
+  if (!alone || !*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
+  if (!sqlite3_strnicmp(path, "db:", 3))
+    return tsx_fail(error, TSR_ERROR, "%s names a table of this database, where the path of a directory is wanted",
+                    path);
+  *at = 1;
+  return TSR_OK;
+}
+
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error) {
   memset(options, 0, sizeof *options);
   options->cache_bytes = (uint64_t)256 << 20;
   options->memory_bytes = (uint64_t)1024 << 20;
   options->as_of = TSR_TIME_NOW;
-  const char *first = count ? skip_blanks(arguments[0]) : "", *end;
-  if (*first != '\'' && *first != '"')
-    return tsx_fail(error, TSR_ERROR, "the path of an array is wanted first, in quotes: tessera('path', ...)");
-  options->path = unquote(first, &end);
-  if (end && !options->path) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  if (!end || *skip_blanks(end) || !*options->path) return tsx_fail(error, TSR_ERROR, "bad path: %s", arguments[0]);
-  options->definitions = sqlite3_malloc64((uint64_t)count * sizeof *options->definitions);
+  int at = 0;
+  int code = count ? parse_path(arguments[0], &at, options, error) : TSR_OK;
+  if (code < 0) return code;
+  options->definitions = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *options->definitions);
   if (!options->definitions) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  uint64_t seen = 0;
-  for (int i = 1; i < count; i++) {
-    int code = parse_argument(arguments[i], &seen, options, error);
-    if (code < 0) return code;
-  }
+  for (uint64_t seen = 0; at < count; at++)
+    if ((code = parse_argument(arguments[at], &seen, options, error)) < 0) return code;
+  if (!options->path && !options->definition_count)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "the path of an array is wanted first, in quotes: tessera('path', ...); or columns, for a new array "
+        "in this database");
   return check_creation(options, error);
 }
 

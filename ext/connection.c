@@ -57,6 +57,11 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
     sqlite3_free(connection);
     return code;
   }
+  if ((code = tsx_store_register(connection, error)) < 0) {
+    tsr_environment_close(connection->environment);
+    sqlite3_free(connection);
+    return code;
+  }
   *out = connection;
   return TSR_OK;
 }
@@ -109,6 +114,7 @@ void tsx_connection_add_table(tsx_connection *connection) { connection->tables++
  * along. */
 void tsx_connection_remove_table(tsx_connection *connection) {
   if (--connection->tables) return;
+  tsx_store_rest(connection, true);
   sqlite3_finalize(connection->poll);
   connection->poll = NULL;
 }
@@ -117,7 +123,9 @@ void tsx_connection_add_cursor(tsx_connection *connection) {
   if (!connection->cursors++) connection->statement++;
 }
 
-void tsx_connection_remove_cursor(tsx_connection *connection) { connection->cursors--; }
+void tsx_connection_remove_cursor(tsx_connection *connection) {
+  if (!--connection->cursors) tsx_store_rest(connection, false);
+}
 
 bool tsx_connection_utf16(tsx_connection *connection) {
   if (connection->utf16 < 0) {
@@ -141,7 +149,8 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
   if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
   memset(array, 0, sizeof *array);
   tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
-  options.committed = tsx_journal_committed;
+  array->in_database = tsx_store_is(path);
+  if (!array->in_database) options.committed = tsx_journal_committed;
   options.committed_argument = connection;
   int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
   if (code < 0) {
@@ -156,17 +165,24 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
   return TSR_OK;
 }
 
+int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error) {
+  if (tsx_store_is(path)) return tsx_store_identity(connection, path, key, error);
+  *key = tsx_path_canonical(path); /* what it means now: the host may change its directory */
+  return *key ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+}
+
 /* Opens what is open already, but for a creation, which is new. */
 static int open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                       unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
-  char *present = tsx_path_canonical(path); /* what it means now: the host may change its directory */
-  if (!present) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  char *present = NULL;
+  int code = tsx_array_key(connection, path, &present, error);
+  if (code < 0) return code;
   tsx_array *array = creation ? NULL : connection->arrays;
   while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(present);
   } else {
-    int code = open_core(connection, path, key, threads, creation, &array, error);
+    code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {
       sqlite3_free(present);
       return code;

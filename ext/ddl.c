@@ -341,20 +341,34 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   return code;
 }
 
-static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
+int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
   if (code < 0) return code;
-  sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
-  if ((code = append_table_name(out, address->path, error)) < 0) return code;
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  sqlite3_str_appendf(out, " USING tessera(%Q, kind=%s,", address->given, schema->dense ? "dense" : "sparse");
+  sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
     code = append_field(out, address->array->core, schema, i, names[i], error);
   append_options(out, address, schema);
-  sqlite3_str_appendchar(out, 1, ')');
   tsx_names_free(names, schema);
+  return code;
+}
+
+static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
+  bool in_database = tsx_store_is(address->path);
+  char *schema = NULL, *name = NULL;
+  sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
+  int code = in_database ? tsx_address_parse(address->path + strlen("db:"), &schema, &name, error)
+                         : append_table_name(out, address->path, error);
+  if (code == TSR_OK && in_database) append_name(out, name);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if (code < 0) return code;
+  sqlite3_str_appendall(out, " USING tessera(");
+  if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
+  code = tsx_ddl_arguments(out, address, error);
+  sqlite3_str_appendchar(out, 1, ')');
   return code;
 }
 

@@ -20,7 +20,31 @@ int tsx_sqlite_code(int code) {
   case TSR_INTERRUPT: return SQLITE_INTERRUPT;
   case TSR_ABORT: return SQLITE_ABORT;
   case TSR_PERM: return SQLITE_PERM;
+  case TSR_BUSY: return SQLITE_BUSY;
   default: return SQLITE_ERROR;
+  }
+}
+
+int tsx_core_code(int code) {
+  switch (code & 0xff) {
+  case SQLITE_OK: return TSR_OK;
+  case SQLITE_NOMEM: return TSR_NOMEM;
+  case SQLITE_CORRUPT:
+  case SQLITE_NOTADB: return TSR_CORRUPT;
+  case SQLITE_CANTOPEN: return TSR_NOT_FOUND;
+  case SQLITE_FULL: return TSR_FULL;
+  case SQLITE_IOERR: return TSR_IO;
+  case SQLITE_AUTH: return TSR_AUTH;
+  case SQLITE_PERM: return TSR_PERM;
+  case SQLITE_READONLY: return TSR_READONLY;
+  case SQLITE_INTERRUPT: return TSR_INTERRUPT;
+  case SQLITE_ABORT: return TSR_ABORT;
+  case SQLITE_TOOBIG: return TSR_TOOBIG;
+  case SQLITE_RANGE: return TSR_RANGE;
+  case SQLITE_MISMATCH: return TSR_MISMATCH;
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED: return TSR_BUSY;
+  default: return TSR_ERROR;
   }
 }
 
@@ -44,6 +68,7 @@ void tsx_result_error(sqlite3_context *context, const tsr_error *error) {
 
 int tsx_fail(tsr_error *error, int code, const char *format, ...) {
   va_list arguments;
+  if (!error) return code;
   va_start(arguments, format);
   error->code = code;
   vsnprintf(error->message, sizeof error->message, format, arguments);

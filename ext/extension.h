@@ -7,6 +7,8 @@
  *   define.c      column definitions -> a schema                      literals.c   values as text -> bytes of cells
  *   module.c      create, connect, destroy, rename of array tables; their declaration and shadow table
  *   creation.c    arrays that a CREATE makes, and when they appear
+ *   store_sqlite.c  the files of arrays in the database, in shadow tables
+ *   database.c    arrays in the database: made, brought in, taken out
  *   transaction.c what the open transaction does to arrays: writers, savepoints, commit
  *   journal.c     NAME_commits: what this database has committed; recovery
  *   update.c      xUpdate: rows into the transaction's writers
@@ -47,6 +49,7 @@ SQLITE_EXTENSION_INIT3
 
 /* ---- errors.c ---- */
 int tsx_sqlite_code(int code); /* of a core code */
+int tsx_core_code(int code); /* the reverse */
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error); /* sets zErrMsg, returns the SQLite code */
 int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);
 void tsx_result_error(sqlite3_context *context, const tsr_error *error);
@@ -67,6 +70,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
 typedef struct tsx_array { /* an array that this connection has open; shared by its tables */
   struct tsx_array *next;
   char *path;
+  bool in_database; /* its commits are SQLite's own; `path` is its identity */
   bool has_key;
   uint8_t key[32];
   tsr_array *core;
@@ -105,6 +109,9 @@ typedef struct tsx_connection {
   int utf16; /* the database's text encoding: -1 not asked yet */
   struct tsx_table *array_tables; /* those that are connected, the newest first */
   tsx_key *keys;
+  struct tsx_tree *trees; /* store_sqlite.c: that are open */
+  bool quiet; /* a rollback goes on: the database is not touched */
+  const char *import; /* what a CREATE of tessera_import brings in, while it runs */
 } tsx_connection;
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
@@ -124,6 +131,8 @@ int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *
 int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                            unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error);
 void tsx_array_release(tsx_connection *connection, tsx_array *array);
+/* By what an open array at a path is found: its canonical path, or in the database its identity. sqlite3_malloc'ed. */
+int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error);
 /* The state between two times that the running statement sees: the same for all its cursors. `own`: with the open
  * transaction's changes on top, where no end is given (as_of is TSR_TIME_NOW). Held for the caller, a cursor. */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
@@ -202,7 +211,7 @@ typedef enum tsx_option {
 const char *tsx_option_word(tsx_option option);
 
 typedef struct tsx_options {
-  char *path; /* as given, without quotes */
+  char *path; /* as given, without quotes; NULL: the array lives in the database */
   bool has_as_of, has_since;
   uint64_t as_of, since; /* milliseconds */
   char *key_file;
@@ -470,6 +479,13 @@ typedef struct tsx_address { /* what a path argument leads to; `= {0}` then clos
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
                      sqlite3_value *since, tsx_address *address, tsr_error *error);
 int tsx_address_array(tsx_address *address, tsr_error *error);
+/* The same of a table's name, with db: or without. */
+int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error);
+/* The directory or place in the database that a path argument means, whether or not something is there;
+ * sqlite3_malloc'ed. A db: address of no table means one in the main database. */
+int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error);
+/* The text behind db: as names of a database (NULL: not given) and a table, sqlite3_malloc'ed. */
+int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *error);
 void tsx_address_close(tsx_address *address);
 /* One form of all paths that lead to a directory; sqlite3_malloc'ed. */
 char *tsx_path_canonical(const char *path);
@@ -486,6 +502,8 @@ void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
 const char *tsx_order_name(tsr_order order);
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_ddl(path[, key]) */
+/* What stands in the parentheses behind the path: kind, columns, options. */
+int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, tsr_error *error);
 
 /* ---- module.c ---- */
 typedef struct tsx_table {
@@ -494,7 +512,8 @@ typedef struct tsx_table {
   tsx_connection *connection;
   char *schema_name, *name; /* of the SQL table */
   tsx_options options;
-  char *path; /* resolved */
+  char *path; /* resolved; db:SCHEMA.NAME in the database */
+  bool in_database;
   tsx_array *array; /* NULL if it could not be opened */
   const tsr_schema *schema;
   uint32_t column_count;
@@ -596,6 +615,24 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row);
 void tsx_update_end(tsx_table *table); /* the transaction ends: lets go of all that is held of it */
 void tsx_update_free(tsx_table *table);
+
+/* ---- store_sqlite.c ---- */
+typedef struct tsx_tree tsx_tree;
+int tsx_store_register(tsx_connection *connection, tsr_error *error);
+bool tsx_store_is(const char *path); /* does it lead into the database? */
+char *tsx_store_path(const char *schema, const char *name); /* db:SCHEMA.NAME; sqlite3_malloc'ed */
+/* Makes the shadow tables of an array, empty. */
+int tsx_store_create(tsx_connection *connection, const char *schema, const char *name, tsr_error *error);
+/* What an array is known by, whatever its table's name; sqlite3_malloc'ed. TSR_NOT_FOUND where there is none. */
+int tsx_store_identity(tsx_connection *connection, const char *path, char **identity, tsr_error *error);
+/* Lets go of the read transaction; if `all`, of statements and names too: tables have been renamed, or all are gone. */
+void tsx_store_rest(tsx_connection *connection, bool all);
+
+/* ---- database.c ---- */
+/* Makes the array of a table that lives in the database, or brings in what tessera_import names. */
+int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error);
+void tsx_export(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_export(table, path) */
+void tsx_import(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_import(table, path) */
 
 /* ---- best_index.c ---- */
 /* What idxStr says, decoded. */

@@ -40,7 +40,10 @@ static void set_key(sqlite3_context *context, int count, sqlite3_value **values)
         sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
     code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(values[1]), key, &error);
   }
-  if (code == TSR_OK) code = tsx_key_set(connection, path, forget ? NULL : key, &error);
+  char *place = NULL;
+  if (code == TSR_OK) code = tsx_address_path(connection, path, &place, &error);
+  if (code == TSR_OK) code = tsx_key_set(connection, place, forget ? NULL : key, &error);
+  sqlite3_free(place);
   tsx_wipe(key, sizeof key);
   if (code < 0) tsx_result_error(context, &error);
 }
@@ -72,6 +75,8 @@ static const function functions[] = {
     {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
     {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
+    {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
+    {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

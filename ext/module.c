@@ -2,7 +2,8 @@
  *
  * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
  * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, and of
- * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c.
+ * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
+ * database NAME_files and NAME_chunks hold the files (store_sqlite.c).
  */
 #include "extension.h"
 
@@ -140,7 +141,7 @@ static int write_config(const tsx_table *table, char **message) {
     code = run(db, message,
                sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
                                table->name, table->array->creation_name));
-  if (code == SQLITE_OK)
+  if (code == SQLITE_OK && !table->in_database)
     code = run(db, message,
                sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
                                table->schema_name, table->name));
@@ -199,7 +200,7 @@ static int reach_array(tsx_table *table, bool create, tsr_error *error) {
   for (int attempt = 0; !create && attempt < 2; attempt++) {
     code = tsx_array_open(table->connection, table->path, key, options->cache_bytes, options->threads, &table->array,
                           error);
-    if (attempt || code != TSR_NOT_FOUND || (code = recover(table, code, error)) < 0) break;
+    if (attempt || code != TSR_NOT_FOUND || table->in_database || (code = recover(table, code, error)) < 0) break;
   }
   tsx_wipe(bytes, sizeof bytes);
   return code;
@@ -279,7 +280,11 @@ static int make_table(sqlite3 *db, tsx_connection *connection, int count, const 
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
   if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
-  if (code == TSR_OK) code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
+  table->in_database = !table->options.path;
+  if (code == TSR_OK && !table->in_database)
+    code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
+  else if (code == TSR_OK && !(table->path = tsx_store_path(table->schema_name, table->name)))
+    code = tsx_fail(error, TSR_NOMEM, "out of memory");
   if (code < 0) {
     disconnect(&table->base);
     return code;
@@ -335,47 +340,70 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   return SQLITE_OK;
 }
 
+static const char *const *shadow_suffixes(const tsx_table *table) {
+  static const char *const outside[] = {"config", "commits", NULL};
+  static const char *const inside[] = {"config", "files", "chunks", NULL};
+  return table->in_database ? inside : outside;
+}
+
 static int destroy(sqlite3_vtab *vtab) {
-  static const char *const suffixes[] = {"config", "commits"};
   tsx_table *table = (tsx_table *)vtab;
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
   tsx_journal_find_id(table);
   if (tsx_transaction_leave(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  if (table->array && !table->array->creation && tsx_journal_recover(table, &error) < 0 && error.code != TSR_NOT_FOUND)
+  if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
+      error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* else what is committed here, and nowhere else, would be lost */
-  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-    int code =
-        run(db, NULL,
-            sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, suffixes[i]));
+  tsx_store_rest(table->connection, true);
+  for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
+    int code = run(db, NULL,
+                   sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
   tsx_creation_fail(table); /* if this transaction made the array */
   return disconnect(vtab);
 }
 
+/* The key that tessera_set_key gave for a table goes with its array. */
+static int move_key(const tsx_table *table, const char *path) {
+  uint8_t key[32];
+  tsr_error ignored;
+  if (!tsx_key_find(table->connection, table->path, key)) return SQLITE_OK;
+  int code = tsx_key_set(table->connection, path, key, &ignored);
+  tsx_wipe(key, sizeof key);
+  return code < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
 static int rename_table(sqlite3_vtab *vtab, const char *name) {
   tsx_table *table = (tsx_table *)vtab;
+  sqlite3 *db = table->connection->db;
   char *copy = sqlite3_mprintf("%s", name);
-  if (!copy) return SQLITE_NOMEM;
-  int code = run(table->connection->db, NULL,
-                 sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"", table->schema_name,
-                                 table->name, name));
-  if (code == SQLITE_OK)
-    code = run(table->connection->db, NULL,
-               sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_commits\" RENAME TO \"%w_commits\"", table->schema_name,
-                               table->name, name));
+  char *path = table->in_database ? tsx_store_path(table->schema_name, name) : sqlite3_mprintf("%s", table->path);
+  int code = copy && path ? SQLITE_OK : SQLITE_NOMEM;
+  for (const char *const *suffix = shadow_suffixes(table); *suffix && code == SQLITE_OK; suffix++)
+    code = run(db, NULL,
+               sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name, table->name,
+                               *suffix, name, *suffix));
+  tsx_store_rest(table->connection, true);
+  if (code == SQLITE_OK && table->in_database) code = move_key(table, path);
   if (code != SQLITE_OK) {
     sqlite3_free(copy);
-    return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(table->connection->db));
+    sqlite3_free(path);
+    return code == SQLITE_NOMEM ? code : tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
   sqlite3_free(table->name);
+  sqlite3_free(table->path);
   table->name = copy;
+  table->path = path;
   return SQLITE_OK;
 }
 
 static int shadow_name(const char *suffix) {
-  return !sqlite3_stricmp(suffix, "config") || !sqlite3_stricmp(suffix, "commits");
+  static const char *const suffixes[] = {"config", "commits", "files", "chunks"};
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (!sqlite3_stricmp(suffix, suffixes[i])) return 1;
+  return 0;
 }
 
 /* xIntegrity came with SQLite 3.44, behind all else, and older libraries look at no more than they know. Where the

@@ -57,7 +57,9 @@ static void end(tsx_array *array, bool abandon) {
   tsx_array_trim(array);
 }
 
-void tsx_transaction_close(tsx_array *array) { end(array, array->transaction && !array->transaction->synced); }
+void tsx_transaction_close(tsx_array *array) {
+  end(array, array->transaction && !array->transaction->synced && !array->in_database);
+}
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
 
@@ -78,9 +80,9 @@ static int begin(tsx_table *table, tsr_error *error) {
   array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.memory_bytes, .threads = table->options.threads};
   int code = transaction->schema_name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
-  if (code == TSR_OK) code = tsx_journal_recover(table, error);
+  if (code == TSR_OK && !array->in_database) code = tsx_journal_recover(table, error);
   if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
-  if (code == TSR_OK) code = tsx_journal_options(table, transaction, &options, error);
+  if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
   if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
   if (code == TSR_OK)
     code = tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
@@ -154,9 +156,11 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
 }
 
 bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
-  char *canonical = tsx_path_canonical(path);
+  char *canonical = NULL;
+  tsr_error ignored;
   bool found = false;
-  for (const tsx_array *array = connection->arrays; array && canonical && !found; array = array->next)
+  if (tsx_array_key(connection, path, &canonical, &ignored) < 0) return false;
+  for (const tsx_array *array = connection->arrays; array && !found; array = array->next)
     found = array->transaction && !array->gone && tsr_writer_changed(array->transaction->writer) &&
             !strcmp(array->path, canonical);
   sqlite3_free(canonical);
@@ -166,7 +170,8 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
 int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
-  if (tsr_writer_changed(transaction->writer))
+  bool kept = table->in_database && transaction->savepoint_count <= 1; /* no savepoint but DROP's own: all of it goes */
+  if (tsr_writer_changed(transaction->writer) && !kept)
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
   end(table->array, true); /* no call may come for it any more; other tables begin it again */
   return TSR_OK;
@@ -242,11 +247,12 @@ static int sync(tsx_table *table, tsr_error *error) {
   transaction->data_version = tsx_data_version(table);
   if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
   if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
-  return tsx_journal_write(table, error);
+  return array->in_database ? tsr_writer_publish(transaction->writer, error) : tsx_journal_write(table, error);
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {
   tsr_error error = {0};
+  tsx_store_rest(((tsx_table *)vtab)->connection, true); /* a renaming may have been rolled back */
   int code = tsx_creation_sync(vtab);
   if (code != SQLITE_OK) return code;
   return sync((tsx_table *)vtab, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
@@ -274,6 +280,11 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_transaction *transaction = transaction_of(vtab);
   table->begun = false;
   tsx_update_end(table);
-  if (transaction) end(table->array, !transaction->synced || tsx_journal_untouched(table));
-  return tsx_creation_rollback(vtab);
+  tsx_store_rest(table->connection, true);
+  table->connection->quiet = true;
+  if (transaction)
+    end(table->array, !table->array->in_database && (!transaction->synced || tsx_journal_untouched(table)));
+  int code = tsx_creation_rollback(vtab);
+  table->connection->quiet = false;
+  return code;
 }

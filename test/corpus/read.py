@@ -1,6 +1,7 @@
 """Reads every array of the corpus through the extension, at every time that its description names, and compares every cell.
+With --database each array is first brought into the database by tessera_import, and read from there.
 
-usage: read.py EXTENSION CORPUS [PATTERN]
+usage: read.py [--database] EXTENSION CORPUS [PATTERN]
 """
 import hashlib
 import os
@@ -15,7 +16,20 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-def open_table(db, directory, description, start, end, keys):
+def import_table(db, directory, options):
+    """An imported table has the usual options; others are put into the text of its schema."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'kept'").fetchone():
+        db.execute("SELECT tessera_import('kept', ?)", (directory,)).fetchall()
+        db.execute("CREATE TABLE usual AS SELECT sql FROM sqlite_schema WHERE name = 'kept'")
+        db.commit()
+    db.execute("PRAGMA writable_schema = ON")
+    db.execute("UPDATE sqlite_schema SET sql = replace((SELECT sql FROM usual), 'USING tessera(', 'USING tessera(' || ? || ', ') "
+               "WHERE name = 'kept'", (options,))
+    db.commit()
+    db.execute("PRAGMA writable_schema = RESET")
+
+
+def open_table(db, directory, description, start, end, keys, inside):
     options = arrays.OPTIONS
     if start:
         options += f", since={start}"
@@ -27,8 +41,14 @@ def open_table(db, directory, description, start, end, keys):
         with open(path, "wb") as f:
             f.write(key.encode())
         options += f", key_file={literal(path)}"
+        if inside:
+            db.execute("SELECT tessera_set_key(?, ?)", (directory, key.encode())).fetchall()
+    if inside:
+        import_table(db, directory, options)
+        return "kept"
     db.execute("DROP TABLE IF EXISTS t")
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera({literal(directory)}, {options})")
+    return "t"
 
 
 def column_names(description_columns, dims):
@@ -52,18 +72,18 @@ def field_of(description, name, position, dims, declared):
     return {"name": name, "type": {"INTEGER": "INT64", "REAL": "FLOAT64", "TEXT": "STRING_UTF8"}[declared], "cell_val_num": 1}
 
 
-def check_read(db, directory, description, read, keys):
+def check_read(db, directory, description, read, keys, inside):
     """None, or what is wrong."""
     start, end = read["timestamp"] or (0, None)
-    open_table(db, directory, description, start, end, keys)
+    table = open_table(db, directory, description, start, end, keys, inside)
     dims = len(description["dims"])
     columns = read["columns"]
-    shown = [(row[1].decode(), row[2].decode()) for row in db.execute("PRAGMA table_info(t)")]
+    shown = [(row[1].decode(), row[2].decode()) for row in db.execute(f"PRAGMA table_info({table})")]
     wanted = column_names(columns, dims)
     if [name for name, _ in shown] != wanted:
         return f"columns {[name for name, _ in shown]}, expected {wanted}"
     fields = [field_of(description, name, i, dims, shown[i][1]) for i, name in enumerate(columns)]
-    rows = [tuple(arrays.actual(v, f) for v, f in zip(row, fields)) for row in db.execute("SELECT * FROM t")]
+    rows = [tuple(arrays.actual(v, f) for v, f in zip(row, fields)) for row in db.execute(f"SELECT * FROM {table}")]
     rows.sort(key=lambda row: arrays.order(row, dims))
     if len(rows) != read["count"]:
         return f"{len(rows)} rows, expected {read['count']}"
@@ -86,8 +106,8 @@ def uses_webp(description):
 
 
 def main():
-    extension, corpus = sys.argv[1:3]
-    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    inside = "--database" in sys.argv
+    extension, corpus, pattern = ([a for a in sys.argv[1:] if a != "--database"] + [""])[:3]
     passed = failed = 0
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
@@ -97,7 +117,7 @@ def main():
             db.load_extension(extension)
             for read in description["reads"]:
                 try:
-                    wrong = check_read(db, directory, description, read, keys)
+                    wrong = check_read(db, directory, description, read, keys, inside)
                 except Exception as e:  # whatever it is, the next array must be tried too
                     wrong = None if uses_webp(description) and "webp" in str(e).lower() else f"{type(e).__name__}: {e}"
                 if "error" in read:

@@ -21,7 +21,7 @@ ROOMS = {"check": "ops", "ops_check": "ops", "error": "base", "memory": "base", 
          "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",
          "condition": "format", "group": "format", "tile": "format", "environment": "array", "array": "array",
          "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
-         "timed_files": "array", "pending": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
+         "timed_files": "array", "tree_copy": "array", "pending": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
          "reader": "ops", "read": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "piece": "ops"}
 MOST_LINES = 1200

@@ -1,0 +1,194 @@
+/* tree_copy.c: arrays copied file by file, from any store to any other.
+ *
+ * The commits are listed before all else: what they name is complete by then, and so in the copy. What was not committed
+ * is copied as it stands, but for names that nobody looks at (they begin with '.', or are markers of pending commits).
+ * The copy appears at the end: its schemas lie under another name until all else is there.
+ */
+#include "array.h"
+
+#define DEPTH_MOST 16 /* of directories; labels are arrays in an array */
+#define BLOCK      (UINT64_C(1) << 20) /* bytes that are read at once */
+#define COPYING    ".copying"
+
+typedef struct item { /* in the order in which they are made */
+  const char *path; /* in the source */
+  bool directory;
+  uint32_t depth;
+} item;
+
+typedef struct copying {
+  tsr_environment *environment;
+  tsr_store *from, *to;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_buffer items; /* item */
+  uint8_t *block;
+  const char *schema; /* what makes it an array: a directory or a file of the root */
+  bool durable, published;
+  uint64_t made, files; /* so many of the items are there in the copy */
+  tsr_error *error;
+} copying;
+
+static item *item_at(const copying *c, uint64_t i) { return (item *)(void *)c->items.data + i; }
+static uint64_t count_of(const copying *c) { return c->items.size / sizeof(item); }
+
+/* ---- What there is ---------------------------------------------------------------------------------------------- */
+
+static int add(copying *c, const char *directory, const char *name, bool is_directory, uint32_t depth) {
+  tsr_buffer path = {.memory = &c->memory};
+  void *copy;
+  int rc = tsr__buffer_printf(&path, c->error, "%s%s%s", directory, *directory ? "/" : "", name);
+  if (rc >= 0) rc = tsr__arena_copy(&c->arena, path.data, path.size, &copy, c->error);
+  tsr__buffer_release(&path);
+  if (rc < 0) return rc;
+  const item one = {.path = copy, .directory = is_directory, .depth = depth};
+  return tsr__buffer_append(&c->items, &one, sizeof one, c->error);
+}
+
+static bool is_passed_over(const tsr_entry *entry) {
+  uint64_t stem;
+  return *entry->name == '.' || tsr__name_suffix(entry->name, ".pending", &stem) || entry->kind == TSR_ENTRY_OTHER;
+}
+
+static int add_entries(copying *c, const char *directory, uint32_t depth) {
+  tsr_listing entries = {0};
+  if (depth > DEPTH_MOST)
+    return tsr__fail(c->error, TSR_CORRUPT, "%s: directories lie more than %d deep", directory, DEPTH_MOST);
+  TSR_TRY(tsr__interrupted(c->environment, c->error));
+  TSR_TRY(tsr__store_list(c->from, directory, &entries, c->error));
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const tsr_entry *entry = &entries.entries[i];
+    bool known = depth == 0 && strcmp(entry->name, "__commits") == 0;
+    if (!is_passed_over(entry) && !known)
+      rc = add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* Each directory is listed behind those before it: shallow ones first, none twice. */
+static int list_all(copying *c) {
+  static const char *const marks[] = {"__schema", "__array_schema.tdb", "__kv_schema.tdb"};
+  if (tsr__directory_exists(c->from, "__commits")) {
+    TSR_TRY(add(c, "", "__commits", true, 1));
+    TSR_TRY(add_entries(c, "__commits", 1));
+    item_at(c, 0)->depth = 0; /* it is listed */
+  }
+  TSR_TRY(add_entries(c, "", 0));
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    const item one = *item_at(c, i);
+    for (unsigned m = 0; m < 3 && !c->schema; m++)
+      if (strcmp(one.path, marks[m]) == 0) c->schema = marks[m];
+    if (one.directory && one.depth > 0) TSR_TRY(add_entries(c, one.path, one.depth));
+  }
+  return TSR_OK;
+}
+
+/* ---- The copy --------------------------------------------------------------------------------------------------- */
+
+/* Where an item lies in the copy while it is made. */
+static int target_of(copying *c, const item *one, tsr_buffer *path) {
+  size_t length = strlen(c->schema);
+  bool hidden = !c->published && strncmp(one->path, c->schema, length) == 0 &&
+                (one->path[length] == 0 || one->path[length] == '/');
+  path->size = 0;
+  TSR_TRY(tsr__buffer_printf(path, c->error, "%s%s", hidden ? COPYING : "", one->path + (hidden ? length : 0)));
+  return tsr__buffer_append_u8(path, 0, c->error);
+}
+
+static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
+  for (uint64_t at = 0; at < from->size; at += BLOCK) {
+    uint64_t part = TSR_MIN(from->size - at, BLOCK);
+    TSR_TRY(tsr__interrupted(c->environment, c->error));
+    TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
+    TSR_TRY(tsr__store_append(to, c->block, part, c->error));
+  }
+  return c->durable ? tsr__store_sync(to, c->error) : TSR_OK;
+}
+
+static int copy_file(copying *c, const item *one, const char *target) {
+  tsr_file *from = NULL, *to = NULL;
+  TSR_TRY(tsr__store_open_file(c->from, one->path, &from, c->error));
+  int rc = tsr__store_create_exclusive(c->to, target, &to, c->error);
+  if (rc >= 0) {
+    c->made++;
+    c->files++;
+    rc = copy_bytes(c, from, to);
+  }
+  tsr__store_close_file(to);
+  tsr__store_close_file(from);
+  return rc;
+}
+
+static int copy_items(copying *c, tsr_buffer *path) {
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    const item *one = item_at(c, i);
+    TSR_TRY(target_of(c, one, path));
+    if (!one->directory) {
+      TSR_TRY(copy_file(c, one, (const char *)path->data));
+      continue;
+    }
+    TSR_TRY(tsr__store_make_directory(c->to, (const char *)path->data, c->error));
+    c->made++;
+  }
+  for (uint64_t i = 0; i < count_of(c) && c->durable; i++) {
+    if (!item_at(c, i)->directory) continue;
+    TSR_TRY(target_of(c, item_at(c, i), path));
+    TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
+  }
+  if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
+  TSR_TRY(tsr__store_rename_exclusive(c->to, COPYING, c->schema, c->error));
+  c->published = true;
+  return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
+}
+
+/* After a failure nothing is left. */
+static void remove_copy(copying *c, tsr_buffer *path) {
+  c->error = NULL;
+  for (uint64_t i = c->made; i-- > 0;)
+    if (target_of(c, item_at(c, i), path) >= 0) (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
+  (void)tsr__store_remove(c->to, "", NULL);
+}
+
+static int copy_all(copying *c) {
+  tsr_object_kind kind;
+  tsr_buffer path = {.memory = &c->memory};
+  void *block;
+  TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
+  if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
+  TSR_TRY(list_all(c));
+  if (!c->schema) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
+  TSR_TRY(tsr__alloc(&c->memory, BLOCK, &block, c->error));
+  c->block = block;
+  int rc = tsr__store_make_directory(c->to, "", c->error);
+  if (rc == TSR_EXISTS) return tsr__fail(c->error, TSR_EXISTS, "%s: something is already there", c->to->name);
+  TSR_TRY(rc);
+  rc = copy_items(c, &path);
+  if (rc < 0) remove_copy(c, &path);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                         tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  char *paths[2] = {NULL, NULL};
+  copying c = {.environment = environment, .durable = !unsynced, .error = error};
+  tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
+  tsr__arena_init(&c.arena, &c.memory);
+  c.items.memory = &c.memory;
+  int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
+  if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
+  if (rc >= 0) rc = copy_all(&c);
+  if (rc >= 0 && files) *files = c.files;
+  tsr__store_close(c.from);
+  tsr__store_close(c.to);
+  tsr__free(paths[0]);
+  tsr__free(paths[1]);
+  tsr__free(c.block);
+  tsr__buffer_release(&c.items);
+  tsr__arena_release(&c.arena);
+  return rc;
+}

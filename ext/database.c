@@ -1,0 +1,98 @@
+/* database.c: arrays that live in the database itself: made by CREATE VIRTUAL TABLE without a path, brought in and taken
+ * out file by file.
+ *
+ * tessera_import runs a CREATE VIRTUAL TABLE whose array is copied from the directory; so all of it is one statement, and
+ * one that fails leaves nothing. The text of that statement says what CREATE would: it could make such an array again.
+ */
+#include "extension.h"
+
+int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  const tsx_options *options = &table->options;
+  tsr_create_options create = {.key = key};
+  int code = tsx_store_create(connection, table->schema_name, table->name, error);
+  if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
+  else if (code == TSR_OK)
+    code = tsr_array_copy_files(connection->environment, connection->import, table->path, false, NULL, error);
+  if (code == TSR_OK)
+    code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
+  return code;
+}
+
+static const char *text_of(sqlite3_value *value) {
+  return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+}
+
+static void finish(sqlite3_context *context, int code, uint64_t files, const tsr_error *error) {
+  if (code < 0) tsx_result_error(context, error);
+  else sqlite3_result_int64(context, (sqlite3_int64)files);
+}
+
+/* tessera_export(table, path): how many files. */
+void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address;
+  tsr_error error = {0};
+  uint64_t files = 0;
+  const char *path = text_of(values[1]);
+  int code = tsx_address_table(connection, text_of(values[0]), &address, &error);
+  if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
+    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
+  if (code == TSR_OK && (!path || tsx_store_is(path)))
+    code = tsx_fail(&error, TSR_MISMATCH, "tessera_export: the path of a directory is wanted");
+  if (code == TSR_OK) code = tsr_array_copy_files(connection->environment, address.path, path, false, &files, &error);
+  tsx_address_close(&address);
+  finish(context, code, files, &error);
+}
+
+/* ---- Import ------------------------------------------------------------------------------------------------------ */
+
+/* CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), as tessera_ddl would put it. */
+static int run_create(tsx_connection *connection, const tsx_address *source, const char *schema, const char *name,
+                      tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(connection->db);
+  if (schema) sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\".\"%w\" USING tessera(", schema, name);
+  else sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\" USING tessera(", name);
+  int code = tsx_ddl_arguments(out, source, error);
+  sqlite3_str_appendchar(out, 1, ')');
+  char *sql = sqlite3_str_finish(out);
+  if (code == TSR_OK && !sql) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK) {
+    connection->import = source->path;
+    int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+    connection->import = NULL;
+    if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+  }
+  sqlite3_free(sql);
+  return code;
+}
+
+/* An encrypted array keeps its key, for this connection. */
+static int hand_key_on(tsx_connection *connection, const tsx_address *source, const char *schema, const char *name,
+                       tsr_error *error) {
+  if (!source->has_key) return TSR_OK;
+  char *path = tsx_store_path(schema ? schema : "main", name);
+  int code = path ? tsx_key_set(connection, path, source->key, error) : tsx_fail(error, TSR_NOMEM, "out of memory");
+  sqlite3_free(path);
+  return code;
+}
+
+/* tessera_import(table, path): brings the array in a directory into the database, as a new table. */
+void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address source;
+  tsr_error error = {0};
+  char *schema = NULL, *name = NULL;
+  const char *text = text_of(values[0]);
+  int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
+  if (code == TSR_OK && !text) code = tsx_fail(&error, TSR_MISMATCH, "tessera_import: the name of a table is wanted");
+  if (code == TSR_OK && !sqlite3_strnicmp(text, "db:", 3)) text += 3;
+  if (code == TSR_OK) code = tsx_address_parse(text, &schema, &name, &error);
+  if (code == TSR_OK) code = tsx_address_array(&source, &error);
+  if (code == TSR_OK) code = hand_key_on(connection, &source, schema, name, &error);
+  if (code == TSR_OK) code = run_create(connection, &source, schema, name, &error);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  tsx_address_close(&source);
+  if (code < 0) tsx_result_error(context, &error);
+}
