@@ -102,6 +102,7 @@ struct tsr_array {
   uint64_t pruned; /* the listing's generation when the registry was last pruned */
   bool (*committed)(void *argument, const char *commit); /* asked of prepared commits, or NULL */
   void *committed_argument;
+  uint64_t frozen; /* the clock of the moment at which snapshots stand still; 0: they do not */
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
@@ -205,6 +206,7 @@ typedef struct tsr_commit_listing {
   bool undecided; /* some of these do not count yet: they are asked for again */
 } tsr_commit_listing;
 /* Renews array->listing if a directory has changed since, or always if `force`: the schemas, and if `commits` all else.
+ * While the array is frozen a complete listing is renewed by force only.
  * TSR_NOT_FOUND "array not found: PATH" where there is none. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
@@ -225,12 +227,23 @@ typedef struct tsr_fragment {
   uint64_t *tile_low, *tile_count; /* dense: first tile coordinate and number of tiles of each dimension */
   int64_t row_base; /* rowid of its cell 0; cell = tile * cells per tile + index in tile */
   uint64_t cells_per_tile;
+  /* of a run, cells that a writer has in hand (ops_writer.h), which is in no registry */
+  bool own; /* it is one: the times of its cells are their numbers plus TSR_OWN_TIMES */
+  bool provisional; /* its files go when nobody holds it any more */
+  tsr_tile **tiles; /* in memory: [slot * tile count + tile]; NULL: it has files */
 } tsr_fragment;
+#define TSR_OWN_TIMES (UINT64_C(1) << 63)
 /* The registry: a fragment by name, made and loaded if it is new (footer from `footer` where a consolidated file has
  * it); a reference for the caller. */
 int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
                         const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error);
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
+/* One with one reference, that is in no registry, all but its name to be filled in; drop frees it at any time. */
+int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error);
+/* Its files, of a footer that has been decoded. */
+int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
+/* Removes a fragment's directory and its files, as far as they are there. */
+int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
 /* Takes out of the registry what is listed no more. */
 void tsr__array_fragments_prune(tsr_array *array);
 /* Its open files, of the size that the footer says at least; NOT_FOUND becomes TSR_ABORT "vacuumed during this
@@ -261,6 +274,7 @@ typedef struct tsr_snapshot_fragment {
    * the fragment has cell times, a condition is for cells of its time or older only. */
   uint32_t condition_count;
   const tsr_condition **conditions;
+  uint64_t own_first, own_end; /* of a run: numbers of its cells; `cut` for those that are not before the end */
 } tsr_snapshot_fragment;
 struct tsr_snapshot {
   tsr_array *array;
@@ -279,7 +293,20 @@ struct tsr_snapshot {
   tsr_interval *non_empty_domain; /* around all fragments */
   uint64_t *box_low, *box_high; /* dense: the same in ordinals */
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
+  /* with a writer's changes on top (overlay.c): */
+  tsr_snapshot *base;
+  struct tsr_writer *writer; /* NULL: there are none */
+  uint64_t removed; /* how many of its removed rows are hidden */
+  void (*release)(tsr_snapshot *snapshot); /* lets go of the writer */
 };
+/* A snapshot of `base`, which it holds, with runs on top, the later ones last, which it holds, too. */
+typedef struct tsr_snapshot_run {
+  tsr_fragment *fragment;
+  uint64_t first, end; /* numbers of its cells; those from `end` on do not count */
+  bool cut; /* there are some */
+} tsr_snapshot_run;
+int tsr__snapshot_stack(tsr_snapshot *base, const tsr_snapshot_run *runs, uint64_t count, tsr_snapshot **snapshot,
+                        tsr_error *error);
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
 
 /* ---- timed_files.c: the files of __meta and __group that are in view between two times ---- */

@@ -4,6 +4,8 @@
  * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
  * recently used being closed past TSR_FILES_KEPT at the moments when nobody uses one (tsr__array_files_done).
  */
+#include <stdio.h>
+
 #include "array.h"
 
 typedef struct tsr_open_file {
@@ -149,7 +151,7 @@ int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtre
 
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error) {
   tsr_file *file;
-  if (fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
+  if (fragment->tiles || fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
   int rc = tsr__fragment_metadata_load_slot(&fragment->metadata, slot, file, tsr__array_key(array), error);
   return in_context(array, fragment, rc, error);
@@ -219,6 +221,13 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
   return TSR_OK;
 }
 
+int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__arena_array(&fragment->metadata.arena, file_count(fragment), sizeof *fragment->files, &block, error));
+  fragment->files = block;
+  return TSR_OK;
+}
+
 static int settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   uint64_t rows = 0;
@@ -235,10 +244,7 @@ static int settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
     rows = tsr__add_sat(tsr__mul_sat(m->tile_count - 1, fragment->cells_per_tile), last);
   }
   TSR_TRY(tsr__environment_rows(array->environment, array->path, fragment->name, rows, &fragment->row_base, error));
-  void *block;
-  TSR_TRY(tsr__arena_array(&m->arena, file_count(fragment), sizeof *fragment->files, &block, error));
-  fragment->files = block;
-  return TSR_OK;
+  return tsr__fragment_make_files(fragment, error);
 }
 
 static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
@@ -255,12 +261,49 @@ static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer,
   return tsr__array_damage(rc, error);
 }
 
+/* ---- Removing ----------------------------------------------------------------------------------------------------- */
+
+int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
+  tsr_listing entries = {0};
+  tsr_buffer path = {.memory = store->memory};
+  int code = tsr__store_list(store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    path.size = 0;
+    code = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
+    if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
+    if (code >= 0) code = tsr__store_remove(store, (const char *)path.data, error);
+    if (code == TSR_NOT_FOUND) code = TSR_OK;
+  }
+  if (code >= 0) code = tsr__store_remove(store, directory, error);
+  if (code == TSR_NOT_FOUND) code = TSR_OK;
+  tsr__listing_release(&entries);
+  tsr__buffer_release(&path);
+  return code;
+}
+
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
+
+/* What cannot be removed now is debris, which nobody takes for a fragment. */
+static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
+  char path[160];
+  tsr_error ignored;
+  snprintf(path, sizeof path, "%s%.120s", fragment->old_layout ? "" : "__fragments/", fragment->name);
+  (void)tsr__fragment_remove(array->store, path, &ignored);
+}
+
+static void drop_tiles(tsr_fragment *fragment) {
+  for (uint64_t i = 0; i < fragment->metadata.slot_count * fragment->metadata.tile_count; i++)
+    tsr__tile_drop(fragment->tiles[i]);
+  tsr__free(fragment->tiles);
+}
 
 static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   for (uint64_t i = 0; fragment->files && i < file_count(fragment); i++)
     if (fragment->files[i]) close_file(array, fragment->files[i]);
   if (array->cache) tsr__cache_forget(array->cache, fragment->id);
+  if (fragment->provisional) remove_files(array, fragment);
+  if (fragment->tiles) drop_tiles(fragment);
   tsr__fragment_metadata_release(&fragment->metadata);
   tsr__free(fragment->name);
   tsr__free(fragment);
@@ -270,30 +313,37 @@ void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
   if (--fragment->references == 0) free_fragment(array, fragment);
 }
 
-int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
-                        const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error) {
-  tsr_fragment *f = tsr__map_get(&array->fragments, name);
-  void *block = NULL, *copy;
-  int rc = TSR_OK;
-  if (f) goto found;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *f, &block, error));
-  f = block;
-  f->parsed = *parsed;
-  f->old_layout = old_layout;
+int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
+  void *block, *copy;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_fragment), &block, error));
+  tsr_fragment *f = block;
+  f->references = 1;
   f->id = array->environment->next_fragment++;
-  rc = tsr__alloc(&array->memory, strlen(name) + 1, &copy, error);
-  if (rc >= 0) {
-    f->name = copy;
-    memcpy(f->name, name, strlen(name) + 1);
-    rc = load(array, f, footer, footer_size, error);
-  }
-  if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
+  const int rc = tsr__alloc(&array->memory, strlen(name) + 1, &copy, error);
   if (rc < 0) {
     free_fragment(array, f);
     return rc;
   }
-  f->references = 1; /* the registry's */
-found:
+  f->name = copy;
+  memcpy(f->name, name, strlen(name) + 1);
+  *fragment = f;
+  return TSR_OK;
+}
+
+int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
+                        const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error) {
+  tsr_fragment *f = tsr__map_get(&array->fragments, name);
+  if (!f) {
+    TSR_TRY(tsr__array_fragment_new(array, name, &f, error)); /* the registry's reference */
+    f->parsed = *parsed;
+    f->old_layout = old_layout;
+    int rc = load(array, f, footer, footer_size, error);
+    if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
+    if (rc < 0) {
+      free_fragment(array, f);
+      return rc;
+    }
+  }
   f->references++;
   *fragment = f;
   return TSR_OK;

@@ -640,22 +640,3 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
 const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer) {
   return writer->metadata.non_empty_domain;
 }
-
-int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
-  tsr_listing entries = {0};
-  tsr_buffer path = {.memory = store->memory};
-  int code = tsr__store_list(store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
-    path.size = 0;
-    code = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
-    if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
-    if (code >= 0) code = tsr__store_remove(store, (const char *)path.data, error);
-    if (code == TSR_NOT_FOUND) code = TSR_OK;
-  }
-  if (code >= 0) code = tsr__store_remove(store, directory, error);
-  if (code == TSR_NOT_FOUND) code = TSR_OK;
-  tsr__listing_release(&entries);
-  tsr__buffer_release(&path);
-  return code;
-}

@@ -550,6 +550,7 @@ static bool has_changed(const tsr_array *array, bool commits, const tsr_stamp st
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
   tsr_stamp stamps[4];
   int rc = TSR_OK;
+  if (array->frozen && !force && array->listing && array->listing->complete) return TSR_OK;
   for (int i = 0; i < RENEWALS; i++) {
     TSR_TRY(take_stamps(array, stamps, error));
     if (!force && !has_changed(array, commits, stamps)) return TSR_OK;

@@ -56,6 +56,10 @@ static uint64_t cost_of(const tsr_tile_format *format, const tsr_slot *slot, uin
 int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
                    tsr_error *error) {
   tsr_tile_format format;
+  if (fragment->tiles) {
+    *bytes = fragment->tiles[slot * fragment->metadata.tile_count + number]->bytes;
+    return TSR_OK;
+  }
   TSR_TRY(tsr__fragment_load_slot(array, fragment, slot, error));
   TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(array), &format, error));
   *bytes =
@@ -171,12 +175,20 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
   tsr__tile_drop(tile);
 }
 
-/* From the cache; what is not there becomes a job. */
+/* A tile that is in memory. */
+static tsr_tile *find_tile(tsr_array *array, const tsr_want *want) {
+  if (!want->fragment->tiles) return tsr__cache_get(array->cache, want->fragment->id, want->slot, want->number);
+  tsr_tile *tile = want->fragment->tiles[want->slot * want->fragment->metadata.tile_count + want->number];
+  tsr__tile_hold(tile);
+  return tile;
+}
+
+/* What is not in memory becomes a job. */
 static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t i = 0; i < count; i++) {
     tsr_want *w = &wants[i];
-    tsr_tile *tile = tsr__cache_get(l->array->cache, w->fragment->id, w->slot, w->number);
+    tsr_tile *tile = find_tile(l->array, w);
     if (!tile) {
       missing++;
       continue;

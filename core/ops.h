@@ -135,6 +135,8 @@ struct tsr_reader {
   tsr_buffer wants; /* tsr_want: what tsr__reader_load loads */
   tsr_buffer selection, owners, sorted, numbers, *values; /* dense: of the present piece; values by dimension */
 };
+/* Ends what it was started for, and forgets it. */
+int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error);
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 
@@ -159,6 +161,14 @@ typedef struct tsr_coordinates {
 tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *held, uint32_t dimension);
 /* The time of a fragment's cells where they have none of their own: its end. */
 static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
+
+/* The rowid of a writer's own cell, and those of cells of a run's tile, whose times are loaded. */
+static inline int64_t tsr__own_row(uint64_t number) { return -2 - (int64_t)number; }
+int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cells, uint64_t count, tsr_batch *batch,
+                  tsr_error *error);
+/* Has the writer removed the row, among its first `removed` ones? Some row of low..high? (write_removed.c) */
+bool tsr__writer_hides(const tsr_writer *writer, int64_t row, uint64_t removed);
+bool tsr__writer_hides_some(const tsr_writer *writer, int64_t low, int64_t high);
 
 /* How many tiles the next window may have: 1, 2, 4, ... up to a few for each thread. */
 uint64_t tsr__reader_window(tsr_reader *reader);
@@ -264,8 +274,6 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
 /* Its boxes, after finish: borrowed until the writer is closed. */
 const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer);
 void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */
-/* Removes a fragment's directory and its files, as far as they are there. */
-int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
 
 /* ---- write_rank.c: cells by a number; strings into numbers ---- */
 typedef struct tsr_pair {
@@ -285,6 +293,9 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
                      uint32_t *order, uint64_t *count, tsr_error *error);
 
 /* ---- write_sparse.c, write_dense.c: one fragment into an empty directory ---- */
+/* Cells order[0..count), which are in global order. */
+int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
+                       uint64_t count, tsr_error *error);
 /* Cells in any order. */
 int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error);
 /* The cells of target->box in row-major (or the array's own) cell order of the box. */

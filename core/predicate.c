@@ -348,7 +348,8 @@ int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error
     const tsr_field *field = field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
-    if (!field || test->nan || is_text(field) || f->metadata.tile_count == 1) continue; /* its tile says the same */
+    if (!field || f->tiles || test->nan || is_text(field) || f->metadata.tile_count == 1)
+      continue; /* its tile says the same */
     if (!tsr__statistics_believed(&f->metadata, number)) continue;
     TSR_TRY(load_statistics(reader->snapshot->array, f,
                             (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
@@ -366,7 +367,7 @@ int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr
     const tsr_field *field = field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
-    if (!field || !tsr__statistics_believed(&f->metadata, number)) continue;
+    if (!field || f->tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
     TSR_TRY(load_statistics(reader->snapshot->array, f,
                             (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], false, &statistics,
                             error));

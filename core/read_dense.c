@@ -347,6 +347,10 @@ static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error
   tile->cells = memory;
   for (uint32_t d = 0; d < s->dimensions; d++)
     TSR_TRY(tsr__reader_want(s->reader, tile->held, reader->snapshot->fragments[f].slots[d], error));
+  const tsr_fragment *fragment = reader->snapshot->fragments[f].fragment;
+  if (fragment->own)
+    TSR_TRY(tsr__reader_want(s->reader, tile->held, tsr__fragment_special_slot(&fragment->metadata, TSR_SLOT_TIMES),
+                             error));
   return tsr__reader_want_fields(s->reader, tile->held, error);
 }
 
@@ -375,13 +379,26 @@ static int find_sparse(dense_source *s, const space_tile *tile, tsr_error *error
   return tsr__reader_load(s->reader, error);
 }
 
+/* May the tile of a sparse fragment hold cells of the piece, by its box? */
+static bool reaches(const dense_source *s, const tsr_piece *piece, const sparse_tile *tile) {
+  const tsr_rtree *rtree = s->reader->snapshot->fragments[tile->held->fragment].fragment->metadata.rtree;
+  const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile->held->number * s->dimensions * 2;
+  for (uint32_t i = 0; i < s->dimensions; i++) {
+    const tsr_axis *axis = &piece->axes[i];
+    const uint32_t d = axis->dimension;
+    const uint64_t low = axis->base + axis->spans[0].low, high = axis->base + axis->spans[axis->span_count - 1].high;
+    if (keys[2 * d] - s->grid->low_key[d] > high || keys[2 * d + 1] - s->grid->low_key[d] < low) return false;
+  }
+  return true;
+}
+
 /* The cells of a candidate's tiles take what nobody newer has: the last stored first. Returns how many. */
 static uint64_t own_cells(dense_source *s, const tsr_piece *piece, uint32_t c, uint32_t none, uint32_t *owners) {
   const tsr_schema *schema = s->reader->snapshot->schema;
   uint64_t owned = 0;
   for (uint64_t i = s->sparse_count; i-- > 0;) {
     sparse_tile *tile = &s->sparse[i];
-    if (tile->candidate != c) continue;
+    if (tile->candidate != c || !reaches(s, piece, tile)) continue;
     for (uint32_t d = 0; d < s->dimensions; d++) s->coordinates[d] = tsr__held_coordinates(s->reader, tile->held, d);
     for (uint64_t cell = tile->held->cells; cell-- > 0;) {
       for (uint32_t d = 0; d < s->dimensions; d++) {
@@ -525,6 +542,7 @@ static int give_part(dense_source *s, const part *p, tsr_batch *batch, tsr_error
   if (!p->held) return number_unwritten(s, &s->tiles[s->tile_at], batch, error);
   const tsr_fragment *fragment = s->reader->snapshot->fragments[p->held->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
+  if (fragment->own) return tsr__own_rows(s->reader, p->held, p->cells, p->count, batch, error);
   batch->row_base = fragment->row_base + (int64_t)(p->held->number * fragment->cells_per_tile);
   if (!p->sparse) batch->row_base += (int64_t)s->pieces.piece.origin;
   return TSR_OK;

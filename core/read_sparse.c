@@ -64,7 +64,7 @@ static int want_coordinates(sparse_source *s, tsr_sparse_tile *tile, bool swept,
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < s->reader->snapshot->schema->dimension_count; d++)
     if (swept || must_look(s, tile, d)) TSR_TRY(tsr__reader_want(s->reader, tile->held, f->slots[d], error));
-  if (m->has_times && (swept || f->cut || s->reader->times || conditions_have_times(f)))
+  if (m->has_times && (swept || f->cut || s->reader->times || f->fragment->own || conditions_have_times(f)))
     TSR_TRY(tsr__reader_want(s->reader, tile->held, special_slot(f, TSR_SLOT_TIMES), error));
   if (m->has_delete_metadata)
     TSR_TRY(tsr__reader_want(s->reader, tile->held, special_slot(f, TSR_SLOT_DELETE_TIMES), error));
@@ -127,12 +127,14 @@ static int select_cells(sparse_source *s, tsr_sparse_tile *tile, tsr_error *erro
   }
   if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
   const uint64_t *times = special_values(s, tile, TSR_SLOT_TIMES);
+  const uint64_t since = f->fragment->own ? 0 : snapshot->since;
+  const uint64_t as_of = f->fragment->own ? TSR_OWN_TIMES + f->own_end - 1 : snapshot->as_of;
   uint64_t n = 0;
   TSR_TRY(own_selection(s, tile, &cells, error));
   for (uint64_t i = 0; i < tile->count; i++) {
     const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
     cells[n] = cell;
-    n += times[cell] >= snapshot->since && times[cell] <= snapshot->as_of;
+    n += times[cell] >= since && times[cell] <= as_of;
   }
   tile->cells = cells;
   tile->count = n;
@@ -191,10 +193,34 @@ static int apply_condition(sparse_source *s, tsr_sparse_tile *tile, const tsr_co
   return compress(s, tile, keep, error);
 }
 
+static int64_t first_row(const sparse_source *s, const tsr_sparse_tile *tile) {
+  const tsr_fragment *fragment = fragment_of(s, tile)->fragment;
+  return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
+}
+
+/* Drops rows that a writer has removed. */
+static int drop_removed(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = s->reader->snapshot;
+  const bool own = fragment_of(s, tile)->fragment->own;
+  const uint64_t *times = own ? special_values(s, tile, TSR_SLOT_TIMES) : NULL;
+  const int64_t first = first_row(s, tile);
+  if (snapshot->removed == 0 || tile->count == 0) return TSR_OK;
+  if (!own && !tsr__writer_hides_some(snapshot->writer, first, first + (int64_t)tile->held->cells - 1)) return TSR_OK;
+  s->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->keep, tile->count, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
+    const int64_t row = own ? tsr__own_row(times[cell] - TSR_OWN_TIMES) : first + cell;
+    s->keep.data[i] = !tsr__writer_hides(snapshot->writer, row, snapshot->removed);
+  }
+  return compress(s, tile, s->keep.data, error);
+}
+
 /* Drops the deleted cells. */
 static int drop_deleted(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(s, tile);
   const bool dated = f->fragment->metadata.has_delete_metadata;
+  if (s->reader->snapshot->writer) TSR_TRY(drop_removed(s, tile, error));
   if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
   s->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&s->keep, tile->count, error));
@@ -338,9 +364,11 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   const tsr_fragment *fragment = fragment_of(s, tile)->fragment;
   batch->count = tile->count;
   batch->selection = tile->cells;
-  batch->row_base = fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
+  batch->row_base = first_row(s, tile);
   batch->written = true;
   batch->time = tsr__fragment_time(fragment);
+  if (fragment->own)
+    return tsr__own_rows(s->reader, tile->held, tile->cells, tile->count, batch, error) < 0 ? error->code : 1;
   if (fragment->metadata.has_times && s->reader->times) batch->times = special_values(s, tile, TSR_SLOT_TIMES);
   return 1;
 }

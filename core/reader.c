@@ -122,6 +122,19 @@ static int prepare_tests(tsr_reader *reader, const tsr_request *request, tsr_err
   return TSR_OK;
 }
 
+int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
+  close_source(reader);
+  tsr__arena_reset(&reader->window);
+  tsr__arena_reset(&reader->arena);
+  memset(reader->column_ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
+  reader->wants.size = 0;
+  reader->test_count = 0;
+  reader->limit = 0;
+  reader->times = false;
+  if (reader->threads == 0) reader->threads = 1;
+  return tsr__interrupted(reader->snapshot->array->environment, error);
+}
+
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   static const tsr_request everything = {0};
   if (!request) request = &everything;
@@ -291,6 +304,23 @@ tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *
   tsr__reader_slot_column(reader, held, &reader->snapshot->schema->fields[dimension],
                           reader->snapshot->fragments[held->fragment].slots[dimension], 0, &column);
   return (tsr_coordinates){.values = column.values, .offsets = column.offsets};
+}
+
+int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cells, uint64_t count, tsr_batch *batch,
+                  tsr_error *error) {
+  const tsr_fragment_metadata *m = &reader->snapshot->fragments[held->fragment].fragment->metadata;
+  const tsr_tile *tile = held->tiles[tsr__fragment_special_slot(m, TSR_SLOT_TIMES)];
+  const uint64_t *times = (const uint64_t *)(const void *)tile->values;
+  tsr_buffer *buffer = &reader->numbers;
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(held->cells, sizeof(int64_t)), error));
+  int64_t *rows = (int64_t *)(void *)buffer->data;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t cell = cells ? cells[i] : (uint32_t)i;
+    rows[cell] = tsr__own_row(times[cell] - TSR_OWN_TIMES);
+  }
+  batch->rowids = rows;
+  return TSR_OK;
 }
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */

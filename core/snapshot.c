@@ -469,7 +469,7 @@ static void forget_outdated(tsr_array *array) {
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                       tsr_snapshot **snapshot, tsr_error *error) {
   const wish asked = {.schema = schema, .since = since, .as_of = as_of};
-  uint64_t now = tsr__environment_now();
+  uint64_t now = array->frozen ? array->frozen : tsr__environment_now();
   tsr_error unseen;
   if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, true, false, error));
@@ -492,12 +492,82 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   return TSR_OK;
 }
 
+int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  if (frozen && !array->frozen) {
+    TSR_TRY(tsr__array_list(array, true, false, error));
+    array->frozen = tsr__environment_now();
+  } else if (!frozen) {
+    array->frozen = 0;
+  }
+  return TSR_OK;
+}
+
+/* ---- With runs on top ---------------------------------------------------------------------------------------------- */
+
+static int stack_run(selection *s, const tsr_snapshot_run *run) {
+  tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];
+  const tsr_schema *schema = s->snapshot->schema;
+  void *block;
+  item->fragment = run->fragment;
+  item->cut = run->cut;
+  item->own_first = run->first;
+  item->own_end = run->end;
+  run->fragment->references++;
+  TSR_TRY(tsr__arena_array(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, sizeof *item->slots,
+                           &block, s->error));
+  item->slots = block;
+  return map_slots(s, item->fragment, item->slots);
+}
+
+static int stack(selection *s, const tsr_snapshot_run *runs, uint64_t count) {
+  tsr_snapshot *snapshot = s->snapshot;
+  const tsr_snapshot *base = snapshot->base;
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, base->fragment_count + count, sizeof *base->fragments, &block, s->error));
+  snapshot->fragments = block;
+  for (uint64_t i = 0; i < base->fragment_count; i++) {
+    snapshot->fragments[i] = base->fragments[i];
+    snapshot->fragments[i].fragment->references++;
+  }
+  snapshot->fragment_count = base->fragment_count;
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(stack_run(s, &runs[i]));
+  snapshot->has_domain = false;
+  TSR_TRY(find_domain(s));
+  return snapshot->schema->dense ? find_box(s) : TSR_OK;
+}
+
+int tsr__snapshot_stack(tsr_snapshot *base, const tsr_snapshot_run *runs, uint64_t count, tsr_snapshot **snapshot,
+                        tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&base->array->memory, sizeof(tsr_snapshot), &block, error));
+  selection s = {.array = base->array, .snapshot = block, .error = error};
+  *s.snapshot = *base;
+  s.snapshot->references = 1;
+  s.snapshot->fragment_count = 0;
+  s.snapshot->base = base;
+  s.snapshot->writer = NULL;
+  s.snapshot->release = NULL;
+  tsr__snapshot_hold(base);
+  tsr__arena_init(&s.snapshot->arena, &base->array->memory);
+  const int rc = stack(&s, runs, count);
+  if (rc < 0) tsr_snapshot_close(s.snapshot);
+  else *snapshot = s.snapshot;
+  return rc;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+
 void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;
   for (uint64_t i = 0; i < snapshot->fragment_count; i++)
     tsr__array_fragment_drop(snapshot->array, snapshot->fragments[i].fragment);
+  if (snapshot->release) snapshot->release(snapshot);
+  tsr_snapshot *base = snapshot->base;
   tsr__arena_release(&snapshot->arena);
   tsr__free(snapshot);
+  tsr_snapshot_close(base);
 }
 
 const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return snapshot->schema; }

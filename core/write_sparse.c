@@ -14,19 +14,24 @@ static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, c
   return tsr__fragment_writer_finish(writer, error);
 }
 
-int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error) {
-  void *order = NULL, *block = NULL;
+int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
+                       uint64_t count, tsr_error *error) {
+  void *block;
   tsr_fragment_writer *writer = NULL;
-  int code = tsr__alloc(target->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
-  if (code >= 0) code = tsr__alloc(target->memory, BLOCK * sizeof(uint64_t), &block, error);
-  if (code >= 0) {
-    code = tsr__order_cells(target->schema, columns, target->memory, target->threads, order, &count, error);
-    if (code < 0) code = tsr__wrap(error, "sorting cells");
-  }
-  if (code >= 0) code = tsr__fragment_writer_open(target, &writer, error);
+  TSR_TRY(tsr__alloc(target->memory, BLOCK * sizeof(uint64_t), &block, error));
+  int code = tsr__fragment_writer_open(target, &writer, error);
   if (code >= 0) code = write_cells(writer, columns, order, count, block, error);
   tsr__fragment_writer_close(writer);
-  tsr__free(order);
   tsr__free(block);
+  return code;
+}
+
+int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error) {
+  void *order;
+  TSR_TRY(tsr__alloc(target->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
+  int code = tsr__order_cells(target->schema, columns, target->memory, target->threads, order, &count, error);
+  if (code < 0) code = tsr__wrap(error, "sorting cells");
+  else code = tsr__write_ordered(target, columns, order, count, error);
+  tsr__free(order);
   return code;
 }

@@ -1,55 +1,31 @@
-/* writer.c: the cells of one commit: buffered (sparse) or written box by box (dense), prepared, published.
+/* writer.c: one commit: cells and removed rows in hand, prepared, published.
  *
  * A fragment is first written under a name that nobody takes for one: ".UUID", below __fragments (before version 12 in
- * the array's directory). Preparing gives the fragments their names, with a time chosen last; publishing is one step:
+ * the array's directory). Preparing chooses the time and gives the fragments their names; publishing is one step:
  *
- *   from 12 on   one fragment: __commits/NAME.wrt is created. Several: __commits/.UUID, lines that name them all, is
- *                renamed to __commits/__T_T_UUID_V.con
+ *   from 12 on   one fragment alone: __commits/NAME.wrt is created. Deletes alone, if one: its content, staged as
+ *                __commits/.NAME, is renamed to NAME.del. Several of them: a list of all, with the contents of deletes,
+ *                staged likewise, is renamed to __commits/__T_T_UUID_V.con
  *   7 to 11      NAME.ok is created
  *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
  *
- * Invariants: `columns` hold `count` cells, of sparse arrays; fragments are `piece_count` pieces, each on disk.
+ * Conditions and cells have one time, since they name no coordinate in common; in arrays with duplicates they may, and
+ * the cells' time is one later.
+ *
+ * Invariants: `columns` hold cells first..count; fragments are `piece_count` pieces, each on disk: `boxes` that were
+ * appended as such, then those that were made of cells.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "ops.h"
+#include "ops_writer.h"
 
 #define METADATA         "__fragment_metadata.tdb"
 #define PROVISIONAL_FILE ".metadata"
 #define DEFAULT_MEMORY   (UINT64_C(1) << 30)
 #define WAIT_MOST        2000 /* milliseconds that a prepare waits for the clock */
 
-typedef struct buffered { /* a column of what is appended */
-  tsr_buffer values, offsets, validity; /* variable: count + 1 offsets, none before the first append */
-} buffered;
-
-typedef struct piece { /* a fragment on disk, not published */
-  char name[128]; /* ".UUID", or its own */
-  tsr_interval *box; /* dense */
-} piece;
-
-struct tsr_writer {
-  tsr_array *array;
-  const tsr_schema *schema;
-  uint32_t version;
-  tsr_memory memory;
-  tsr_arena arena; /* boxes */
-  unsigned threads;
-  bool durable;
-  uint64_t asked_time, time;
-  uint32_t field_count;
-  buffered *columns;
-  uint64_t count; /* cells */
-  tsr_buffer pieces;
-  bool prepared; /* all of it has its name; nothing was appended since */
-  bool published;
-  char *owner; /* or NULL */
-  bool marked; /* a marker of the commit is on disk */
-  char staged[128]; /* the consolidated commits file before it is published, or '' */
-  char commit[160]; /* what publishes */
-};
+typedef tsr_piece_on_disk piece;
 
 static piece *piece_at(const tsr_writer *w, uint64_t i) { return (piece *)(void *)w->pieces.data + i; }
 static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(piece); }
@@ -70,11 +46,10 @@ static path path_of(const char *directory, const char *name, const char *suffix)
 static int prepare_columns(tsr_writer *w, tsr_error *error) {
   void *room;
   w->field_count = w->schema->dimension_count + w->schema->attribute_count;
-  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(buffered), &room, error));
+  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_buffered), &room, error));
   w->columns = room;
-  for (uint32_t i = 0; i < w->field_count; i++)
-    w->columns[i].values.memory = w->columns[i].offsets.memory = w->columns[i].validity.memory = &w->memory;
-  return TSR_OK;
+  for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->columns[i], &w->memory);
+  return tsr__removed_open(w, error);
 }
 
 /* The last schema of all: writing does not look at times. */
@@ -87,6 +62,7 @@ static int open_schema(tsr_writer *w, tsr_error *error) {
 
 static int copy_owner(tsr_writer *w, const char *owner, tsr_error *error) {
   void *copy;
+  if (!owner) return TSR_OK;
   TSR_TRY(tsr__arena_copy(&w->arena, owner, strlen(owner), &copy, error));
   w->owner = copy;
   return TSR_OK;
@@ -104,12 +80,13 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   tsr__memory_init(&w->memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
                    "memory_mb");
   tsr__arena_init(&w->arena, &w->memory);
-  w->pieces.memory = &w->memory;
+  w->references = 1;
+  w->pieces.memory = w->runs.memory = w->index.heads.memory = w->index.next.memory = &w->memory;
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->durable = !options->unsynced;
   w->asked_time = options->time;
-  int code = open_schema(w, error);
-  if (code >= 0 && options->owner) code = copy_owner(w, options->owner, error);
+  int code = copy_owner(w, options->owner, error);
+  if (code >= 0) code = open_schema(w, error);
   if (code >= 0) code = prepare_columns(w, error);
   if (code < 0) {
     tsr_writer_close(w);
@@ -121,25 +98,6 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
 
 const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->schema; }
 
-/* Where the marker lies; before version 12 in the fragment, whatever that is called now. */
-static void marker_path(const tsr_writer *w, char marker[TSR_COMMIT_PATH]) {
-  char staged[TSR_COMMIT_PATH];
-  if (w->version >= 12) tsr__pending_paths(w->commit, marker, staged);
-  else snprintf(marker, TSR_COMMIT_PATH, "%.128s/" TSR_PENDING_FILE, piece_at(w, 0)->name);
-}
-
-/* The marker goes after all that it knows of. */
-static int unmark(tsr_writer *w, tsr_error *error) {
-  char marker[TSR_COMMIT_PATH];
-  if (!w->marked) return TSR_OK;
-  if (w->version >= 12 || piece_count(w)) {
-    marker_path(w, marker);
-    TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
-  }
-  w->marked = false;
-  return TSR_OK;
-}
-
 static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   while (piece_count(w) > from) {
     path p = path_of(fragments_directory(w), piece_at(w, piece_count(w) - 1)->name, "");
@@ -149,11 +107,18 @@ static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   return TSR_OK;
 }
 
-static int remove_staged(tsr_writer *w, tsr_error *error) {
-  if (!*w->staged) return TSR_OK;
-  int code = tsr__store_remove(w->array->store, w->staged, error);
-  if (code < 0 && code != TSR_NOT_FOUND) return code;
-  *w->staged = 0;
+/* Forgets the commit: its marker and its file with content, which are not published. The marker goes last. */
+static int remove_commit(tsr_writer *w, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_error one;
+  if (!*w->commit) return TSR_OK;
+  tsr__pending_paths(w->commit, marker, staged);
+  if (*staged && w->version >= 12) {
+    int code = tsr__store_remove(w->array->store, staged, &one);
+    if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code;
+  }
+  if (w->owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  *w->commit = 0;
   return TSR_OK;
 }
 
@@ -166,189 +131,51 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   if (!error) error = &unseen;
   if (writer->published) return TSR_OK;
   writer->prepared = false;
-  int code = remove_staged(writer, error);
-  if (code >= 0) code = remove_pieces(writer, 0, error);
-  if (code >= 0) code = unmark(writer, error);
+  writer->boxes = 0;
+  int code = remove_pieces(writer, 0, error);
+  if (code >= 0) code = remove_commit(writer, error);
   return wrapped(writer, code, error);
 }
 
-void tsr_writer_close(tsr_writer *writer) {
-  if (!writer) return;
+void tsr__writer_drop(tsr_writer *writer) {
   tsr_writer *w = writer;
-  if (!w->prepared && !w->published && piece_count(w)) (void)tsr_writer_abandon(w, NULL);
-  for (uint32_t i = 0; w->columns && i < w->field_count; i++) {
-    tsr__buffer_release(&w->columns[i].values);
-    tsr__buffer_release(&w->columns[i].offsets);
-    tsr__buffer_release(&w->columns[i].validity);
-  }
+  if (--w->references > 0) return;
+  for (uint32_t i = 0; w->columns && i < w->field_count; i++) tsr__buffered_release(&w->columns[i]);
+  tsr__removed_release(w);
+  tsr__buffer_release(&w->index.heads);
+  tsr__buffer_release(&w->index.next);
+  tsr__buffer_release(&w->runs);
   tsr__buffer_release(&w->pieces);
   tsr__arena_release(&w->arena);
   tsr__free(w);
 }
 
-/* ---- What columns may hold ------------------------------------------------------------------ */
-
-static uint64_t cell_of(const tsr_column *column, const uint32_t *selection, uint64_t i) {
-  return column->constant ? 0 : selection ? selection[i] : i;
+void tsr_writer_close(tsr_writer *writer) {
+  if (!writer) return;
+  if (!writer->prepared && !writer->published && (piece_count(writer) || *writer->commit))
+    (void)tsr_writer_abandon(writer, NULL);
+  tsr__index_release(writer);
+  tsr__overlay_release(writer);
+  tsr__writer_drop(writer);
 }
 
-static void print_value(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
-  char iso[48];
-  uint64_t bits = 0;
-  tsr_kind kind = tsr_datatype_kind(datatype);
-  memcpy(&bits, value, tsr_datatype_size(datatype));
-  int64_t number = (int64_t)(tsr__key(datatype, value) ^ UINT64_C(1) << 63);
-  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && tsr_datetime_print(datatype, number, iso))
-    snprintf(text, size, "%s", iso);
-  else if (datatype == TSR_FLOAT64) {
-    double d;
-    memcpy(&d, value, 8);
-    snprintf(text, size, "%.17g", d);
-  } else if (datatype == TSR_FLOAT32) {
-    float f;
-    memcpy(&f, value, 4);
-    snprintf(text, size, "%.9g", (double)f);
-  } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
-  else snprintf(text, size, "%" PRId64, number);
-}
-
-static int outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high, bool current,
-                   tsr_error *error) {
-  char text[3][64];
-  print_value(field->datatype, value, text[0], sizeof text[0]);
-  print_value(field->datatype, low, text[1], sizeof text[1]);
-  print_value(field->datatype, high, text[2], sizeof text[2]);
-  return tsr__fail(error, TSR_RANGE, "dimension '%s': %s is outside the %sdomain, %s to %s", field->name, text[0],
-                   current ? "current " : "", text[1], text[2]);
-}
-
-static int check_texts(const tsr_writer *w, uint32_t d, const tsr_column *column, const uint32_t *selection,
-                       uint64_t count, tsr_error *error) {
-  if (!w->schema->current_domain) return TSR_OK;
-  const tsr_interval *now = &w->schema->current_domain[d];
-  bool open = !now->low_size && now->high_size == 1 && *now->high_text == 0x7f; /* how TileDB stores "no bounds" */
-  for (uint64_t i = 0; i < count && !open; i++) {
-    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
-    const uint8_t *text = (const uint8_t *)column->values + column->offsets[cell];
-    if (tsr__bytes_compare(text, size, now->low_text, now->low_size) >= 0 &&
-        tsr__bytes_compare(text, size, now->high_text, now->high_size) <= 0)
-      continue;
-    return tsr__fail(error, TSR_RANGE, "dimension '%s': '%.*s' is outside the current domain",
-                     w->schema->fields[d].name, (int)TSR_MIN(size, 64), (const char *)text);
-  }
-  return TSR_OK;
-}
-
-/* Coordinates lie in the domain and in the current domain; a NaN lies in neither. */
-static int check_coordinates(const tsr_writer *w, uint32_t d, const tsr_column *column, const uint32_t *selection,
-                             uint64_t count, tsr_error *error) {
-  const tsr_field *field = &w->schema->fields[d];
-  if (!field->cell_size) return check_texts(w, d, column, selection, count, error);
-  const uint8_t *low = field->low, *high = field->high, *values = column->values;
-  bool current = w->schema->current_domain != NULL;
-  if (current) {
-    low = w->schema->current_domain[d].low;
-    high = w->schema->current_domain[d].high;
-  }
-  uint64_t low_key = tsr__key(field->datatype, low), high_key = tsr__key(field->datatype, high), keys[256];
-  if (column->constant) count = TSR_MIN(count, 1);
-  for (uint64_t done = 0; done < count;) {
-    uint64_t n = TSR_MIN(count - done, 256);
-    if (selection && !column->constant)
-      for (uint64_t i = 0; i < n; i++)
-        keys[i] = tsr__key(field->datatype, values + selection[done + i] * field->cell_size);
-    else tsr__keys(field->datatype, values + done * field->cell_size, n, keys);
-    for (uint64_t i = 0; i < n; i++)
-      if (keys[i] < low_key || keys[i] > high_key)
-        return outside(field, values + cell_of(column, selection, done + i) * field->cell_size, low, high, current,
-                       error);
-    done += n;
-  }
-  return TSR_OK;
-}
-
-static int check_nulls(const tsr_field *field, const tsr_column *column, const uint32_t *selection, uint64_t count,
-                       tsr_error *error) {
-  if (field->nullable || !column->validity) return TSR_OK;
-  for (uint64_t i = 0; i < count; i++)
-    if (!column->validity[cell_of(column, selection, i)])
-      return tsr__fail(error, TSR_CONSTRAINT, "%s '%s' cannot be null: cell %llu",
-                       field->is_dimension ? "dimension" : "attribute", field->name, (unsigned long long)i);
-  return TSR_OK;
-}
-
-/* ---- Sparse cells --------------------------------------------------------------------------- */
-
-static int append_fixed(buffered *b, uint64_t size, const tsr_column *column, const uint32_t *selection, uint64_t count,
-                        tsr_error *error) {
-  TSR_TRY(tsr__buffer_reserve(&b->values, tsr__mul_sat(count, size), error));
-  uint8_t *to = b->values.data + b->values.size;
-  const uint8_t *values = column->values;
-  if (!selection && !column->constant) memcpy(to, values, count * size);
-  else
-    for (uint64_t i = 0; i < count; i++, to += size) memcpy(to, values + cell_of(column, selection, i) * size, size);
-  b->values.size += count * size;
-  return TSR_OK;
-}
-
-static int append_variable(buffered *b, const tsr_column *column, const uint32_t *selection, uint64_t count,
-                           tsr_error *error) {
-  uint64_t total = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t cell = cell_of(column, selection, i);
-    total += column->offsets[cell + 1] - column->offsets[cell];
-  }
-  TSR_TRY(tsr__buffer_reserve(&b->values, total, error));
-  TSR_TRY(tsr__buffer_reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
-  if (!b->offsets.size) {
-    tsr__store64(b->offsets.data, 0);
-    b->offsets.size = 8;
-  }
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
-    if (size) memcpy(b->values.data + b->values.size, (const uint8_t *)column->values + column->offsets[cell], size);
-    b->values.size += size;
-    tsr__store64(b->offsets.data + b->offsets.size, b->values.size);
-    b->offsets.size += 8;
-  }
-  return TSR_OK;
-}
-
-static int append_column(const tsr_field *field, buffered *b, const tsr_column *column, const uint32_t *selection,
-                         uint64_t count, tsr_error *error) {
-  TSR_TRY(field->cell_size ? append_fixed(b, field->cell_size, column, selection, count, error)
-                           : append_variable(b, column, selection, count, error));
-  if (!field->nullable) return TSR_OK;
-  TSR_TRY(tsr__buffer_reserve(&b->validity, count, error));
-  uint8_t *to = b->validity.data + b->validity.size;
-  for (uint64_t i = 0; i < count; i++)
-    to[i] = !column->validity || column->validity[cell_of(column, selection, i)] != 0;
-  b->validity.size += count;
-  return TSR_OK;
-}
+/* ---- Cells ---------------------------------------------------------------------------------- */
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
-  for (uint32_t f = 0; f < w->field_count; f++) {
-    buffered *b = &w->columns[f];
-    uint64_t size = w->schema->fields[f].cell_size;
-    if (size) b->values.size = TSR_MIN(b->values.size, count * size);
-    else if (b->offsets.size) {
-      b->values.size = tsr__load64(b->offsets.data + 8 * count);
-      b->offsets.size = 8 * (count + 1);
-    }
-    b->validity.size = TSR_MIN(b->validity.size, count);
-  }
+  for (uint32_t f = 0; f < w->field_count; f++)
+    tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
   w->count = count;
 }
 
 static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                         tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) {
-    if (f < w->schema->dimension_count) TSR_TRY(check_coordinates(w, f, &columns[f], selection, count, error));
-    TSR_TRY(check_nulls(&w->schema->fields[f], &columns[f], selection, count, error));
+    if (f < w->schema->dimension_count)
+      TSR_TRY(tsr__check_coordinates(w->schema, f, &columns[f], selection, count, error));
+    TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], selection, count, error));
   }
   for (uint32_t f = 0; f < w->field_count; f++) {
-    int code = append_column(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
+    int code = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
     if (code < 0) {
       truncate_columns(w, w->count);
       return code;
@@ -366,17 +193,34 @@ int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint3
   if (!count) return TSR_OK;
   int code = TSR_OK;
   if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
-  else if (writer->schema->dense) code = tsr__fail(error, TSR_ERROR, "cells of a dense array are written as boxes");
+  else if (writer->boxes > 0) code = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
   else code = append_cells(writer, columns, selection, count, error);
   return wrapped(writer, code, error);
 }
 
+static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+  if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  if (w->schema->dense) return tsr__fail(error, TSR_CONSTRAINT, "rows of a dense array cannot be deleted");
+  if (w->version < 16)
+    return tsr__fail(error, TSR_CONSTRAINT,
+                     "its format version is %u: rows can be deleted from version 16 on (consolidate it first)",
+                     w->version);
+  if (row < 0 && (row > -2 || (uint64_t)(-2 - row) >= w->count))
+    return tsr__fail(error, TSR_ERROR, "%lld is no row", (long long)row);
+  TSR_TRY(tsr__removed_add(w, row, coordinates, index, error));
+  w->prepared = false;
+  return TSR_OK;
+}
+
+int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
+                      tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  return wrapped(writer, remove_row(writer, row, coordinates, index, error), error);
+}
+
 void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column) {
-  const buffered *b = &writer->columns[field];
-  *column = (tsr_column){.values = b->values.data,
-                         .offsets = (const uint64_t *)(const void *)b->offsets.data,
-                         .validity = b->validity.data,
-                         .cell_size = writer->schema->fields[field].cell_size};
+  *column = tsr__buffered_column(&writer->schema->fields[field], &writer->columns[field], 0);
 }
 
 /* ---- Fragments under provisional names ------------------------------------------------------ */
@@ -429,21 +273,45 @@ static tsr_fragment_target target_of(tsr_writer *w, const char *directory, const
                                .durable = w->durable};
 }
 
-static int write_cells(tsr_writer *w, tsr_error *error) {
+/* Takes what has been removed out of the order. */
+static uint64_t leave_out(const tsr_writer *w, uint32_t *order, uint64_t count) {
+  uint64_t kept = 0;
+  if (w->removed.own == 0) return count;
+  for (uint64_t i = 0; i < count; i++) {
+    order[kept] = order[i];
+    kept += !tsr__writer_hides(w, tsr__own_row(w->first + order[i]), w->removed.count);
+  }
+  return kept;
+}
+
+static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t *order, uint64_t count,
+                       tsr_error *error) {
   piece *made = NULL;
-  void *columns = NULL;
+  TSR_TRY(new_piece(w, &made, error));
+  path p = path_of(fragments_directory(w), made->name, "");
+  tsr_fragment_target target = target_of(w, p.text, NULL);
+  int code = tsr__write_ordered(&target, columns, order, count, error);
+  if (code < 0) {
+    tsr_error ignored;
+    (void)remove_pieces(w, piece_count(w) - 1, &ignored);
+  }
+  return code;
+}
+
+static int write_sparse(tsr_writer *w, tsr_error *error) {
+  void *columns = NULL, *order = NULL;
+  uint64_t count = w->count - w->first;
+  if (!count) return TSR_OK;
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
-  int code = new_piece(w, &made, error);
+  int code = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
   if (code >= 0) {
-    path p = path_of(fragments_directory(w), made->name, "");
-    tsr_fragment_target target = target_of(w, p.text, NULL);
-    code = tsr__write_sparse(&target, columns, w->count, error);
-    if (code < 0) {
-      tsr_error ignored;
-      (void)remove_pieces(w, piece_count(w) - 1, &ignored);
-    }
+    code = tsr__order_cells(w->schema, columns, &w->memory, w->threads, order, &count, error);
+    if (code < 0) code = tsr__wrap(error, "sorting cells");
   }
+  if (code >= 0) count = leave_out(w, order, count);
+  if (code >= 0 && count > 0) code = write_piece(w, columns, order, count, error);
+  tsr__free(order);
   tsr__free(columns);
   return code;
 }
@@ -451,17 +319,18 @@ static int write_cells(tsr_writer *w, tsr_error *error) {
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
 static int check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
-  if (piece_count(w) && w->version < 12)
+  if (w->count > 0) return tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
+  if (w->boxes && w->version < 12)
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u commits one box at a time", w->version);
   for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
     const tsr_field *field = &w->schema->fields[d];
     const tsr_column low = {.values = box[d].low, .constant = true}, high = {.values = box[d].high, .constant = true};
-    TSR_TRY(check_coordinates(w, d, &low, NULL, 1, error));
-    TSR_TRY(check_coordinates(w, d, &high, NULL, 1, error));
+    TSR_TRY(tsr__check_coordinates(w->schema, d, &low, NULL, 1, error));
+    TSR_TRY(tsr__check_coordinates(w->schema, d, &high, NULL, 1, error));
     if (tsr__key(field->datatype, box[d].low) > tsr__key(field->datatype, box[d].high))
       return tsr__fail(error, TSR_RANGE, "dimension '%s': the box is empty", field->name);
   }
-  for (uint64_t i = 0; i < piece_count(w); i++) {
+  for (uint64_t i = 0; i < w->boxes; i++) {
     bool meet = true;
     for (uint32_t d = 0; d < w->schema->dimension_count && meet; d++) {
       tsr_datatype datatype = w->schema->fields[d].datatype;
@@ -482,7 +351,7 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   TSR_TRY(check_box(w, box, error));
   TSR_TRY(tsr__box_cells(w->schema, box, &w->memory, &cells, error));
   for (uint32_t f = w->schema->dimension_count; f < w->field_count; f++)
-    TSR_TRY(check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
+    TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
   TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
@@ -493,6 +362,8 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   if (code < 0) {
     tsr_error ignored;
     (void)remove_pieces(w, piece_count(w) - 1, &ignored);
+  } else {
+    w->boxes++;
   }
   return code;
 }
@@ -508,42 +379,92 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
   return wrapped(writer, code, error);
 }
 
+/* ---- The present ----------------------------------------------------------------------------- */
+
+/* The array, listed anew. */
+static int open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
+  tsr_writer *w = argument;
+  TSR_TRY(tsr__array_list(w->array, true, true, error));
+  return tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, tsr__environment_now(), snapshot, error);
+}
+
+/* ---- Cells of a dense array ------------------------------------------------------------------ */
+
+static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error *error) {
+  const tsr_interval *box = tsr__boxes_box(boxes, index);
+  piece *made = NULL;
+  TSR_TRY(new_piece(w, &made, error));
+  path p = path_of(fragments_directory(w), made->name, "");
+  tsr_fragment_target target = target_of(w, p.text, box);
+  return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
+}
+
+static int write_dense(tsr_writer *w, tsr_error *error) {
+  void *columns;
+  tsr_boxes *boxes = NULL;
+  if (!w->count) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
+  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
+  const tsr_boxes_source source = {.schema = w->schema,
+                                   .columns = columns,
+                                   .count = w->count,
+                                   .most = w->version < 12 ? 1 : TSR_BOXES_MOST,
+                                   .open_snapshot = open_present,
+                                   .argument = w,
+                                   .memory = &w->memory,
+                                   .threads = w->threads};
+  int code = tsr__boxes_open(&source, &boxes, error);
+  for (uint64_t i = 0; code >= 0 && i < tsr__boxes_count(boxes); i++) code = write_one(w, boxes, i, error);
+  tsr__boxes_close(boxes);
+  tsr__free(columns);
+  return code;
+}
+
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
 tsr_mark tsr_writer_mark(const tsr_writer *writer) {
-  return (tsr_mark){.cells = writer->count, .boxes = writer->schema->dense ? piece_count(writer) : 0};
+  return (tsr_mark){.cells = writer->count, .removed = writer->removed.count, .boxes = writer->boxes};
 }
 
 bool tsr_writer_changed(const tsr_writer *writer) {
-  return writer->count || (writer->schema->dense && piece_count(writer));
+  return writer->count > 0 || writer->removed.count > 0 || writer->boxes > 0;
+}
+
+static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
+  const tsr_mark now = tsr_writer_mark(w);
+  if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
+    return tsr__fail(error, TSR_ERROR, "rewind to %llu cells of %llu, %llu boxes of %llu",
+                     (unsigned long long)mark.cells, (unsigned long long)now.cells, (unsigned long long)mark.boxes,
+                     (unsigned long long)now.boxes);
+  if (mark.cells == now.cells && mark.removed == now.removed && mark.boxes == now.boxes) return TSR_OK;
+  w->prepared = false;
+  if (mark.boxes < now.boxes) {
+    w->boxes = mark.boxes;
+    TSR_TRY(remove_pieces(w, mark.boxes, error));
+  }
+  tsr__overlay_rewind(w, mark.cells);
+  tsr__index_rewind(w, mark.cells);
+  tsr__removed_rewind(w, mark.removed);
+  if (mark.cells < now.cells) truncate_columns(w, mark.cells);
+  return TSR_OK;
 }
 
 int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   if (writer->published) return TSR_OK;
-  int code = TSR_OK;
-  const tsr_mark now = tsr_writer_mark(writer);
-  if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
-    code =
-        tsr__fail(error, TSR_ERROR, "rewind to %llu cells of %llu, %llu boxes of %llu", (unsigned long long)mark.cells,
-                  (unsigned long long)now.cells, (unsigned long long)mark.boxes, (unsigned long long)now.boxes);
-  else if (mark.cells < now.cells || mark.boxes < now.boxes) {
-    writer->prepared = false;
-    if (writer->schema->dense) code = remove_pieces(writer, mark.boxes, error);
-    else truncate_columns(writer, mark.cells);
-  }
-  return wrapped(writer, code, error);
+  return wrapped(writer, rewind_to(writer, mark, error), error);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------- */
 
 /* Later than what this environment has prepared and than all that is committed and not in the future. */
-static int choose_time(tsr_writer *w, tsr_error *error) {
+static int choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
   if (w->asked_time) {
     w->time = w->asked_time;
     return TSR_OK;
   }
   tsr_environment *environment = w->array->environment;
-  TSR_TRY(tsr__array_list(w->array, true, true, error));
   uint64_t now = tsr__environment_now(), time = now;
   const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
   for (int l = 0; l < 2; l++)
@@ -553,114 +474,216 @@ static int choose_time(tsr_writer *w, tsr_error *error) {
     }
   if (environment->last_commit >= time && environment->last_commit < now + WAIT_MOST)
     time = environment->last_commit + 1;
-  while (tsr__environment_now() < time) {
+  while (tsr__environment_now() < time + more) {
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
     TSR_TRY(tsr__interrupted(environment, error));
   }
-  environment->last_commit = time;
+  environment->last_commit = time + more;
   w->time = time;
   return TSR_OK;
 }
 
 /* ---- Prepare -------------------------------------------------------------------------------- */
 
-static int new_name(const tsr_writer *w, char *text, tsr_error *error) {
+typedef struct commit_name {
+  char text[128];
+} commit_name;
+
+typedef struct preparation {
+  tsr_writer *w;
+  tsr_snapshot *present; /* the array, listed anew: of commits that remove rows */
+  tsr_deletes deletes;
+  commit_name *names; /* of pieces, then of deletes */
+  uint64_t name_count;
+} preparation;
+
+static int new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
   uint8_t random[16];
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(w->time, w->time, w->version < 5 ? 0 : w->version, &name, random));
+  TSR_TRY(tsr__name_new(start, end, w->version < 5 ? 0 : w->version, &name, random));
   tsr__name_print(&name, text);
   return TSR_OK;
 }
 
-/* What publishes the commit, and under which name its content waits. */
-static int choose_commit(tsr_writer *w, const char (*names)[128], tsr_error *error) {
-  char own[128], marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH] = "";
-  if (piece_count(w) > 1) {
-    TSR_TRY(new_name(w, own, error));
-    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", own);
-    if (tsr__pending_paths(w->commit, marker, staged)) snprintf(w->staged, sizeof w->staged, "%.120s", staged);
-  } else if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", names[0]);
-  else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", names[0]);
-  else snprintf(w->commit, sizeof w->commit, "%.120s/" METADATA, names[0]);
+/* Must row `i` of the log be part of a condition: it is committed, or hides what is, and no own cell that stays is
+ * there. */
+static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
+  uint64_t number;
+  int64_t found;
+  if (w->schema->allows_duplicates) return row >= 0;
+  int r = tsr__find_own(w, coordinates, i, &number, error);
+  if (r < 0) return r;
+  if (r > 0) {
+    if (!tsr__writer_hides(w, tsr__own_row(number), w->removed.count)) return 0;
+    if (row >= 0) return 1;
+  }
+  if (r == 0 && w->spilled == 0 && row >= 0) return 1;
+  r = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
+  if (r <= 0) return r < 0 ? r : row >= 0;
+  if (found < 0 && !tsr__writer_hides(w, found, w->removed.count)) return 0;
+  return 1;
+}
+
+static int choose_deletes(preparation *p, const tsr_column *coordinates, uint32_t *selection, uint64_t *count,
+                          tsr_error *error) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < p->w->removed.count; i++) {
+    const int r = must_delete(p, coordinates, i, error);
+    if (r < 0) return r;
+    selection[kept] = (uint32_t)i;
+    kept += r > 0;
+  }
+  *count = kept;
   return TSR_OK;
 }
 
-static int mark(tsr_writer *w, const char (*names)[128], tsr_error *error) {
-  if (!w->owner) return TSR_OK;
-  void *block;
-  uint64_t count = piece_count(w);
-  char marker[TSR_COMMIT_PATH];
-  TSR_TRY(tsr__alloc_array(&w->memory, count, sizeof(char *), &block, error));
-  const char **list = block;
-  for (uint64_t i = 0; i < count; i++) list[i] = names[i];
-  marker_path(w, marker);
-  tsr_pending pending = {.commit = w->commit, .owner = w->owner, .fragment_count = count, .fragments = list};
-  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, error);
-  tsr__free(block);
-  if (code >= 0) w->marked = true;
+static int make_deletes(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_column coordinates[TSR_MAX_DIMENSIONS];
+  void *selection;
+  uint64_t count = 0;
+  if (w->removed.count == 0) return TSR_OK;
+  if (w->removed.count > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "too many rows are deleted at once");
+  TSR_TRY(open_present(w, &p->present, error));
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++)
+    coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
+  TSR_TRY(tsr__alloc(&w->memory, w->removed.count * sizeof(uint32_t), &selection, error));
+  int code = choose_deletes(p, coordinates, selection, &count, error);
+  if (code >= 0 && count > 0 && w->schema->allows_duplicates)
+    code = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
+                              count, &w->memory, w->threads, error);
+  if (code >= 0 && count > 0)
+    code = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
+                             &p->deletes, error);
+  tsr__free(selection);
   return code;
 }
 
-static int rename_pieces(tsr_writer *w, const char (*names)[128], tsr_error *error) {
+/* Names for all that is committed, and the commit's. */
+static int choose_names(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const uint64_t pieces = piece_count(w), count = pieces + p->deletes.count;
+  const uint64_t more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
+  void *names;
+  char name[128];
+  TSR_TRY(tsr__alloc_array(&w->memory, count, sizeof(commit_name), &names, error));
+  p->names = names;
+  p->name_count = count;
+  TSR_TRY(tsr__array_list(w->array, true, true, error));
+  TSR_TRY(choose_time(w, more, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t time = i < pieces ? w->time + more : w->time;
+    TSR_TRY(new_name(w, time, time, p->names[i].text, error));
+  }
+  if (count > 1) {
+    TSR_TRY(new_name(w, w->time, w->time + more, name, error));
+    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", name);
+  } else if (pieces == 0) {
+    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.del", p->names[0].text);
+  } else {
+    const char *only = p->names[0].text;
+    if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", only);
+    else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", only);
+    else snprintf(w->commit, sizeof w->commit, "%.120s/" METADATA, only);
+  }
+  return TSR_OK;
+}
+
+/* The marker, before anything has a name that others could look at. Where it lies in the fragment's directory, that is
+ * still under its provisional name. */
+static int mark_pending(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  void *names;
+  if (!w->owner) return TSR_OK;
+  tsr__pending_paths(w->commit, marker, staged);
+  if (w->version < 12) snprintf(marker, sizeof marker, "%.120s/" TSR_PENDING_FILE, piece_at(w, 0)->name);
+  TSR_TRY(tsr__alloc_array(&w->memory, p->name_count, sizeof(char *), &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
+  const tsr_pending pending = {
+      .commit = w->commit, .owner = w->owner, .fragment_count = piece_count(w), .fragments = fragments};
+  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, error);
+  tsr__free(names);
+  return code;
+}
+
+static int name_pieces(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
   for (uint64_t i = 0; i < piece_count(w); i++) {
     piece *one = piece_at(w, i);
-    path from = path_of(fragments_directory(w), one->name, ""), to = path_of(fragments_directory(w), names[i], "");
+    const char *name = p->names[i].text;
+    path from = path_of(fragments_directory(w), one->name, ""), to = path_of(fragments_directory(w), name, "");
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
-    memcpy(one->name, names[i], sizeof names[i]);
+    memcpy(one->name, name, sizeof one->name);
   }
-  if (!w->durable) return TSR_OK;
+  if (!w->durable || !piece_count(w)) return TSR_OK;
   return tsr__store_sync_directory(w->array->store, w->version < 12 ? "" : "__fragments", error);
 }
 
-static int write_staged(tsr_writer *w, tsr_error *error) {
-  tsr_buffer lines = {.memory = &w->memory};
+/* What a .del or .con holds. */
+static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *error) {
+  const tsr_writer *w = p->w;
+  const uint64_t pieces = piece_count(w);
+  const uint64_t *ends = (const uint64_t *)(const void *)p->deletes.ends.data;
+  if (p->name_count == 1) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
+  for (uint64_t i = 0; i < pieces; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
+  for (uint64_t i = 0; i < p->deletes.count; i++) {
+    const uint64_t from = i ? ends[i - 1] : 0;
+    TSR_TRY(tsr__commits_encode_delete(p->names[pieces + i].text, p->deletes.bytes.data + from, ends[i] - from, content,
+                                       error));
+  }
+  return TSR_OK;
+}
+
+static int write_staged(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_buffer content = {.memory = &w->memory};
   tsr_file *file = NULL;
-  int code = TSR_OK;
-  if (!*w->staged) return TSR_OK;
-  for (uint64_t i = 0; i < piece_count(w) && code >= 0; i++)
-    code = tsr__commits_encode_write(piece_at(w, i)->name, &lines, error);
-  if (code >= 0) code = tsr__store_create_exclusive(w->array->store, w->staged, &file, error);
-  if (code >= 0) code = tsr__store_append(file, lines.data, lines.size, error);
+  tsr__pending_paths(w->commit, marker, staged);
+  if (!*staged || w->version < 12) return TSR_OK;
+  int code = encode_commit(p, &content, error);
+  if (code >= 0) code = make_if_absent(w, "__commits", error);
+  if (code >= 0) code = tsr__store_create_exclusive(w->array->store, staged, &file, error);
+  if (code >= 0) code = tsr__store_append(file, content.data, content.size, error);
   if (code >= 0 && w->durable) code = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  tsr__buffer_release(&lines);
+  tsr__buffer_release(&content);
   return code;
 }
 
-/* The names, the marker that tells them, then the fragments under them. */
-static int name_all(tsr_writer *w, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_array(&w->memory, piece_count(w), 128, &block, error));
-  char(*names)[128] = block;
-  int code = TSR_OK;
-  for (uint64_t i = 0; code >= 0 && i < piece_count(w); i++) code = new_name(w, names[i], error);
-  if (code >= 0) code = choose_commit(w, names, error);
-  if (code >= 0) code = mark(w, names, error);
-  if (code >= 0) code = rename_pieces(w, names, error);
-  if (code >= 0) code = write_staged(w, error);
-  tsr__free(block);
-  return code;
+static int prepare_all(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  TSR_TRY(remove_pieces(w, w->boxes, error));
+  TSR_TRY(remove_commit(w, error)); /* the marker goes after all that it knows of */
+  TSR_TRY(w->schema->dense ? write_dense(w, error) : write_sparse(w, error));
+  TSR_TRY(make_deletes(p, error));
+  if (piece_count(w) + p->deletes.count > 0) {
+    TSR_TRY(choose_names(p, error));
+    TSR_TRY(mark_pending(p, error));
+    TSR_TRY(name_pieces(p, error));
+    TSR_TRY(write_staged(p, error));
+  }
+  w->prepared = true;
+  return TSR_OK;
 }
 
 static int prepare(tsr_writer *w, tsr_error *error) {
   if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
   if (w->prepared) return TSR_OK;
-  TSR_TRY(remove_staged(w, error));
-  if (!w->schema->dense) {
-    TSR_TRY(remove_pieces(w, 0, error));
-    TSR_TRY(unmark(w, error));
-    if (w->count) TSR_TRY(write_cells(w, error));
-  }
-  TSR_TRY(unmark(w, error));
-  *w->commit = 0;
-  if (piece_count(w)) {
-    TSR_TRY(choose_time(w, error));
-    TSR_TRY(name_all(w, error));
-  }
-  w->prepared = true;
-  return TSR_OK;
+  preparation p = {.w = w};
+  p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
+  int code = prepare_all(&p, error);
+  tsr__deletes_release(&p.deletes);
+  tsr__free(p.names);
+  tsr__index_release(w); /* it holds the present */
+  tsr_snapshot_close(p.present);
+  return code;
 }
 
 int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
@@ -677,19 +700,22 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit;
 /* ---- Publish -------------------------------------------------------------------------------- */
 
 static int publish(tsr_writer *w, tsr_error *error) {
+  tsr_store *store = w->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   if (w->published) return TSR_OK;
   if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
-  if (!*w->commit) {
+  if (*w->commit) {
+    const int code = tsr__pending_publish(store, w->commit, w->durable, error);
+    if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
+    if (code == 0 && !tsr__store_exists(store, w->commit))
+      return tsr__fail(error, TSR_NOT_FOUND, "%s: what was prepared is gone", w->commit);
     w->published = true;
-    return TSR_OK;
+    if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */
+    tsr__pending_paths(w->commit, marker, staged);
+    if (w->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
   }
-  int code = tsr__pending_publish(w->array->store, w->commit, w->durable, error);
-  if (code == 0)
-    return tsr__fail(error, TSR_EXISTS, "%s: something is there already, or what is to be published has gone",
-                     w->commit);
-  w->published = code > 0 || tsr__store_exists(w->array->store, w->commit);
-  if (code > 0) code = unmark(w, error);
-  return code;
+  w->published = true;
+  return TSR_OK;
 }
 
 int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {

@@ -1,0 +1,178 @@
+/* write_buffer.c: columns of cells in the order in which they come, and what they may hold. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "ops_writer.h"
+
+/* ---- What columns may hold ------------------------------------------------------------------ */
+
+static inline uint64_t cell_of(const tsr_column *column, const uint32_t *selection, uint64_t i) {
+  return column->constant ? 0 : selection ? selection[i] : i;
+}
+
+static void print_value(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
+  char iso[48];
+  uint64_t bits = 0;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  memcpy(&bits, value, tsr_datatype_size(datatype));
+  int64_t number = (int64_t)(tsr__key(datatype, value) ^ UINT64_C(1) << 63);
+  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && tsr_datetime_print(datatype, number, iso))
+    snprintf(text, size, "%s", iso);
+  else if (datatype == TSR_FLOAT64) {
+    double d;
+    memcpy(&d, value, 8);
+    snprintf(text, size, "%.17g", d);
+  } else if (datatype == TSR_FLOAT32) {
+    float f;
+    memcpy(&f, value, 4);
+    snprintf(text, size, "%.9g", (double)f);
+  } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
+  else snprintf(text, size, "%" PRId64, number);
+}
+
+static int outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high, bool current,
+                   tsr_error *error) {
+  char text[3][64];
+  print_value(field->datatype, value, text[0], sizeof text[0]);
+  print_value(field->datatype, low, text[1], sizeof text[1]);
+  print_value(field->datatype, high, text[2], sizeof text[2]);
+  return tsr__fail(error, TSR_RANGE, "dimension '%s': %s is outside the %sdomain, %s to %s", field->name, text[0],
+                   current ? "current " : "", text[1], text[2]);
+}
+
+static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *column, const uint32_t *selection,
+                       uint64_t count, tsr_error *error) {
+  if (!schema->current_domain) return TSR_OK;
+  const tsr_interval *now = &schema->current_domain[d];
+  bool open = !now->low_size && now->high_size == 1 && *now->high_text == 0x7f; /* how TileDB stores "no bounds" */
+  for (uint64_t i = 0; i < count && !open; i++) {
+    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
+    const uint8_t *text = (const uint8_t *)column->values + column->offsets[cell];
+    if (tsr__bytes_compare(text, size, now->low_text, now->low_size) >= 0 &&
+        tsr__bytes_compare(text, size, now->high_text, now->high_size) <= 0)
+      continue;
+    return tsr__fail(error, TSR_RANGE, "dimension '%s': '%.*s' is outside the current domain", schema->fields[d].name,
+                     (int)TSR_MIN(size, 64), (const char *)text);
+  }
+  return TSR_OK;
+}
+
+/* Coordinates lie in the domain and in the current domain; a NaN lies in neither. */
+int tsr__check_coordinates(const tsr_schema *schema, uint32_t d, const tsr_column *column, const uint32_t *selection,
+                           uint64_t count, tsr_error *error) {
+  const tsr_field *field = &schema->fields[d];
+  if (!field->cell_size) return check_texts(schema, d, column, selection, count, error);
+  const uint8_t *low = field->low, *high = field->high, *values = column->values;
+  bool current = schema->current_domain != NULL;
+  if (current) {
+    low = schema->current_domain[d].low;
+    high = schema->current_domain[d].high;
+  }
+  uint64_t low_key = tsr__key(field->datatype, low), high_key = tsr__key(field->datatype, high), keys[256];
+  if (column->constant) count = TSR_MIN(count, 1);
+  for (uint64_t done = 0; done < count;) {
+    uint64_t n = TSR_MIN(count - done, 256);
+    if (selection && !column->constant)
+      for (uint64_t i = 0; i < n; i++)
+        keys[i] = tsr__key(field->datatype, values + selection[done + i] * field->cell_size);
+    else tsr__keys(field->datatype, values + done * field->cell_size, n, keys);
+    for (uint64_t i = 0; i < n; i++)
+      if (keys[i] < low_key || keys[i] > high_key)
+        return outside(field, values + cell_of(column, selection, done + i) * field->cell_size, low, high, current,
+                       error);
+    done += n;
+  }
+  return TSR_OK;
+}
+
+int tsr__check_nulls(const tsr_field *field, const tsr_column *column, const uint32_t *selection, uint64_t count,
+                     tsr_error *error) {
+  if (field->nullable || !column->validity) return TSR_OK;
+  for (uint64_t i = 0; i < count; i++)
+    if (!column->validity[cell_of(column, selection, i)])
+      return tsr__fail(error, TSR_CONSTRAINT, "%s '%s' cannot be null: cell %llu",
+                       field->is_dimension ? "dimension" : "attribute", field->name, (unsigned long long)i);
+  return TSR_OK;
+}
+
+/* ---- Columns that grow ---------------------------------------------------------------------- */
+
+static int append_fixed(tsr_buffered *b, uint64_t size, const tsr_column *column, const uint32_t *selection,
+                        uint64_t count, tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(&b->values, tsr__mul_sat(count, size), error));
+  uint8_t *to = b->values.data + b->values.size;
+  const uint8_t *values = column->values;
+  if (!selection && !column->constant) memcpy(to, values, count * size);
+  else
+    for (uint64_t i = 0; i < count; i++, to += size) memcpy(to, values + cell_of(column, selection, i) * size, size);
+  b->values.size += count * size;
+  return TSR_OK;
+}
+
+static int append_variable(tsr_buffered *b, const tsr_column *column, const uint32_t *selection, uint64_t count,
+                           tsr_error *error) {
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t cell = cell_of(column, selection, i);
+    total += column->offsets[cell + 1] - column->offsets[cell];
+  }
+  TSR_TRY(tsr__buffer_reserve(&b->values, total, error));
+  TSR_TRY(tsr__buffer_reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
+  if (!b->offsets.size) {
+    tsr__store64(b->offsets.data, 0);
+    b->offsets.size = 8;
+  }
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
+    if (size) memcpy(b->values.data + b->values.size, (const uint8_t *)column->values + column->offsets[cell], size);
+    b->values.size += size;
+    tsr__store64(b->offsets.data + b->offsets.size, b->values.size);
+    b->offsets.size += 8;
+  }
+  return TSR_OK;
+}
+
+int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_column *column, const uint32_t *selection,
+                         uint64_t count, tsr_error *error) {
+  TSR_TRY(field->cell_size ? append_fixed(b, field->cell_size, column, selection, count, error)
+                           : append_variable(b, column, selection, count, error));
+  if (!field->nullable) return TSR_OK;
+  TSR_TRY(tsr__buffer_reserve(&b->validity, count, error));
+  uint8_t *to = b->validity.data + b->validity.size;
+  for (uint64_t i = 0; i < count; i++)
+    to[i] = !column->validity || column->validity[cell_of(column, selection, i)] != 0;
+  b->validity.size += count;
+  return TSR_OK;
+}
+
+void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count) {
+  if (field->cell_size) column->values.size = TSR_MIN(column->values.size, count * field->cell_size);
+  else if (column->offsets.size) {
+    column->values.size = tsr__load64(column->offsets.data + 8 * count);
+    column->offsets.size = 8 * (count + 1);
+  }
+  column->validity.size = TSR_MIN(column->validity.size, count);
+}
+
+tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first) {
+  tsr_column out = {.values = column->values.data, .cell_size = field->cell_size};
+  if (field->cell_size) out.values = column->values.data + first * field->cell_size;
+  else out.offsets = (const uint64_t *)(const void *)column->offsets.data + first;
+  if (field->nullable) out.validity = column->validity.data + first;
+  return out;
+}
+
+uint64_t tsr__buffered_bytes(const tsr_buffered *column) {
+  return column->values.capacity + column->offsets.capacity + column->validity.capacity;
+}
+
+void tsr__buffered_init(tsr_buffered *column, tsr_memory *memory) {
+  *column = (tsr_buffered){0};
+  column->values.memory = column->offsets.memory = column->validity.memory = memory;
+}
+
+void tsr__buffered_release(tsr_buffered *column) {
+  tsr__buffer_release(&column->values);
+  tsr__buffer_release(&column->offsets);
+  tsr__buffer_release(&column->validity);
+}

@@ -1,0 +1,526 @@
+/* test_overlay.c: random histories of a writer against a naive model: cells appended, rows removed, marks and rewinds,
+ * snapshots with the changes on top, points that are asked for, rows by their rowids, commits. Arrays of all orders,
+ * with and without duplicates, of strings, dense; buffers that are large enough, and such that spill.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ops.h"
+
+#define SIDE 24 /* values of a dimension: -3..20 */
+#define LOW  (-3)
+#define ROWS 6000
+
+static char top[256], path[512];
+static tsr_environment *environment;
+static tsr_error error;
+static unsigned arrays;
+
+static int setup(void **state) {
+  snprintf(top, sizeof top, "%s/tessera-overlay-XXXXXX", P_tmpdir);
+  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
+}
+
+static void remove_tree(tsr_store *store, const char *directory) {
+  tsr_listing entries = {0};
+  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
+  for (uint64_t i = 0; i < entries.count; i++) {
+    char name[600];
+    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
+    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
+    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
+  }
+  tsr__listing_release(&entries);
+  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
+}
+
+static int teardown(void **state) {
+  tsr_store *store;
+  assert_int_equal(tsr__store_posix_open(&environment->memory, top, &store, NULL), TSR_OK);
+  remove_tree(store, "");
+  tsr__store_close(store);
+  tsr_environment_close(environment);
+  return 0;
+}
+
+static void ok(int code) {
+  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
+}
+
+/* Entries of a directory whose names begin with a dot: what is provisional. */
+static uint64_t hidden_entries(const char *directory) {
+  tsr_store *store;
+  tsr_listing entries = {0};
+  uint64_t count = 0;
+  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
+  if (tsr__store_list(store, directory, &entries, NULL) < 0) entries.count = 0;
+  for (uint64_t i = 0; i < entries.count; i++) count += *entries.entries[i].name == '.';
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+  return count;
+}
+
+static uint64_t seed = 1;
+static uint64_t chance(uint64_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (seed >> 33) % n;
+}
+
+/* ---- The array ------------------------------------------------------------------------------ */
+
+typedef enum kind { ROW, COL, HILBERT, DUPLICATES, STRINGS, OLD, DENSE, DENSE_COL, KINDS } kind;
+static const char *const kind_names[] = {"row", "col", "hilbert", "duplicates", "strings", "old", "dense", "dense col"};
+static kind present_kind;
+
+static bool is_dense(void) { return present_kind == DENSE || present_kind == DENSE_COL; }
+
+static void create(uint64_t capacity) {
+  tsr_field fields[4];
+  tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = -1, .reinterpret = TSR_ANY};
+  const int32_t low = LOW, high = LOW + SIDE - 1;
+  for (int d = 0; d < 2; d++) {
+    fields[d] = (tsr_field){.name = d ? "y" : "x",
+                            .datatype = TSR_INT32,
+                            .values_per_cell = 1,
+                            .has_domain = true,
+                            .has_extent = true,
+                            .extent = {(uint8_t)(d ? 7 : 5)}};
+    memcpy(fields[d].low, &low, 4);
+    memcpy(fields[d].high, &high, 4);
+  }
+  if (present_kind == STRINGS)
+    fields[0] = (tsr_field){.name = "x", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
+  fields[2] =
+      (tsr_field){.name = "a", .datatype = TSR_INT64, .values_per_cell = 1, .filters = {.count = 1, .filters = &zstd}};
+  fields[3] = (tsr_field){.name = "s", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE, .nullable = true};
+  const tsr_schema schema = {.version = present_kind == OLD ? 17 : 22,
+                             .dense = is_dense(),
+                             .allows_duplicates = present_kind == DUPLICATES,
+                             .tile_order = present_kind == COL ? TSR_ORDER_COL : TSR_ORDER_ROW,
+                             .cell_order = present_kind == COL || present_kind == DENSE_COL ? TSR_ORDER_COL
+                                           : present_kind == HILBERT                        ? TSR_ORDER_HILBERT
+                                                                                            : TSR_ORDER_ROW,
+                             .capacity = capacity,
+                             .dimension_count = 2,
+                             .attribute_count = 2,
+                             .fields = fields};
+  const tsr_create_options options = {.unsynced = true};
+  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  ok(tsr_array_create(environment, path, &schema, &options, &error));
+}
+
+/* ---- The model ------------------------------------------------------------------------------ */
+
+typedef struct cell {
+  int x, y; /* 0..SIDE - 1 */
+  int64_t value; /* what its attributes are made of */
+  int64_t row;
+} cell;
+
+static cell committed[ROWS], own[ROWS];
+static int64_t removed[2 * ROWS];
+static uint64_t committed_count, own_count, removed_count;
+static cell visible[2 * ROWS];
+static uint64_t visible_count;
+
+static bool is_removed(int64_t row) {
+  for (uint64_t i = 0; i < removed_count; i++)
+    if (removed[i] == row) return true;
+  return false;
+}
+
+static void see(const cell *c) {
+  if (!is_removed(c->row)) visible[visible_count++] = *c;
+}
+
+/* What counts now. */
+static void look(void) {
+  static bool taken[SIDE][SIDE];
+  memset(taken, 0, sizeof taken);
+  visible_count = 0;
+  const bool duplicates = present_kind == DUPLICATES;
+  for (uint64_t i = own_count; i-- > 0;) {
+    if (!duplicates && taken[own[i].x][own[i].y]) continue;
+    taken[own[i].x][own[i].y] = true;
+    see(&own[i]);
+  }
+  for (uint64_t i = 0; i < committed_count; i++)
+    if (duplicates || !taken[committed[i].x][committed[i].y]) see(&committed[i]);
+}
+
+static void text_of(int64_t value, char text[16]) { snprintf(text, 16, "%.*s", (int)(value % 11), "abcdefghijk"); }
+static void name_of(int x, char text[16]) { snprintf(text, 16, "%.*s%d", x % 4, "nnnn", x); }
+
+static int x_of(const char *name, uint64_t size) {
+  for (int x = 0; x < SIDE; x++) {
+    char text[16];
+    name_of(x, text);
+    if (strlen(text) == size && memcmp(text, name, size) == 0) return x;
+  }
+  fail_msg("no such name");
+  return 0;
+}
+
+/* Columns of cells, in batches. */
+typedef struct batch {
+  int32_t x[300], y[300];
+  int64_t a[300];
+  char names[300 * 16], text[300 * 16];
+  uint64_t name_offsets[301], offsets[301];
+  uint8_t valid[300];
+  uint64_t count;
+  tsr_column columns[4];
+} batch;
+static batch b;
+
+static void start(void) {
+  b.count = 0;
+  b.columns[0] = (tsr_column){.values = b.x, .cell_size = 4};
+  if (present_kind == STRINGS) b.columns[0] = (tsr_column){.values = b.names, .offsets = b.name_offsets};
+  b.columns[1] = (tsr_column){.values = b.y, .cell_size = 4};
+  b.columns[2] = (tsr_column){.values = b.a, .cell_size = 8};
+  b.columns[3] = (tsr_column){.values = b.text, .offsets = b.offsets, .validity = b.valid};
+}
+
+static void add(const cell *c) {
+  const uint64_t i = b.count++;
+  b.x[i] = c->x + LOW;
+  b.y[i] = c->y + LOW;
+  b.a[i] = c->value;
+  text_of(c->value, b.text + b.offsets[i]);
+  b.offsets[i + 1] = b.offsets[i] + strlen(b.text + b.offsets[i]);
+  name_of(c->x, b.names + b.name_offsets[i]);
+  b.name_offsets[i + 1] = b.name_offsets[i] + strlen(b.names + b.name_offsets[i]);
+  b.valid[i] = c->value % 3 != 0;
+}
+
+/* ---- What is read against it ---------------------------------------------------------------- */
+
+static int32_t int_at(const tsr_column *column, uint64_t i) {
+  int32_t v;
+  memcpy(&v, (const uint8_t *)column->values + (column->constant ? 0 : i * 4), 4);
+  return v;
+}
+
+static cell cell_at(tsr_reader *reader, const tsr_batch *got, uint64_t i) {
+  const tsr_column *columns[4];
+  cell c = {.value = -1};
+  for (uint32_t f = 0; f < 4; f++) ok(tsr_reader_column(reader, f, &columns[f], &error));
+  if (present_kind == STRINGS) {
+    const uint64_t j = columns[0]->constant ? 0 : i, from = columns[0]->offsets[j];
+    c.x = x_of((const char *)columns[0]->values + from, columns[0]->offsets[j + 1] - from);
+  } else {
+    c.x = int_at(columns[0], i) - LOW;
+  }
+  c.y = int_at(columns[1], i) - LOW;
+  c.row = got->rowids ? got->rowids[i] : got->row_base + (int64_t)i;
+  if (!got->written) return c;
+  memcpy(&c.value, (const uint8_t *)columns[2]->values + (columns[2]->constant ? 0 : i * 8), 8);
+  const uint64_t j = columns[3]->constant ? 0 : i, size = columns[3]->offsets[j + 1] - columns[3]->offsets[j];
+  char text[16];
+  text_of(c.value, text);
+  assert_int_equal(size, strlen(text));
+  assert_memory_equal((const uint8_t *)columns[3]->values + columns[3]->offsets[j], text, size);
+  assert_int_equal(columns[3]->validity[j] != 0, c.value % 3 != 0);
+  assert_int_equal((got->times ? got->times[i] : got->time) == UINT64_MAX, c.row < 0);
+  return c;
+}
+
+typedef struct wish { /* low > high: all */
+  int x_low, x_high, y_low, y_high;
+  int64_t a_low, a_high;
+} wish;
+static const wish everything = {0, SIDE - 1, 0, SIDE - 1, 0, INT64_MAX};
+
+static bool is_wanted(const wish *w, const cell *c) {
+  return c->x >= w->x_low && c->x <= w->x_high && c->y >= w->y_low && c->y <= w->y_high && c->value >= w->a_low &&
+         c->value <= w->a_high;
+}
+
+static int start_reader(tsr_reader *reader, const wish *w) {
+  const int32_t x_low = w->x_low + LOW, x_high = w->x_high + LOW, y_low = w->y_low + LOW, y_high = w->y_high + LOW;
+  const tsr_range ranges[] = {{.low = &x_low, .high = &x_high}, {.low = &y_low, .high = &y_high}};
+  const tsr_ranges dimensions[] = {
+      {.ranges = &ranges[0], .count = 1, .all = present_kind == STRINGS || w->x_high - w->x_low == SIDE - 1},
+      {.ranges = &ranges[1], .count = 1, .all = w->y_high - w->y_low == SIDE - 1}};
+  const tsr_range a = {.low = &w->a_low, .high = &w->a_high};
+  const tsr_predicate predicate = {.field = 2, .kind = TSR_PREDICATE_WITHIN, .ranges = {.ranges = &a, .count = 1}};
+  const bool fields[4] = {chance(2), chance(2), chance(2), chance(2)};
+  const tsr_request request = {.dimensions = dimensions,
+                               .predicates = &predicate,
+                               .predicate_count = w->a_high < INT64_MAX,
+                               .fields = fields,
+                               .times = chance(2)};
+  return tsr_reader_start(reader, &request, &error);
+}
+
+static void check_rows(tsr_snapshot *snapshot, const wish *w) {
+  static bool found[2 * ROWS];
+  tsr_reader *reader = NULL;
+  const tsr_batch *got;
+  uint64_t rows = 0, wanted = 0;
+  int code;
+  memset(found, 0, sizeof found);
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  ok(start_reader(reader, w));
+  while ((code = tsr_reader_next(reader, &got, &error)) > 0)
+    for (uint64_t r = 0; r < got->count; r++) {
+      const cell c = cell_at(reader, got, got->selection ? got->selection[r] : got->first + r);
+      uint64_t i = 0;
+      if (!got->written) {
+        for (; i < visible_count; i++) assert_false(visible[i].x == c.x && visible[i].y == c.y);
+        continue;
+      }
+      if (present_kind == STRINGS && (c.x < w->x_low || c.x > w->x_high)) continue;
+      while (i < visible_count && visible[i].row != c.row) i++;
+      if (i == visible_count) fail_msg("row %lld at %d, %d should not be there", (long long)c.row, c.x, c.y);
+      if (visible[i].x != c.x || visible[i].y != c.y || visible[i].value != c.value)
+        fail_msg("row %lld at %d, %d", (long long)c.row, c.x, c.y);
+      assert_true(is_wanted(w, &c));
+      assert_false(found[i]);
+      found[i] = true;
+      rows++;
+    }
+  ok(code);
+  for (uint64_t i = 0; i < visible_count; i++) wanted += is_wanted(w, &visible[i]);
+  assert_int_equal(rows, wanted);
+  tsr_reader_close(reader);
+}
+
+static wish some_wish(void) {
+  wish w = everything;
+  if (chance(2)) w.x_low = (int)chance(SIDE), w.x_high = w.x_low + (int)chance((uint64_t)(SIDE - w.x_low));
+  if (chance(2)) w.y_low = (int)chance(SIDE), w.y_high = w.y_low + (int)chance((uint64_t)(SIDE - w.y_low));
+  if (chance(3) == 0) w.a_low = (int64_t)chance(1000), w.a_high = w.a_low + (int64_t)chance(300);
+  return w;
+}
+
+static void check_row_by_id(tsr_snapshot *snapshot) {
+  tsr_reader *reader = NULL;
+  const tsr_batch *got;
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  for (int i = 0; i < 5 && visible_count > 0; i++) {
+    const cell *wanted = &visible[chance(visible_count)];
+    assert_int_equal(tsr_reader_find(reader, wanted->row, &got, &error), 1);
+    assert_int_equal(got->count, 1);
+    const cell c = cell_at(reader, got, got->selection ? got->selection[0] : got->first);
+    assert_true(c.x == wanted->x && c.y == wanted->y && c.value == wanted->value && c.row == wanted->row);
+    assert_int_equal(tsr_reader_next(reader, &got, &error), 0);
+  }
+  if (removed_count > 0) assert_int_equal(tsr_reader_find(reader, removed[chance(removed_count)], &got, &error), 0);
+  assert_int_equal(tsr_reader_find(reader, -1, &got, &error), 0);
+  assert_int_equal(tsr_reader_find(reader, tsr__own_row(own_count), &got, &error), 0);
+  tsr_reader_close(reader);
+}
+
+static void check_point(tsr_writer *writer, tsr_snapshot *base) {
+  const cell c = {.x = (int)chance(SIDE), .y = (int)chance(SIDE)};
+  bool there = false, right = false;
+  int64_t row = 0;
+  start();
+  add(&c);
+  const int code = tsr_writer_find(writer, base, b.columns, 0, &row, &error);
+  ok(code);
+  for (uint64_t i = 0; i < visible_count; i++) {
+    if (visible[i].x != c.x || visible[i].y != c.y) continue;
+    there = true;
+    right |= visible[i].row == row;
+  }
+  assert_int_equal(code, there);
+  assert_int_equal(right, there);
+}
+
+/* ---- Histories ------------------------------------------------------------------------------ */
+
+typedef struct point {
+  tsr_mark mark;
+  uint64_t own, removed;
+} point;
+
+static tsr_snapshot *open_base(tsr_array *array, const tsr_writer *writer) {
+  tsr_snapshot *base = NULL;
+  ok(tsr_snapshot_open(array, tsr_writer_schema(writer), 0, TSR_TIME_NOW, &base, &error));
+  return base;
+}
+
+static void append(tsr_writer *writer) {
+  const uint64_t most = chance(4) ? 5 : 250, first = own_count;
+  const uint64_t n = 1 + chance(TSR_MIN(most, ROWS - own_count - 1));
+  start();
+  for (uint64_t i = 0; i < n; i++) {
+    own[own_count] = (cell){(int)chance(SIDE), (int)chance(SIDE), (int64_t)chance(1000), tsr__own_row(own_count)};
+    add(&own[own_count++]);
+  }
+  ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));
+  assert_int_equal(tsr_writer_mark(writer).cells, first + n);
+}
+
+static void take_away(tsr_writer *writer) {
+  for (uint64_t n = 1 + chance(chance(4) ? 3 : 60); n > 0; n--) {
+    look();
+    if (visible_count == 0) return;
+    const cell *c = &visible[chance(visible_count)];
+    start();
+    add(c);
+    ok(tsr_writer_remove(writer, c->row, b.columns, 0, &error));
+    removed[removed_count++] = c->row;
+    assert_int_equal(tsr_writer_mark(writer).removed, removed_count);
+  }
+}
+
+static void check_view(tsr_writer *writer, tsr_snapshot *base) {
+  tsr_snapshot *view = NULL, *again = NULL;
+  look();
+  ok(tsr_snapshot_with(base, writer, &view, &error));
+  ok(tsr_snapshot_with(base, writer, &again, &error));
+  assert_ptr_equal(view, again);
+  tsr_snapshot_close(again);
+  check_rows(view, &everything);
+  for (int i = 0; i < 3; i++) {
+    const wish w = some_wish();
+    check_rows(view, &w);
+  }
+  check_row_by_id(view);
+  tsr_snapshot_close(view);
+}
+
+/* The committed rows are what was visible, under new rowids. */
+static void take_committed(tsr_snapshot *snapshot) {
+  tsr_reader *reader = NULL;
+  const tsr_batch *got;
+  int code;
+  uint64_t left = visible_count;
+  committed_count = own_count = removed_count = 0;
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  ok(tsr_reader_start(reader, NULL, &error));
+  while ((code = tsr_reader_next(reader, &got, &error)) > 0)
+    for (uint64_t r = 0; r < got->count; r++) {
+      const cell c = cell_at(reader, got, got->selection ? got->selection[r] : got->first + r);
+      uint64_t i = 0;
+      if (!got->written) continue;
+      while (i < left && (visible[i].x != c.x || visible[i].y != c.y || visible[i].value != c.value)) i++;
+      if (i == left) fail_msg("a cell at %d, %d that should not be there", c.x, c.y);
+      visible[i] = visible[--left];
+      committed[committed_count++] = c;
+    }
+  ok(code);
+  assert_int_equal(left, 0);
+  tsr_reader_close(reader);
+}
+
+/* A condition deletes all cells at its coordinates: where the array has duplicates, all of them must be removed. */
+static void take_away_all(tsr_writer *writer) {
+  for (uint64_t i = 0; i < removed_count; i++)
+    for (uint64_t k = 0; k < committed_count; k++) {
+      if (committed[k].row != removed[i]) continue;
+      for (uint64_t j = 0; j < committed_count; j++) {
+        if (committed[j].x != committed[k].x || committed[j].y != committed[k].y || is_removed(committed[j].row))
+          continue;
+        start();
+        add(&committed[j]);
+        ok(tsr_writer_remove(writer, committed[j].row, b.columns, 0, &error));
+        removed[removed_count++] = committed[j].row;
+      }
+    }
+}
+
+static void history(tsr_array *array, uint64_t memory, unsigned steps) {
+  static point points[64];
+  uint64_t point_count = 0;
+  const tsr_writer_options options = {.unsynced = true, .memory_bytes = memory};
+  tsr_writer *writer = NULL;
+  ok(tsr_array_freeze(array, true, &error));
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  tsr_snapshot *base = open_base(array, writer);
+  for (unsigned step = 0; step < steps && own_count < ROWS - 300 && removed_count < ROWS; step++) {
+    switch (chance(9)) {
+    case 0:
+    case 1:
+    case 2: append(writer); break;
+    case 3:
+      if (!is_dense()) take_away(writer);
+      break;
+    case 4:
+      if (point_count == 64) point_count = 0;
+      points[point_count++] = (point){tsr_writer_mark(writer), own_count, removed_count};
+      break;
+    case 5:
+      if (point_count == 0 || chance(2)) break;
+      point_count = chance(point_count);
+      ok(tsr_writer_rewind(writer, points[point_count].mark, &error));
+      own_count = points[point_count].own;
+      removed_count = points[point_count].removed;
+      break;
+    case 6:
+    case 7: check_view(writer, base); break;
+    default:
+      look();
+      for (int i = 0; i < 20; i++) check_point(writer, base);
+      if (chance(10) == 0 && present_kind != DUPLICATES) ok(tsr_writer_prepare(writer, &error));
+    }
+    assert_int_equal(tsr_writer_changed(writer), own_count + removed_count > 0);
+  }
+  check_view(writer, base);
+  if (present_kind == DUPLICATES) take_away_all(writer);
+  look();
+  const bool gone = chance(5) == 0;
+  if (gone) {
+    ok(tsr_writer_abandon(writer, &error));
+    own_count = removed_count = 0;
+  } else {
+    ok(tsr_writer_prepare(writer, &error));
+    ok(tsr_writer_publish(writer, &error));
+  }
+  tsr_snapshot_close(base);
+  tsr_writer_close(writer);
+  assert_int_equal(hidden_entries("__fragments"), 0);
+  ok(tsr_array_freeze(array, false, &error));
+  ok(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &base, &error));
+  if (gone) {
+    look();
+    check_rows(base, &everything);
+  } else {
+    take_committed(base);
+  }
+  tsr_snapshot_close(base);
+}
+
+static void run(kind which, uint64_t memory) {
+  present_kind = which;
+  for (unsigned n = 0; n < 6; n++) {
+    committed_count = own_count = removed_count = 0;
+    seed = 100 * which + n + 1;
+    create(1 + chance(60));
+    tsr_array *array = NULL;
+    ok(tsr_array_open(environment, path, NULL, &array, &error));
+    for (int commit = 0; commit < 3; commit++) {
+      print_message("%s %u, commit %d\n", kind_names[which], n, commit);
+      history(array, memory, 60);
+    }
+    tsr_array_close(array);
+  }
+}
+
+static void test_row(void **state) { run(ROW, 0); }
+static void test_col(void **state) { run(COL, 0); }
+static void test_hilbert(void **state) { run(HILBERT, 0); }
+static void test_duplicates(void **state) { run(DUPLICATES, 0); }
+static void test_strings(void **state) { run(STRINGS, 0); }
+static void test_old(void **state) { run(OLD, 0); }
+static void test_dense(void **state) { run(DENSE, 0); }
+static void test_dense_col(void **state) { run(DENSE_COL, 0); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_row),     cmocka_unit_test(test_col),
+                                     cmocka_unit_test(test_hilbert), cmocka_unit_test(test_duplicates),
+                                     cmocka_unit_test(test_strings), cmocka_unit_test(test_old),
+                                     cmocka_unit_test(test_dense),   cmocka_unit_test(test_dense_col)};
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
