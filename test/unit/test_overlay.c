@@ -494,7 +494,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
 
 static void run(kind which, uint64_t memory) {
   present_kind = which;
-  for (unsigned n = 0; n < 6; n++) {
+  for (unsigned n = 0; n < 3; n++) {
     committed_count = own_count = removed_count = 0;
     seed = 100 * which + n + 1;
     create(1 + chance(60));
