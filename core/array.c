@@ -95,13 +95,29 @@ static int host_path(const tsr_environment *environment, const tsr_scheme *schem
   return TSR_OK;
 }
 
+static int permitted(const tsr_environment *environment, const char *directory, tsr_error *error) {
+  return environment->permits ? environment->permits(environment->permits_argument, directory, error) : TSR_OK;
+}
+
+int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  char *directory;
+  if (!environment->permits || tsr__environment_scheme(environment, path)) return TSR_OK;
+  TSR_TRY(plain_path(&environment->memory, "directory", path, &directory, error));
+  int rc = permitted(environment, directory, error);
+  tsr__free(directory);
+  return rc;
+}
+
 int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
                    tsr_error *error) {
   const tsr_scheme *scheme = tsr__environment_scheme(environment, text);
   if (scheme) return host_path(environment, scheme, text, path, store, error);
   char *directory;
   TSR_TRY(plain_path(&environment->memory, noun, text, &directory, error));
-  int rc = tsr__store_posix_open(&environment->memory, directory, store, error);
+  int rc = permitted(environment, directory, error);
+  if (rc >= 0) rc = tsr__store_posix_open(&environment->memory, directory, store, error);
   if (rc < 0) tsr__free(directory);
   else *path = directory;
   return rc;

@@ -32,6 +32,8 @@ struct tsr_environment {
   bool (*interrupted)(void *argument);
   void *interrupted_argument;
   bool single_threaded;
+  int (*permits)(void *argument, const char *path, tsr_error *error);
+  void *permits_argument;
   _Atomic uint64_t counters[sizeof(tsr_counters) / sizeof(uint64_t)];
   uint64_t next_row; /* the 63-bit counter that gives each fragment its range of rowids */
   tsr_map row_ranges; /* array path and fragment name -> first rowid: kept as long as the environment */

@@ -36,6 +36,8 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   e->interrupted = options->interrupted;
   e->interrupted_argument = options->interrupted_argument;
   e->single_threaded = options->single_threaded;
+  e->permits = options->permits;
+  e->permits_argument = options->permits_argument;
   e->next_row = FIRST_ROW;
   e->next_fragment = 1;
   e->row_ranges.memory = &e->memory;

@@ -249,12 +249,17 @@ typedef struct tsr_environment_options { /* `= {0}` is the default */
       void *argument); /* asked on the caller's thread in all long work; true stops it with TSR_INTERRUPT */
   void *interrupted_argument;
   bool single_threaded; /* never start a worker */
+  /* Asked before a directory is opened or made, with its path: an error code (< 0) refuses it. NULL: all are fine */
+  int (*permits)(void *argument, const char *path, tsr_error *error);
+  void *permits_argument;
 } tsr_environment_options;
 
 /* Allocates an environment; close it after everything that was opened from it. */
 TSR_API int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment,
                                  tsr_error *error);
 TSR_API void tsr_environment_close(tsr_environment *environment);
+/* What `permits` says of a path; TSR_OK for those of a host's store. */
+TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* Counters since the last reset, in this order; a tile counts once for each field in tiles_read and tiles_cached, once
  * in the others. */

@@ -99,8 +99,10 @@ int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *
   return TSR_OK;
 }
 
-int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error) {
+int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error) {
   uint8_t bytes[80];
+  int permitted = tsx_restrict_permits(connection, path, error);
+  if (permitted < 0) return permitted;
   FILE *file = fopen(path, "rb");
   if (!file) return tsx_fail(error, TSR_NOT_FOUND, "key file not found: %s", path);
   setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer */

@@ -51,7 +51,9 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   tsr_environment_options options = {.reallocate = reallocate,
                                      .interrupted = interrupted,
                                      .interrupted_argument = connection,
-                                     .single_threaded = single_threaded()};
+                                     .single_threaded = single_threaded(),
+                                     .permits = tsx_restrict_permits,
+                                     .permits_argument = connection};
   int code = tsr_environment_open(&options, &connection->environment, error);
   if (code < 0) {
     sqlite3_free(connection);
@@ -105,6 +107,7 @@ void tsx_connection_drop(void *argument) {
   }
   tsx_keys_free(connection);
   tsr_environment_close(connection->environment);
+  sqlite3_free(connection->restricted);
   sqlite3_free(connection);
 }
 
@@ -181,6 +184,8 @@ static int open_array(tsx_connection *connection, const char *path, const uint8_
   while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(present);
+    code = tsr_path_permitted(connection->environment, path, error);
+    if (code < 0) return code;
   } else {
     code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {
@@ -264,6 +269,8 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
       *out = snapshot;
       return TSR_OK;
     }
+  int permitted = array->in_database ? TSR_OK : tsr_path_permitted(connection->environment, array->path, error);
+  if (permitted < 0) return permitted;
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
   *snapshot = (tsx_snapshot){.schema = schema, .since = since, .as_of = as_of, .cursors = 1};

@@ -24,6 +24,7 @@
  *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
  *   npy.c         blocks of dense arrays as NPY files, both ways
+ *   restrict.c    tessera_restrict
  *   functions_change.c                          the functions that change metadata, schemas and groups
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
  *
@@ -112,6 +113,7 @@ typedef struct tsx_connection {
   struct tsx_tree *trees; /* store_sqlite.c: that are open */
   bool quiet; /* a rollback goes on: the database is not touched */
   const char *import; /* what a CREATE of tessera_import brings in, while it runs */
+  char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */
 } tsx_connection;
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
@@ -235,7 +237,7 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
 /* The same of an SQL value, which is not NULL; `name` is the argument's, for messages. */
 int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error);
 /* Reads a key file: 32 raw bytes or 64 hex digits. */
-int tsx_key_read(const char *path, uint8_t key[32], tsr_error *error);
+int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error);
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
 void tsx_wipe(void *p, uint64_t size); /* zeroes in a way that no compiler removes */
 
@@ -703,6 +705,10 @@ int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error 
 /* ---- npy.c ---- */
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
+
+/* ---- restrict.c ---- */
+int tsx_restrict_permits(void *argument, const char *path, tsr_error *error); /* of a connection: TSR_PERM if not */
+void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* ---- functions_change.c: see sql.md, "Functions" ---- */
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);

@@ -77,6 +77,7 @@ static const function functions[] = {
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
     {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},
+    {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

@@ -172,7 +172,7 @@ static int find_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_
   if (!file) return TSR_OK;
   char *path = NULL;
   int code = tsx_path_resolve(table->connection->db, table->schema_name, file, &path, error);
-  if (code == TSR_OK) code = tsx_key_read(path, key, error);
+  if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
   sqlite3_free(path);
   return code;
 }

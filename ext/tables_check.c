@@ -96,7 +96,7 @@ static int find_key(tsx_table *table, uint8_t key[32], bool *has_key, tsr_error 
   *has_key = true;
   if (table->options.key_file) {
     int code = tsx_path_resolve(table->connection->db, table->schema_name, table->options.key_file, &path, error);
-    if (code == TSR_OK) code = tsx_key_read(path, key, error);
+    if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
     sqlite3_free(path);
     return code;
   }
