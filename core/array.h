@@ -165,6 +165,7 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
 int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, tsr_error *error);
 /* 1; 0 if it is gone, or was not written to its end. */
 int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error);
+int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error); /* 1 or 0 */
 int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error); /* gone already: fine */
 /* Publishes a prepared commit: 1; 0 if it is published already, or there is nothing to publish. */
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);

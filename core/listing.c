@@ -318,7 +318,8 @@ static int add_marker(renewal *r, const char *marker) {
   item.name = pending.commit;
   TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
   TSR_TRY(append(r, &r->listing->prepared, &item));
-  if (tsr__store_exists(r->array->store, pending.commit)) return TSR_OK;
+  rc = tsr__pending_published(r->array->store, pending.commit, r->error);
+  if (rc != 0) return rc < 0 ? rc : TSR_OK;
   if (asks(r->array, pending.commit)) return count_prepared(r, pending.commit);
   r->listing->undecided = true;
   return TSR_OK;
@@ -373,7 +374,7 @@ static int add_old_fragment(renewal *r, const char *text) {
   if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return add_fragment(r, name, &parsed, true);
   tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
   TSR_TRY(join_path(r, name, TSR_PENDING_FILE, &item.path));
-  if (parsed.version < 12 && tsr__store_exists(r->array->store, item.path)) TSR_TRY(add_marker(r, item.path));
+  if (parsed.version < 12) TSR_TRY(add_marker(r, item.path));
   if (parsed.version >= 5) return TSR_OK;
   TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
   if (tsr__store_exists(r->array->store, item.path)) return add_fragment(r, name, &parsed, true);

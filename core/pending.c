@@ -54,6 +54,25 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
   return false;
 }
 
+/* 1; 0 if there is no such file. Memory or a disk that fails must not look like a file that is not there: what is
+ * committed would be taken away. */
+static int is_there(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one = {0};
+  int code = tsr__store_open_file(store, path, &file, &one);
+  if (code == TSR_NOT_FOUND) return 0;
+  if (code < 0) {
+    if (error) *error = one;
+    return code;
+  }
+  tsr__store_close_file(file);
+  return 1;
+}
+
+int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error) {
+  return is_there(store, commit, error);
+}
+
 /* ---- Markers ----------------------------------------------------------------------------------------------------- */
 
 static int sync_directory_of(tsr_store *store, const char *path, tsr_error *error) {
@@ -173,11 +192,12 @@ static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_erro
 }
 
 /* What is to be published must be there: others may have removed it, and a commit without it would be damage. */
-static bool is_whole(tsr_store *store, commit_form form, const char *name, int size, const char *staged) {
+static int is_whole(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
+                    tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
-  if (form == STAGED || form == OLD) return tsr__store_exists(store, staged);
+  if (form == STAGED || form == OLD) return is_there(store, staged, error);
   snprintf(path, sizeof path, "%s%.*s/" METADATA, form == WRT ? FRAGMENTS : "", size, name);
-  return tsr__store_exists(store, path);
+  return is_there(store, path, error);
 }
 
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
@@ -189,9 +209,12 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   commit_form form = parse(commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
-  if (tsr__store_exists(store, commit) || !is_whole(store, form, name, size, staged)) return 0;
-  int code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
-  if (code == TSR_EXISTS || (code == TSR_NOT_FOUND && tsr__store_exists(store, commit))) return 0; /* by others */
+  int code = is_there(store, commit, error);
+  if (code != 0) return code < 0 ? code : 0;
+  code = is_whole(store, form, name, size, staged, error);
+  if (code <= 0) return code;
+  code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
+  if (code == TSR_EXISTS || (code == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0; /* by others */
   if (code < 0) {
     *error = one;
     return code;

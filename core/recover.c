@@ -33,7 +33,8 @@ static int recover_one(recovery *r, const char *marker, tsr_error *error) {
   tsr_pending pending;
   int code = tsr__pending_read(store, marker, &r->arena, &pending, error);
   if (code <= 0) return code;
-  if (tsr__store_exists(store, pending.commit)) return tsr__pending_unmark(store, marker, error);
+  code = tsr__pending_published(store, pending.commit, error);
+  if (code != 0) return code < 0 ? code : tsr__pending_unmark(store, marker, error);
   switch (r->decide(r->argument, pending.commit)) {
   case TSR_VERDICT_LEAVE: return TSR_OK;
   case TSR_VERDICT_PUBLISH: code = tsr__pending_publish(store, pending.commit, true, error); break;
@@ -53,7 +54,7 @@ int tsr_array_recover(tsr_array *array, const char *owner, tsr_verdict (*decide)
   tsr_error unseen;
   if (!error) error = &unseen;
   recovery r = {.array = array, .owner = owner, .decide = decide, .argument = argument, .changed = changed};
-  TSR_TRY(tsr__array_list(array, true, true, error));
+  TSR_TRY(tsr__array_list(array, true, false, error));
   if (!array->listing->prepared.count) return TSR_OK;
   tsr__arena_init(&r.arena, &array->memory);
   int code = TSR_OK;

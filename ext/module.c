@@ -351,7 +351,7 @@ static int destroy(sqlite3_vtab *vtab) {
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
   tsx_journal_find_id(table);
-  if (tsx_transaction_leave(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* whose text SQLite shows, it takes no other */
   if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* else what is committed here, and nowhere else, would be lost */

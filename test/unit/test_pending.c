@@ -1,0 +1,327 @@
+/* Prepared commits: their paths and markers, when they count, how they are published; recovery by their owner. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tiny_array.h"
+
+#define U "_00000000000000000000000000000001"
+static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
+static tsr_environment *environment;
+static tsr_store *store;
+static tsr_array *array;
+static tsr_error error;
+static const char *counts; /* the commit that the host says is committed */
+static int asked;
+
+static bool committed(void *argument, const char *commit) {
+  assert_ptr_equal(argument, &counts);
+  asked++;
+  return counts && strcmp(commit, counts) == 0;
+}
+
+static int setup(void **state) {
+  const tsr_array_options options = {.committed = committed, .committed_argument = &counts};
+  counts = NULL;
+  asked = 0;
+  error = (tsr_error){0};
+  if (tsr_environment_open(NULL, &environment, NULL) < 0) return 1;
+  if (tsr__store_memory_open(&environment->memory, "tiny", &store, NULL) < 0) return 1;
+  tiny_schema(store, "__schema/__1_1" U, false, 1, a_only);
+  return tsr__array_open_store(environment, store, "tiny", &options, &array, &error);
+}
+static int teardown(void **state) {
+  tsr_array_close(array);
+  int left = environment->memory.used != 0;
+  tsr_environment_close(environment);
+  return left;
+}
+
+static const char *listed(const tsr_commit_list *which) {
+  static char text[2048];
+  text[0] = '\0';
+  for (uint64_t i = 0; i < which->count; i++) {
+    size_t at = strlen(text);
+    snprintf(text + at, sizeof text - at, "%llu%s ", (unsigned long long)which->items[i].parsed.start,
+             which->items[i].old_layout ? "*" : "");
+  }
+  return text;
+}
+static const char *fragments(void) {
+  if (tsr__array_list(array, true, false, &error) < 0) fail_msg("%s", error.message);
+  return listed(&array->listing->fragments);
+}
+
+static void test_paths(void **state) {
+  static const struct {
+    const char *commit, *marker, *staged;
+  } good[] = {
+      {"__commits/__5_5" U "_22.wrt", "__commits/__5_5" U "_22.pending", ""},
+      {"__commits/__5_5" U "_22.con", "__commits/__5_5" U "_22.pending", "__commits/.__5_5" U "_22"},
+      {"__commits/__5_5" U "_22.del", "__commits/__5_5" U "_22.pending", "__commits/.__5_5" U "_22"},
+      {"__5_5" U "_9.ok", "__5_5" U "_9/.pending", ""},
+      {"__5_5" U "/__fragment_metadata.tdb", "__5_5" U "/.pending", "__5_5" U "/.metadata"},
+  };
+  static const char *const bad[] = {"",
+                                    "__commits/",
+                                    "__commits/.wrt",
+                                    "__commits/x.wrt",
+                                    "__commits/__5_5" U "_22",
+                                    "__commits/__5_5" U "_9.ok",
+                                    "__5_5" U "_22.wrt",
+                                    "../__5_5" U "_9.ok",
+                                    "__commits/../__5_5" U "_22.wrt",
+                                    "__commits/a/__5_5" U "_22.wrt"};
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    assert_true(tsr__pending_paths(good[i].commit, marker, staged));
+    assert_string_equal(marker, good[i].marker);
+    assert_string_equal(staged, good[i].staged);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_false(tsr__pending_paths(bad[i], marker, staged));
+    assert_int_equal(tsr__pending_publish(store, bad[i], false, &error), TSR_ERROR);
+  }
+}
+
+static void mark(const char *path, const char *commit, const char *owner, const char *fragment) {
+  const tsr_pending pending = {
+      .commit = commit, .owner = owner, .fragment_count = fragment != NULL, .fragments = &fragment};
+  tiny_text(store, path, "");
+  assert_int_equal(tsr__store_remove(store, path, NULL), TSR_OK);
+  assert_int_equal(tsr__pending_mark(store, path, &pending, true, &error), TSR_OK);
+}
+
+static void test_markers(void **state) {
+  static const char marker[] = "__commits/__5_5" U "_22.pending";
+  tsr_arena arena;
+  tsr_buffer bytes = {.memory = &environment->memory};
+  tsr_pending pending;
+  tsr__arena_init(&arena, &environment->memory);
+  assert_int_equal(tsr__pending_read(store, marker, &arena, &pending, &error), 0);
+  mark(marker, "__commits/__5_5" U "_22.con", "/a b/\xc3\xa9\n\n.db", "__5_5" U "_22");
+  assert_int_equal(tsr__pending_read(store, marker, &arena, &pending, &error), 1);
+  assert_string_equal(pending.commit, "__commits/__5_5" U "_22.con");
+  assert_string_equal(pending.owner, "/a b/\xc3\xa9\n\n.db");
+  assert_int_equal(pending.fragment_count, 1);
+  assert_string_equal(pending.fragments[0], "__5_5" U "_22");
+  assert_int_equal(tsr__store_read_all(store, marker, 4096, &bytes, NULL), TSR_OK);
+  for (uint64_t size = 0; size < bytes.size; size++) { /* an owner that ends in newlines may look whole */
+    tiny_put(store, marker, bytes.data, size);
+    int rc = tsr__pending_read(store, marker, &arena, &pending, &error);
+    assert_true(rc == 0 || (rc == 1 && strncmp("/a b/\xc3\xa9\n\n.db", pending.owner, strlen(pending.owner)) == 0));
+  }
+  for (uint64_t i = 0; i < bytes.size; i++) {
+    static const uint8_t values[] = {0, '\n', '/', '_', 0xff};
+    const uint8_t kept = bytes.data[i];
+    for (size_t v = 0; v < sizeof values; v++) {
+      bytes.data[i] = values[v];
+      tiny_put(store, marker, bytes.data, bytes.size);
+      assert_in_range(tsr__pending_read(store, marker, &arena, &pending, &error), 0, 1);
+    }
+    bytes.data[i] = kept;
+  }
+  assert_int_equal(tsr__pending_unmark(store, marker, &error), TSR_OK);
+  assert_int_equal(tsr__pending_unmark(store, marker, &error), TSR_OK);
+  tsr__buffer_release(&bytes);
+  tsr__arena_release(&arena);
+}
+
+static void test_one_fragment_counts(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.wrt";
+  tiny_text(store, "__commits/__5_5" U "_22.wrt", "");
+  mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7" U "_22");
+  assert_string_equal(fragments(), "5 ");
+  assert_true(asked > 0);
+  counts = commit; /* no directory changes */
+  assert_string_equal(fragments(), "5 7 ");
+  asked = 0;
+  assert_string_equal(fragments(), "5 7 ");
+  tiny_text(store, commit, "");
+  assert_string_equal(fragments(), "5 7 ");
+}
+
+static void test_several_count(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.con", staged[] = "__commits/.__7_7" U "_22";
+  tsr_buffer lines = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
+  tiny_condition(&tile, "x");
+  assert_int_equal(tsr__commits_encode_write("__7_7_00000000000000000000000000000002_22", &lines, NULL), TSR_OK);
+  assert_int_equal(tsr__commits_encode_write("__7_7_00000000000000000000000000000003_22", &lines, NULL), TSR_OK);
+  assert_int_equal(
+      tsr__commits_encode_delete("__7_7_00000000000000000000000000000004_22", tile.data, tile.size, &lines, NULL),
+      TSR_OK);
+  mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7_00000000000000000000000000000002_22");
+  assert_string_equal(fragments(), "");
+  counts = commit; /* before anything is staged, it says nothing */
+  assert_string_equal(fragments(), "");
+  tiny_put(store, staged, lines.data, lines.size);
+  assert_string_equal(fragments(), "7 7 ");
+  assert_int_equal(array->listing->deletes.count, 1);
+  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
+  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 0);
+  counts = NULL;
+  assert_string_equal(fragments(), "7 7 ");
+  assert_int_equal(array->listing->deletes.count, 1);
+  assert_true(tsr__store_exists(store, "__commits/__7_7_00000000000000000000000000000004_22.del"));
+  assert_false(tsr__store_exists(store, staged));
+  tsr__buffer_release(&lines);
+  tsr__buffer_release(&tile);
+}
+
+static void test_a_delete_counts(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.del";
+  tiny_put_delete(store, "__commits/.__7_7" U "_22", "x");
+  mark("__commits/__7_7" U "_22.pending", commit, "here", NULL);
+  counts = commit;
+  assert_string_equal(fragments(), "");
+  assert_int_equal(array->listing->deletes.count, 1);
+  assert_string_equal(array->listing->deletes.items[0].path, "__commits/.__7_7" U "_22");
+  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
+  assert_string_equal(fragments(), "");
+  assert_string_equal(array->listing->deletes.items[0].path, commit);
+}
+
+static void test_old_layouts_count(void **state) {
+  tiny_text(store, "__7_7" U "_9/__fragment_metadata.tdb", "");
+  tiny_text(store, "__8_8" U "/.metadata", "");
+  mark("__7_7" U "_9/.pending", "__7_7" U "_9.ok", "here", "__7_7" U "_9");
+  mark("__8_8" U "/.pending", "__8_8" U "/__fragment_metadata.tdb", "here", "__8_8" U);
+  assert_string_equal(fragments(), "");
+  counts = "__7_7" U "_9.ok";
+  assert_string_equal(fragments(), "7* ");
+  counts = "__8_8" U "/__fragment_metadata.tdb";
+  array->listing->complete = false; /* as if new */
+  assert_string_equal(fragments(), "8* ");
+  assert_true(tsr__store_exists(store, "__8_8" U "/__fragment_metadata.tdb"));
+  assert_int_equal(tsr__pending_publish(store, "__7_7" U "_9.ok", true, &error), 1);
+  assert_string_equal(fragments(), "7* 8* ");
+}
+
+static void test_publish_what_is_gone(void **state) {
+  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 0);
+  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.con", true, &error), 0);
+  assert_int_equal(tsr__pending_publish(store, "__7_7" U "_9.ok", true, &error), 0);
+  assert_false(tsr__store_exists(store, "__commits/__7_7" U "_22.wrt"));
+  tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
+  tiny_text(store, "__commits/x", "");
+  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 1);
+}
+
+static tsr_verdict verdict;
+static int decided;
+static tsr_verdict decide(void *argument, const char *commit) {
+  decided++;
+  return verdict;
+}
+
+static void prepare_all(void) {
+  tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
+  tiny_text(store, "__fragments/__8_8" U "_22/__fragment_metadata.tdb", "");
+  tiny_text(store, "__commits/.__8_8" U "_22", "__commits/__8_8" U "_22.wrt\n");
+  tiny_text(store, "__9_9" U "_9/__fragment_metadata.tdb", "");
+  tiny_text(store, "__6_6" U "/.metadata", "");
+  mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "here", "__7_7" U "_22");
+  mark("__commits/__8_8" U "_22.pending", "__commits/__8_8" U "_22.con", "here", "__8_8" U "_22");
+  mark("__9_9" U "_9/.pending", "__9_9" U "_9.ok", "here", "__9_9" U "_9");
+  mark("__6_6" U "/.pending", "__6_6" U "/__fragment_metadata.tdb", "here", "__6_6" U);
+}
+
+static uint64_t markers(void) {
+  fragments();
+  return array->listing->prepared.count;
+}
+
+static void test_recover(void **state) {
+  uint64_t changed = 0;
+  prepare_all();
+  decided = 0;
+  verdict = TSR_VERDICT_LEAVE;
+  assert_int_equal(tsr_array_recover(array, "here", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(decided, 4);
+  verdict = TSR_VERDICT_UNDO;
+  assert_int_equal(tsr_array_recover(array, "elsewhere", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(changed, 0);
+  assert_int_equal(markers(), 4);
+  verdict = TSR_VERDICT_PUBLISH;
+  assert_int_equal(tsr_array_recover(array, "elsewhere", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(changed, 4);
+  assert_int_equal(markers(), 0);
+  assert_string_equal(fragments(), "6* 7 8 9* ");
+  decided = 0;
+  assert_int_equal(tsr_array_recover(array, "here", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(decided, 0);
+}
+
+static void test_undo(void **state) {
+  tsr_listing left = {.memory = &environment->memory};
+  uint64_t changed = 0;
+  prepare_all();
+  verdict = TSR_VERDICT_UNDO;
+  assert_int_equal(tsr_array_recover(array, "here", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(changed, 4);
+  assert_int_equal(markers(), 0);
+  assert_string_equal(fragments(), "");
+  assert_int_equal(tsr__store_list(store, "__commits", &left, NULL), TSR_OK);
+  assert_int_equal(left.count, 0);
+  tsr__listing_release(&left);
+  left = (tsr_listing){.memory = &environment->memory};
+  assert_int_equal(tsr__store_list(store, "__fragments", &left, NULL), TSR_OK);
+  assert_int_equal(left.count, 0);
+  tsr__listing_release(&left);
+}
+
+/* Published by the one who prepared it, who died before the marker went: nobody is asked. */
+static void test_published_already(void **state) {
+  uint64_t changed = 0;
+  prepare_all();
+  tiny_text(store, "__commits/__7_7" U "_22.wrt", "");
+  decided = 0;
+  verdict = TSR_VERDICT_UNDO;
+  assert_int_equal(tsr_array_recover(array, "here", decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(decided, 3);
+  assert_string_equal(fragments(), "7 ");
+  assert_true(tsr__store_exists(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb"));
+}
+
+static void test_no_memory(void **state) {
+  int rc = TSR_NOMEM;
+  counts = "__commits/__8_8" U "_22.con";
+  prepare_all();
+  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+    environment->memory.limit = environment->memory.used + limit;
+    rc = tsr__array_list(array, true, true, &error);
+    environment->memory.limit = UINT64_MAX;
+    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    assert_true(limit < 1 << 20);
+  }
+  assert_string_equal(fragments(), "8 ");
+  rc = TSR_NOMEM;
+  verdict = TSR_VERDICT_PUBLISH;
+  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+    environment->memory.limit = environment->memory.used + limit;
+    rc = tsr_array_recover(array, "here", decide, NULL, NULL, &error);
+    environment->memory.limit = UINT64_MAX;
+    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    assert_true(limit < 1 << 20);
+  }
+  assert_string_equal(fragments(), "6* 7 8 9* ");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_markers, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_one_fragment_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_several_count, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_delete_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_old_layouts_count, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_publish_what_is_gone, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_recover, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_undo, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_published_already, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
