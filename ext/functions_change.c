@@ -190,7 +190,7 @@ static int stored_name(tsx_address *address, const char *shown, const char **nam
 void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  const char *name;
+  const char *name = NULL;
   int code = check_text(values[1], "the name", &error);
   if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
   if (code == TSR_OK) code = stored_name(&address, text_of(values[1]), &name, &error);
