@@ -92,6 +92,11 @@ class Column(C.Structure):
                 ("constant", C.c_bool), ("unwritten", C.c_bool)]
 
 
+class Batch(C.Structure):
+    _fields_ = [("count", C.c_uint64), ("selection", C.POINTER(C.c_uint32)), ("first", C.c_uint64), ("row_base", C.c_int64),
+                ("rowids", C.POINTER(C.c_int64)), ("written", C.c_bool), ("time", C.c_uint64), ("times", C.POINTER(C.c_uint64))]
+
+
 class Refused(Exception):
     pass
 
@@ -232,6 +237,66 @@ class Tessera:
             self.library.tsr_writer_close(writer)
             self.library.tsr_array_close(array)
 
+    def change(self, path, schema, removed, columns, count, time=0, threads=0):
+        """One commit of single cells: rows are removed, (rowid, coordinates) each, then cells are appended."""
+        array, writer, kept = C.c_void_p(), C.c_void_p(), []
+        options = ArrayOptions(key=schema.get("key"))
+        self.call("tsr_array_open", self.environment, path.encode(), C.byref(options), C.byref(array))
+        try:
+            options = WriterOptions(time=time, threads=threads, unsynced=True)
+            self.call("tsr_writer_open", array, C.byref(options), C.byref(writer))
+            places = make_columns(schema["dims"], removed[1], kept) if removed else None
+            for i, row in enumerate(removed[0] if removed else []):
+                self.call("tsr_writer_remove", writer, C.c_int64(row), places, C.c_uint64(i))
+            if count:
+                made = make_columns(schema["dims"] + schema["attrs"], columns, kept)
+                self.call("tsr_writer_append", writer, made, None, C.c_uint64(count))
+            self.call("tsr_writer_prepare", writer)
+            fragments = self.library.tsr_writer_fragment_count(writer)
+            self.call("tsr_writer_publish", writer)
+            return fragments
+        finally:
+            self.library.tsr_writer_close(writer)
+            self.library.tsr_array_close(array)
+
+    def read(self, path, schema, as_of=2**64 - 1):
+        """All rows: a list of (rowid, was it written, cells as bytes, None for null)."""
+        array, snapshot, reader, rows = C.c_void_p(), C.c_void_p(), C.c_void_p(), []
+        options = ArrayOptions(key=schema.get("key"))
+        self.call("tsr_array_open", self.environment, path.encode(), C.byref(options), C.byref(array))
+        try:
+            self.call("tsr_snapshot_open", array, None, C.c_uint64(0), C.c_uint64(as_of), C.byref(snapshot))
+            self.call("tsr_reader_open", snapshot, C.byref(reader))
+            self.call("tsr_reader_start", reader, (C.c_uint64 * 16)())
+            batch = C.POINTER(Batch)()
+            while self.call("tsr_reader_next", reader, C.byref(batch)):
+                rows += self.rows_of(reader, schema, batch.contents)
+            return rows
+        finally:
+            self.library.tsr_reader_close(reader)
+            self.library.tsr_snapshot_close(snapshot)
+            self.library.tsr_array_close(array)
+
+    def rows_of(self, reader, schema, batch):
+        index = [batch.selection[r] if batch.selection else batch.first + r for r in range(batch.count)]
+        columns, fields = [], schema["dims"] + schema["attrs"]
+        for f, field in enumerate(fields):
+            pointer = C.POINTER(Column)()
+            self.call("tsr_reader_column", reader, C.c_uint32(f), C.byref(pointer))
+            column = pointer.contents
+            at = [0 if column.constant else i for i in index]
+            if column.cell_size:
+                cells = [C.string_at(column.values + i * column.cell_size, column.cell_size) for i in at]
+            else:
+                offsets = C.cast(column.offsets, C.POINTER(C.c_uint64))
+                cells = [C.string_at(column.values + offsets[i], offsets[i + 1] - offsets[i]) if offsets[i + 1] > offsets[i] else b"" for i in at]
+            if column.validity:
+                valid = C.cast(column.validity, C.POINTER(C.c_uint8))
+                cells = [c if valid[i] else None for c, i in zip(cells, at)]
+            columns.append(cells)
+        rowids = [batch.rowids[i] if batch.rowids else batch.row_base + i for i in index]
+        return [(row, batch.written, cells) for row, cells in zip(rowids, zip(*columns))]
+
 
 class Remote:
     """A Tessera in a process of its own, with TESSERA_PRELOAD as its LD_PRELOAD."""
@@ -259,6 +324,12 @@ class Remote:
 
     def write(self, *arguments, **named):
         return self.ask("write", arguments, named)
+
+    def change(self, *arguments, **named):
+        return self.ask("change", arguments, named)
+
+    def read(self, *arguments, **named):
+        return self.ask("read", arguments, named)
 
 
 def serve(library):
