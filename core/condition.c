@@ -9,7 +9,9 @@
  * levels; known operators; no NOT, which TileDB itself cannot read; offsets that never fall. Whether values fit their
  * fields is known only with a schema, so evaluation checks that first.
  *
- * Evaluation goes over BLOCK cells at a time, and through the tree once for each block. A comparison fills a mask of
+ * Evaluation goes over BLOCK cells at a time, and through the tree once for each block; but an AND of many terms that
+ * are true unless a field has a certain value, as deletes of single cells are (x <> 1 OR y <> 5), is looked up by the
+ * cell's value: only the terms of that value are evaluated. A comparison fills a mask of
  * bytes by a loop for its datatype; an expression joins its children's masks, and stops where all is decided.
  * Fixed-size values are gathered at the start of a block, so that loops run over neighbours.
  */
@@ -24,6 +26,8 @@
 enum { NODE_EXPRESSION = 0, NODE_COMPARISON = 1 };
 enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
 
+#define GUARDS_FROM 16 /* children of an AND that are looked up */
+
 typedef struct slice {
   const uint8_t *bytes;
   uint64_t size;
@@ -36,6 +40,18 @@ typedef struct tsr_condition_set {
   uint64_t *keys;
   slice *slices;
 } tsr_condition_set;
+
+/* Children of an AND that hold wherever a field is not a certain value: groups of them, by value. */
+typedef struct tsr_condition_guards {
+  uint32_t field; /* its number */
+  uint64_t last_slot; /* a power of two, less 1 */
+  uint32_t *slots; /* group + 1, or 0 */
+  uint64_t *keys; /* of each group */
+  uint32_t *firsts; /* of each group, and behind the last: in children */
+  uint32_t *children;
+  uint32_t other_count; /* children that are always evaluated */
+  uint32_t *others;
+} tsr_condition_guards;
 
 static bool is_set(uint8_t op) { return op == TSR_IN || op == TSR_NOT_IN; }
 
@@ -195,6 +211,114 @@ static int number_fields(decoder *d, tsr_condition *condition) {
   return code;
 }
 
+/* ---- Guards ---- */
+
+static uint64_t guard_key(const uint8_t *value, uint64_t size) {
+  if (size <= 8) return load_key(value, size);
+  uint64_t key = size;
+  for (uint64_t i = 0; i < size; i++) key = (key ^ value[i]) * UINT64_C(0x100000001B3);
+  return key;
+}
+
+static uint64_t slot_of(uint64_t key, uint64_t last_slot) {
+  key *= UINT64_C(0x9E3779B97F4A7C15);
+  return (key ^ key >> 32) & last_slot;
+}
+
+/* Zeros are equal to zeros of the other sign, so they are not looked up. */
+static bool is_zero(const tsr_condition_node *node) {
+  if (node->value_size != 4 && node->value_size != 8) return false;
+  uint64_t bits = load_key(node->value, node->value_size);
+  return (bits & ~(UINT64_C(1) << (8 * node->value_size - 1))) == 0;
+}
+
+/* The comparison of a field by which a child may be looked up; NULL if there is none. */
+static const tsr_condition_node *guard_of(const tsr_condition_node *child, uint32_t field) {
+  const tsr_condition_node *nodes = child->expression && child->op == JOIN_OR ? child->children : child;
+  uint32_t count = child->expression ? (child->op == JOIN_OR ? child->child_count : 0) : 1;
+  for (uint32_t i = 0; i < count; i++)
+    if (!nodes[i].expression && nodes[i].op == TSR_NE && nodes[i].field_number == field && nodes[i].value_size &&
+        !is_zero(nodes + i))
+      return nodes + i;
+  return NULL;
+}
+
+typedef struct keyed {
+  uint64_t key;
+  uint32_t child;
+} keyed;
+
+static int compare_keyed(const void *a, const void *b) {
+  const keyed *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return x->child < y->child ? -1 : x->child > y->child;
+}
+
+static int fill_guards(decoder *d, const tsr_condition_node *node, keyed *all, tsr_condition_guards *g) {
+  uint32_t count = 0, groups = 0;
+  uint64_t slots = 64;
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, (uint64_t)node->child_count + 1, 2 * sizeof(uint32_t), &room, d->error));
+  g->children = room;
+  g->others = g->children + node->child_count;
+  for (uint32_t i = 0; i < node->child_count; i++) {
+    const tsr_condition_node *guard = guard_of(node->children + i, g->field);
+    if (guard) all[count++] = (keyed){guard_key(guard->value, guard->value_size), i};
+    else g->others[g->other_count++] = i;
+  }
+  qsort(all, count, sizeof *all, compare_keyed);
+  for (uint32_t i = 0; i < count; i++) groups += !i || all[i].key != all[i - 1].key;
+  while (slots < 2 * (uint64_t)groups) slots *= 2;
+  TSR_TRY(tsr__arena_array(d->arena, slots, sizeof(uint32_t), &room, d->error));
+  g->slots = room;
+  g->last_slot = slots - 1;
+  TSR_TRY(tsr__arena_array(d->arena, groups, sizeof(uint64_t), &room, d->error));
+  g->keys = room;
+  TSR_TRY(tsr__arena_array(d->arena, (uint64_t)groups + 1, sizeof(uint32_t), &room, d->error));
+  g->firsts = room;
+  groups = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    g->children[i] = all[i].child;
+    if (i && all[i].key == all[i - 1].key) continue;
+    uint64_t slot = slot_of(all[i].key, g->last_slot);
+    while (g->slots[slot]) slot = (slot + 1) & g->last_slot;
+    g->keys[groups] = all[i].key;
+    g->firsts[groups++] = i;
+    g->slots[slot] = groups;
+  }
+  g->firsts[groups] = count;
+  return TSR_OK;
+}
+
+/* By the field that most children can be looked up by. */
+static int make_guards(decoder *d, tsr_condition_node *node, uint32_t fields) {
+  void *room;
+  tsr_condition_guards *g;
+  uint32_t most = 0;
+  TSR_TRY(tsr__arena_array(d->arena, 1, sizeof *g, &room, d->error));
+  g = room;
+  for (uint32_t f = 0; f < fields && f < GUARDS_FROM; f++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < node->child_count; i++) count += guard_of(node->children + i, f) != NULL;
+    if (count > most) g->field = f;
+    most = TSR_MAX(most, count);
+  }
+  if (most < GUARDS_FROM) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(d->arena->memory, node->child_count, sizeof(keyed), &room, d->error));
+  int code = fill_guards(d, node, room, g);
+  tsr__free(room);
+  if (code >= 0) node->guards = g;
+  return code;
+}
+
+/* As deep as the tree. */
+static int guard_tree(decoder *d, tsr_condition_node *node, uint32_t fields) {
+  for (uint32_t i = 0; i < node->child_count; i++)
+    if (node->children[i].expression) TSR_TRY(guard_tree(d, node->children + i, fields));
+  if (!node->expression || node->op != JOIN_AND || node->child_count < GUARDS_FROM) return TSR_OK;
+  return make_guards(d, node, fields);
+}
+
 static int decode(decoder *d, const char *name, tsr_condition *condition) {
   void *copy;
   TSR_TRY(tsr__arena_copy(d->arena, name, strlen(name), &copy, d->error));
@@ -203,7 +327,8 @@ static int decode(decoder *d, const char *name, tsr_condition *condition) {
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
   condition->depth = d->depth;
-  return number_fields(d, condition);
+  TSR_TRY(number_fields(d, condition));
+  return guard_tree(d, &condition->root, condition->field_count);
 }
 
 int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_arena *arena, tsr_condition *condition,
@@ -238,6 +363,9 @@ typedef struct operand { /* a field's cells */
 
 typedef struct evaluation {
   operand *operands;
+  uint32_t operand_count;
+  bool
+      lacking; /* a field is one that the cells' fragment lacks: an OR may be false though one of its children is true */
   const uint32_t *selection;
   uint64_t first, count; /* the block */
   uint8_t *scratch; /* a mask for each level */
@@ -494,9 +622,69 @@ static uint32_t first_child(const evaluation *e, const tsr_condition_node *node)
 
 static bool all_are(const uint8_t *mask, uint64_t count, uint8_t value) { return !memchr(mask, !value, count); }
 
+static void evaluate_node(const evaluation *e, const tsr_condition_node *node, uint32_t level, uint8_t *mask);
+
+static uint64_t key_at(const evaluation *e, const operand *o, uint64_t row) {
+  if (o->as == AS_NUMBER) return load_key(o->values + row * o->field->cell_size, o->field->cell_size);
+  slice text = text_of(e, o, row);
+  return guard_key(text.bytes, text.size);
+}
+
+/* The group of a key; the number of groups if there is none. */
+static uint32_t find_group(const tsr_condition_guards *g, uint64_t key) {
+  uint64_t slot = slot_of(key, g->last_slot);
+  while (g->slots[slot] && g->keys[g->slots[slot] - 1] != key) slot = (slot + 1) & g->last_slot;
+  return g->slots[slot];
+}
+
+/* The operands' blocks begin `rows` later; or earlier. */
+static void move_operands(const evaluation *e, uint32_t count, int64_t rows) {
+  for (uint32_t i = 0; i < count; i++) {
+    operand *o = e->operands + i;
+    if (o->as == AS_NUMBER && !o->column->unwritten) o->values += rows * (int64_t)o->field->cell_size;
+    if (o->validity) o->validity += rows;
+  }
+}
+
+static void evaluate_guarded(const evaluation *e, const tsr_condition_node *node, uint32_t level, uint8_t *mask) {
+  const tsr_condition_guards *g = node->guards;
+  const operand *o = e->operands + g->field;
+  uint8_t *other = e->scratch + (uint64_t)level * BLOCK;
+  memset(mask, 1, e->count);
+  for (uint32_t i = 0; i < g->other_count; i++) {
+    evaluate_node(e, node->children + g->others[i], level + 1, other);
+    for (uint64_t r = 0; r < e->count; r++) mask[r] &= other[r];
+  }
+  for (uint64_t begin = 0, end; begin < e->count; begin = end) {
+    uint64_t key = key_at(e, o, begin);
+    for (end = begin + 1; end < e->count && key_at(e, o, end) == key;) end++;
+    uint32_t group = find_group(g, key);
+    if (!group) continue;
+    evaluation part = *e;
+    part.first += begin;
+    part.count = end - begin;
+    move_operands(e, e->operand_count, (int64_t)begin);
+    for (uint32_t i = g->firsts[group - 1]; i < g->firsts[group]; i++) {
+      evaluate_node(&part, node->children + g->children[i], level + 1, other);
+      for (uint64_t r = 0; r < part.count; r++) mask[begin + r] &= other[r];
+    }
+    move_operands(e, e->operand_count, -(int64_t)begin);
+  }
+}
+
+static bool is_guarded(const evaluation *e, const tsr_condition_node *node) {
+  if (!node->guards || e->lacking) return false;
+  const operand *o = e->operands + node->guards->field;
+  return !o->column->validity && (o->as == AS_NUMBER || o->as == AS_TEXT);
+}
+
 static void evaluate_node(const evaluation *e, const tsr_condition_node *node, uint32_t level, uint8_t *mask) {
   if (!node->expression) {
     evaluate_comparison(e, node, mask);
+    return;
+  }
+  if (is_guarded(e, node)) {
+    evaluate_guarded(e, node, level, mask);
     return;
   }
   uint8_t *other = e->scratch + (uint64_t)level * BLOCK, decided = node->op == JOIN_OR;
@@ -518,6 +706,7 @@ static int prepare(const tsr_condition *condition, tsr_column_getter column, voi
     int code = column(argument, condition->fields[i], &o->field, &o->column, e->error);
     if (code < 0) return code;
     o->as = class_of(o->field);
+    e->lacking = e->lacking || o->column->unwritten;
     o->values = o->gathered = room;
     o->gathered_validity = room + 8 * BLOCK;
     if (o->column->validity) o->validity = o->gathered_validity;
@@ -539,7 +728,7 @@ static int evaluate(const tsr_condition *condition, tsr_column_getter column, vo
 int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
                             const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
                             tsr_error *error) {
-  evaluation e = {.selection = selection, .error = error};
+  evaluation e = {.operand_count = condition->field_count, .selection = selection, .error = error};
   void *operands = NULL, *room = NULL;
   uint64_t masks = (uint64_t)condition->depth * BLOCK, gathered = (uint64_t)condition->field_count * 9 * BLOCK;
   int code = tsr__alloc_array(memory, condition->field_count, sizeof(operand), &operands, error);

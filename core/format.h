@@ -334,6 +334,7 @@ typedef struct tsr_condition_node {
   const uint64_t *value_offsets;
   uint64_t value_count; /* IN, NOT IN: value_count + 1 offsets */
   const struct tsr_condition_set *set; /* IN, NOT IN: the values, ready for search (condition.c) */
+  const struct tsr_condition_guards *guards; /* expression: its children, looked up by value; or NULL (condition.c) */
 } tsr_condition_node;
 typedef struct tsr_condition {
   char *name;

@@ -322,6 +322,60 @@ static void test_blocks(void **state) {
   free(validity);
 }
 
+/* Many terms, looked up by value: the same as one by one. */
+static void test_guards(void **state) {
+  enum { ROWS = 60, TERMS = 40 };
+  static const char *const texts[] = {"", "a", "ab", "abcdefghij", "abcdefghik", "b"};
+  uint32_t seed = 1;
+  for (int round = 0; round < 200; round++) {
+    float x[ROWS];
+    int64_t y[ROWS];
+    char text[ROWS * 10];
+    uint64_t offsets[ROWS + 1] = {0};
+    uint8_t validity[ROWS];
+    int which[ROWS];
+#define CHANCE(n) ((seed = seed * 1664525u + 1013904223u) >> 8) % (n)
+    for (int i = 0; i < ROWS; i++) {
+      x[i] = (float)(int)(CHANCE(9)) - 4;
+      if (x[i] == 0 && CHANCE(2)) x[i] = -0.0f;
+      if (CHANCE(20) == 0) x[i] = NAN;
+      y[i] = CHANCE(9);
+      which[i] = (int)(CHANCE(6));
+      memcpy(text + offsets[i], texts[which[i]], strlen(texts[which[i]]));
+      offsets[i + 1] = offsets[i] + strlen(texts[which[i]]);
+      validity[i] = CHANCE(5) != 0;
+    }
+    bool nullable = round % 3 == 0, lacks = round % 7 == 0;
+    cells columns[] = {fixed("x", TSR_FLOAT32, 1, x, NULL), fixed("y", TSR_INT64, 1, y, nullable ? validity : NULL),
+                       variable("t", TSR_UTF8, text, offsets, NULL), fixed("n", TSR_INT64, 1, y, NULL)};
+    columns[3].column.unwritten = true;
+    char expected[ROWS + 1] = {0};
+    memset(expected, '1', ROWS);
+    bytes b = {0};
+    put_expression(&b, 0, TERMS);
+    for (int k = 0; k < TERMS; k++) {
+      unsigned kind = CHANCE(4), t = CHANCE(6);
+      float a = CHANCE(30) ? (float)(int)(CHANCE(9)) - 4 : NAN;
+      int64_t c = CHANCE(9);
+      if (kind) put_expression(&b, 1, 2 + (kind == 3 && lacks));
+      put_comparison(&b, kind == 2 && CHANCE(3) == 0 ? TSR_GT : TSR_NE, "x", &a, 4);
+      bool greater = b.data[b.size - 4 - 8 - 1 - 4 - 1] == TSR_GT;
+      if (kind)
+        put_comparison(&b, TSR_NE, kind == 1 ? "t" : "y", kind == 1 ? (const void *)texts[t] : &c,
+                       kind == 1 ? strlen(texts[t]) : 8);
+      if (kind == 3 && lacks) put_comparison(&b, TSR_NE, "n", &c, 8);
+      for (int i = 0; i < ROWS; i++) {
+        bool holds = greater ? x[i] > a : x[i] != a;
+        if (kind == 1) holds = holds || strcmp(texts[which[i]], texts[t]) != 0;
+        else if (kind) holds = holds || (y[i] != c && (!nullable || validity[i]));
+        if (kind == 3 && lacks) holds = false;
+        if (!holds) expected[i] = '0';
+      }
+    }
+    assert_kept(b, columns, 4, expected);
+  }
+}
+
 /* An attribute that the fragment lacks: nothing holds of it, and an OR forgets what stood before it. */
 static void test_lacking(void **state) {
   const int32_t a[] = {1, 2, 3}, fill = INT32_MIN;
@@ -498,6 +552,7 @@ int main(void) {
       cmocka_unit_test(test_trees),
       cmocka_unit_test(test_many_values),
       cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_guards),
       cmocka_unit_test(test_lacking),
       cmocka_unit_test(test_what_cannot_be_compared),
       cmocka_unit_test(test_depth),
