@@ -364,7 +364,7 @@ static void add_expected(const int64_t *at, int32_t number) {
 
 static void written(void **state) {
   int joined = 0, refused = 0;
-  for (int round = 0; round < 40; round++) {
+  for (int round = 0; round < 16; round++) {
     make_schema(2, 0, SIDE - 1, (int64_t[]){1 + (int64_t)chance(20), 1 + (int64_t)chance(20)}, chance(2));
     tsr_array *array = make_array(22);
     for (uint64_t time = 1; time < 6; time++) {
@@ -401,7 +401,7 @@ static void written(void **state) {
     }
     tsr_array_close(array);
   }
-  assert_true(joined > 10 && refused > 10);
+  assert_true(joined > 4 && refused > 2);
 }
 
 /* A million cells in any order are one box, soon. */
