@@ -238,6 +238,25 @@ int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena 
   return TSR_OK;
 }
 
+int tsr__spans_clip(const tsr_field *field, const tsr_spans *spans, uint64_t low, uint64_t high, tsr_arena *arena,
+                    tsr_spans *out, tsr_error *error) {
+  void *memory;
+  tsr_span range = {TSR_MAX(low, tsr__key_min(field->datatype)), TSR_MIN(high, tsr__key_max(field->datatype))};
+  TSR_TRY(tsr__arena_array(arena, 1, sizeof(tsr_span), &memory, error));
+  *out = (tsr_spans){.floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT, .spans = memory};
+  if (out->floats && range.low <= range.high) leave_hole(field->datatype, &range);
+  out->spans[0] = range;
+  out->count = range.low <= range.high;
+  return intersect(out, spans, arena, error);
+}
+
+int tsr__spans_clip_text(const tsr_field *field, const tsr_spans *spans, const tsr_range *range, tsr_arena *arena,
+                         tsr_spans *out, tsr_error *error) {
+  const tsr_ranges ranges = {.ranges = range, .count = 1};
+  TSR_TRY(make_union(field, &ranges, arena, out, error));
+  return intersect(out, spans, arena, error);
+}
+
 /* ---- Boxes against spans ---- */
 
 /* The first span that ends at `key` or above; `count` if there is none. */
@@ -263,6 +282,7 @@ static uint64_t find_text(const tsr_spans *spans, const uint8_t *value, uint64_t
 
 tsr_relation tsr__spans_relate(const tsr_spans *spans, uint64_t low, uint64_t high) {
   if (spans->all) return TSR_INSIDE;
+  if (spans->nans) return TSR_OVERLAP;
   if (spans->count == 0) return TSR_OUTSIDE;
   if (low > high || (spans->floats && high == TSR_KEY_NAN)) return TSR_OVERLAP;
   uint64_t i = find_span(spans->spans, spans->count, low);
@@ -358,9 +378,22 @@ static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, co
   return kept;
 }
 
+static uint64_t select_nans(tsr_datatype datatype, const uint8_t *values, const uint32_t *selection, uint64_t count,
+                            uint32_t *out) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    out[kept] = cell;
+    kept += tsr__key(datatype, values + cell * size) == TSR_KEY_NAN;
+  }
+  return kept;
+}
+
 uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const void *values, const uint32_t *selection,
                            uint64_t count, uint32_t *out) {
   if (spans->all) return select_all(selection, count, out);
+  if (spans->nans) return select_nans(datatype, values, selection, count, out);
   if (spans->count == 0) return 0;
   if (spans->count > 1) return select_several(spans, datatype, values, selection, count, out);
   switch (tsr__datatype_machine(datatype)) {

@@ -69,6 +69,7 @@ typedef struct tsr_spans {
   bool text; /* which of the two */
   bool all; /* the whole dimension, NaNs with it */
   bool floats; /* keys of floats */
+  bool nans; /* NaNs, and nothing else: count is 0 then */
   uint64_t count; /* 0 and not all: nothing */
   tsr_span *spans;
   tsr_text_span *texts; /* low exclusive is written as low + "\0" */
@@ -77,6 +78,12 @@ typedef struct tsr_spans {
  */
 int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
                     tsr_error *error);
+/* What of the spans of a fixed-size dimension lies in low..high, in keys; NaNs are left out. Of strings: in low (NULL: no
+ * bound) to high, the bounds themselves too unless they are exclusive. The result may borrow from all arguments. */
+int tsr__spans_clip(const tsr_field *field, const tsr_spans *spans, uint64_t low, uint64_t high, tsr_arena *arena,
+                    tsr_spans *out, tsr_error *error);
+int tsr__spans_clip_text(const tsr_field *field, const tsr_spans *spans, const tsr_range *range, tsr_arena *arena,
+                         tsr_spans *out, tsr_error *error);
 typedef enum tsr_relation {
   TSR_OUTSIDE,
   TSR_OVERLAP,

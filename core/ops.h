@@ -42,6 +42,8 @@ typedef struct tsr_plan {
 /* All memory comes from `arena`. Loads R-trees. */
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
+/* The same of spans, which the plan borrows: a part of another plan, and not counted again. */
+int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 /* How many values the sides hold, and how many tiles of `extent` they meet, counted from `low` to `high`. */
 uint64_t tsr__side_values(const tsr_side *side);
 uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high);
@@ -121,6 +123,8 @@ struct tsr_reader {
   uint32_t test_count; /* predicates */
   tsr_test *tests;
   bool fill_unwritten;
+  bool part; /* of another reader's request, whose counters have it already */
+  tsr_source *ordered; /* kept from start to start; NULL until an order is asked for */
   bool others; /* fields are decoded ahead that no test looks at */
   tsr_buffer chosen; /* cells that passed the tests: of the present piece, dense */
   uint64_t limit;
@@ -137,6 +141,13 @@ struct tsr_reader {
 };
 /* Ends what it was started for, and forgets it. */
 int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error);
+/* The rows of reader->plan in an order of dimensions; `limit` as in a request. Closed by tsr__read_ordered_free alone. */
+int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
+                           tsr_source **source, tsr_error *error);
+void tsr__read_ordered_free(tsr_reader *reader);
+/* Starts a reader on a part of what another one, of the same snapshot, has been started on. Its `fields` are set by the
+ * caller; `spans` are borrowed until the next start. */
+int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error);
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 
@@ -223,6 +234,17 @@ void tsr__piece_values(const tsr_piece *piece, uint32_t axis, const uint8_t *low
 /* values[index] = base + the cell's row-major ordinal in a domain of these strides (by dimension) */
 void tsr__piece_numbers(const tsr_piece *piece, const uint64_t *strides, int64_t base, int64_t *numbers);
 
+/* ---- sort.c ---- */
+typedef struct tsr_pair {
+  uint64_t key;
+  uint32_t cell; /* or what else is sorted */
+} tsr_pair;
+/* By key; stable. The result is in `pairs`. */
+void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
+/* Equal keys as `ties` says: < 0, 0, > 0 for two of the pairs' cells; NULL: as they stand. */
+typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
+void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties, const void *argument);
+
 /* ---- sweep.c: sparse tiles that overlap: one version of each coordinate ---- */
 typedef struct tsr_sparse_tile { /* in hand */
   tsr_plan_tile plan;
@@ -275,14 +297,8 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
 const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer);
 void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */
 
-/* ---- write_rank.c: cells by a number; strings into numbers ---- */
-typedef struct tsr_pair {
-  uint64_t key;
-  uint32_t cell;
-} tsr_pair;
-/* By key; stable. */
-void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
-/* The same by the strings of their cells; then each key is how many different strings are below the cell's own. */
+/* ---- write_rank.c: strings into numbers ---- */
+/* Sorts by the strings of their cells; then each key is how many different strings are below the cell's own. Stable. */
 int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_memory *memory,
                     tsr_error *error);
 

@@ -136,7 +136,7 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
   return TSR_OK;
 }
 
-static int plan_sparse(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
+static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   tsr_environment *environment = snapshot->array->environment;
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
@@ -153,11 +153,13 @@ static int plan_sparse(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan,
     list.fragment = (uint32_t)f;
     if (plan->lossy) TSR_TRY(add_all_tiles(&list, fragment, error));
     else TSR_TRY(tsr__rtree_query(rtree, plan->spans, add_tile, &list, error));
+    if (!count) continue;
     tsr__count(environment, TSR_COUNT_tiles_considered, fragment->metadata.tile_count);
     tsr__count(environment, TSR_COUNT_tiles_skipped_by_domain,
                fragment->metadata.tile_count - TSR_MIN(fragment->metadata.tile_count, plan->tile_count - before));
   }
   plan->empty = plan->tile_count == 0;
+  if (!count) return TSR_OK;
   tsr__count(environment, TSR_COUNT_fragments_considered, snapshot->fragment_count);
   tsr__count(environment, TSR_COUNT_fragments_skipped, skipped);
   return TSR_OK;
@@ -248,7 +250,17 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
   TSR_TRY(make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
   if (plan->empty) return TSR_OK;
   return snapshot->schema->dense ? plan_dense(snapshot, true, arena, plan, error)
-                                 : plan_sparse(snapshot, arena, plan, error);
+                                 : plan_sparse(snapshot, true, arena, plan, error);
+}
+
+int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan,
+                          tsr_error *error) {
+  *plan = (tsr_plan){.spans = spans};
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++)
+    if (!spans[d].all && !spans[d].nans && spans[d].count == 0) plan->empty = true;
+  if (plan->empty) return TSR_OK;
+  return snapshot->schema->dense ? plan_dense(snapshot, false, arena, plan, error)
+                                 : plan_sparse(snapshot, false, arena, plan, error);
 }
 
 /* ---- Estimates -------------------------------------------------------------------------------------------------- */

@@ -14,9 +14,9 @@
  * - the filters lose nothing: statistics are of the values before them
  * Of a whole fragment, only those of single integers, datetimes and times: sums of tiles that stuck at both ends make an
  * innocent one, and TileDB skips values where it should skip tiles of null strings.
- * Null counts are right where minimum and maximum are, but NaN and NaT are nulls that they do not count. Padding of dense tiles (versions 11 to 15) makes bounds wider
- * and null counts greater, never the reverse. Who asks sees to it that no older version of a cell comes out from behind
- * a tile that is passed over.
+ * Null counts are right where minimum and maximum are, but NaN and NaT are nulls that they do not count. Padding of
+ * dense tiles (versions 11 to 15) makes bounds wider and null counts greater, never the reverse. Who asks sees to it that
+ * no older version of a cell comes out from behind a tile that is passed over.
  */
 #include <math.h>
 

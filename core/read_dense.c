@@ -641,7 +641,8 @@ static void close_dense(tsr_source *source) {
 /* Whole fragments of which no cell satisfies the predicates: they still own their cells. */
 static int exclude_fragments(tsr_reader *reader, tsr_error *error) {
   uint64_t excluded = 0;
-  for (uint64_t i = 0; i < reader->plan.box_count && reader->test_count > 0; i++) {
+  if (reader->test_count == 0) return TSR_OK;
+  for (uint64_t i = 0; i < reader->plan.box_count; i++) {
     tsr_plan_box *box = &reader->plan.boxes[i];
     if (box->sparse) continue;
     const int r = tsr__tests_exclude_fragment(reader, box->fragment, error);
@@ -649,7 +650,7 @@ static int exclude_fragments(tsr_reader *reader, tsr_error *error) {
     box->excluded = r > 0;
     excluded += box->excluded;
   }
-  tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
+  if (!reader->part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
   return TSR_OK;
 }
 

@@ -408,7 +408,7 @@ static int exclude_fragments(sparse_source *s, tsr_error *error) {
     }
     if (verdicts[f] != EXCLUDED) s->order[--from] = s->order[i];
   }
-  tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
+  if (!reader->part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, from);
   s->at = from;
   return TSR_OK;

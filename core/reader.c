@@ -82,6 +82,7 @@ static void close_source(tsr_reader *reader) {
 void tsr_reader_close(tsr_reader *reader) {
   if (!reader) return;
   close_source(reader);
+  tsr__read_ordered_free(reader);
   while (reader->free) {
     tsr_held *held = reader->free;
     reader->free = held->next;
@@ -111,23 +112,47 @@ void tsr_reader_close(tsr_reader *reader) {
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
 /* The tests' fields are decoded ahead, too: first of all. */
-static int prepare_tests(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+static void note_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
-  TSR_TRY(tsr__tests_make(reader, request, error));
   for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = false;
   reader->others = false;
   for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < field_count(schema); f++)
     reader->others |= reader->fields[f];
   for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = true;
+}
+
+static void rewind_reader(tsr_reader *reader) {
+  close_source(reader);
+  tsr__arena_reset(&reader->window);
+  tsr__arena_reset(&reader->arena);
+  reader->wants.size = 0;
+  reader->window_tiles = 1;
+}
+
+static int open_source(tsr_reader *reader, tsr_error *error) {
+  if (reader->snapshot->schema->dense) return tsr__read_dense_open(reader, &reader->source, error);
+  return tsr__read_sparse_open(reader, &reader->source, error);
+}
+
+int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error) {
+  rewind_reader(reader);
+  reader->part = true;
+  reader->threads = whole->threads;
+  reader->limit = 0;
+  reader->times = whole->times;
+  reader->fill_unwritten = whole->fill_unwritten;
+  reader->tests = whole->tests;
+  reader->test_count = whole->test_count;
+  note_fields(reader);
+  TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
+  if (!reader->plan.empty) TSR_TRY(open_source(reader, error));
+  reader->done = reader->plan.empty;
   return TSR_OK;
 }
 
 int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
-  close_source(reader);
-  tsr__arena_reset(&reader->window);
-  tsr__arena_reset(&reader->arena);
+  rewind_reader(reader);
   memset(reader->column_ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
-  reader->wants.size = 0;
   reader->test_count = 0;
   reader->limit = 0;
   reader->times = false;
@@ -135,28 +160,44 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   return tsr__interrupted(reader->snapshot->array->environment, error);
 }
 
+/* Does the plain order of a dense array serve? One fragment, tiles one after the other along the slowest dimension. */
+static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
+  const tsr_grid *grid = &reader->snapshot->grid;
+  const tsr_plan *plan = &reader->plan;
+  if (!reader->snapshot->schema->dense || grid->col_major_cells != grid->col_major_tiles ||
+      request->order_count > grid->dimensions || plan->box_count != 1 || plan->boxes[0].sparse)
+    return false;
+  for (uint32_t k = 0; k < grid->dimensions; k++) {
+    const uint32_t d = grid->col_major_cells ? grid->dimensions - 1 - k : k;
+    const uint64_t low = plan->sides[d].spans[0].low, high = plan->sides[d].spans[plan->sides[d].count - 1].high;
+    if (k < request->order_count && (request->order[k].dimension != d || request->order[k].descending)) return false;
+    if (k > 0 && low / grid->extent[d] != high / grid->extent[d]) return false;
+    if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
+  }
+  return true;
+}
+
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   static const tsr_request everything = {0};
   if (!request) request = &everything;
   tsr_snapshot *snapshot = reader->snapshot;
-  close_source(reader);
-  tsr__arena_reset(&reader->window);
-  tsr__arena_reset(&reader->arena);
-  reader->wants.size = 0;
+  rewind_reader(reader);
   reader->memory.limit = request->memory_bytes ? request->memory_bytes : DEFAULT_MEMORY;
   reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
   reader->limit = request->limit;
   reader->times = request->times;
-  reader->window_tiles = 1;
   const uint32_t n = field_count(snapshot->schema);
   if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
   else memset(reader->fields, 0, n * sizeof(bool));
-  int r = prepare_tests(reader, request, error);
+  int r = tsr__tests_make(reader, request, error);
+  note_fields(reader);
   if (r >= 0) r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
   for (uint32_t i = 0; r >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
   if (r >= 0 && !reader->plan.empty)
-    r = snapshot->schema->dense ? tsr__read_dense_open(reader, &reader->source, error)
-                                : tsr__read_sparse_open(reader, &reader->source, error);
+    r = request->order_count == 0 || is_ordered(reader, request)
+            ? open_source(reader, error)
+            : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->source,
+                                     error);
   if (r < 0) return tsr__wrap(error, "%s", snapshot->array->path);
   reader->done = reader->plan.empty;
   return TSR_OK;
@@ -327,6 +368,7 @@ int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cell
 
 uint64_t tsr__reader_window(tsr_reader *reader) {
   const uint64_t n = reader->window_tiles;
+  if (n > 1) reader->limit = tsr__mul_sat(reader->limit, 4); /* more is taken than was likely */
   reader->window_tiles = TSR_MIN(2 * n, (uint64_t)TILES_FOR_A_THREAD * reader->threads);
   return n;
 }

@@ -22,13 +22,7 @@
 #include "ops.h"
 
 #define POLL_CELLS     65536u
-#define RADIX_LEAST    256u /* pairs; fewer are merged */
 #define PARALLEL_CELLS 16384u /* in a window; fewer are not worth waking workers */
-
-typedef struct pair { /* to be sorted: by key, then as the sorter's ties say */
-  uint64_t key;
-  uint32_t index;
-} pair;
 
 typedef struct swept_tile { /* one block of memory with all its arrays */
   tsr_sparse_tile tile; /* cells: in sweep order; those in front of `winners` are the ones that won */
@@ -64,68 +58,6 @@ struct tsr_sweep {
   uint64_t heap_count, heap_capacity;
   swept_tile *finished, *given; /* given: to the caller, until the next call */
 };
-
-/* ---- Sorting ---------------------------------------------------------------------------------------------------- */
-
-typedef int (*tie_breaker)(const void *argument, uint32_t a, uint32_t b);
-
-static inline bool follows(const pair *a, const pair *b, tie_breaker ties, const void *argument) {
-  return a->key != b->key ? a->key > b->key : ties && ties(argument, a->index, b->index) > 0;
-}
-
-/* A stable merge sort, bottom up; the result is in `pairs`. */
-static void merge_sort(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
-  pair *from = pairs, *to = room;
-  for (uint64_t run = 1; run < count; run *= 2) {
-    for (uint64_t start = 0; start < count; start += 2 * run) {
-      uint64_t a = start, middle = TSR_MIN(start + run, count), b = middle, end = TSR_MIN(start + 2 * run, count);
-      uint64_t out = start;
-      while (a < middle && b < end) to[out++] = follows(&from[a], &from[b], ties, argument) ? from[b++] : from[a++];
-      while (a < middle) to[out++] = from[a++];
-      while (b < end) to[out++] = from[b++];
-    }
-    pair *swap = from;
-    from = to;
-    to = swap;
-  }
-  if (from != pairs) memcpy(pairs, from, count * sizeof(pair));
-}
-
-/* A stable sort by key alone, byte by byte from the lowest; bytes that all keys share cost nothing. */
-static void radix_sort(pair *pairs, pair *room, uint64_t count) {
-  uint32_t counts[8][256];
-  pair *from = pairs, *to = room;
-  memset(counts, 0, sizeof counts);
-  for (uint64_t i = 0; i < count; i++)
-    for (unsigned b = 0; b < 8; b++) counts[b][pairs[i].key >> (8 * b) & 255]++;
-  for (unsigned b = 0; b < 8; b++) {
-    if (counts[b][pairs[0].key >> (8 * b) & 255] == count) continue;
-    uint32_t place = 0;
-    for (unsigned v = 0; v < 256; v++) {
-      const uint32_t n = counts[b][v];
-      counts[b][v] = place;
-      place += n;
-    }
-    for (uint64_t i = 0; i < count; i++) to[counts[b][from[i].key >> (8 * b) & 255]++] = from[i];
-    pair *swap = from;
-    from = to;
-    to = swap;
-  }
-  if (from != pairs) memcpy(pairs, from, count * sizeof(pair));
-}
-
-/* ties NULL: equal keys stay as they stand. */
-static void sort_pairs(pair *pairs, pair *room, uint64_t count, tie_breaker ties, const void *argument) {
-  if (count < RADIX_LEAST) {
-    merge_sort(pairs, room, count, ties, argument);
-    return;
-  }
-  radix_sort(pairs, room, count);
-  for (uint64_t i = 0, end; ties && i < count; i = end) {
-    for (end = i + 1; end < count && pairs[end].key == pairs[i].key;) end++;
-    if (end - i > 1) merge_sort(pairs + i, room, end - i, ties, argument);
-  }
-}
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
 
@@ -188,29 +120,30 @@ static bool has_times(const tsr_sweep *s, const tsr_plan_tile *tile) {
 }
 
 /* All tiles of the plan by the low corners of their boxes. */
-static int sort_corners(const tsr_sweep *s, pair **sorted, tsr_error *error) {
+static int sort_corners(const tsr_sweep *s, tsr_pair **sorted, tsr_error *error) {
   const tsr_plan *plan = &s->reader->plan;
   const uint32_t d = s->dimension[0];
   void *memory;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(pair), &memory, error));
+  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(tsr_pair), &memory, error));
   *sorted = memory;
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const box b = box_of(s, &plan->tiles[i]);
-    (*sorted)[i].index = (uint32_t)i;
+    (*sorted)[i].cell = (uint32_t)i;
     (*sorted)[i].key = is_text(s, d) ? text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
   }
-  sort_pairs(*sorted, *sorted + plan->tile_count, plan->tile_count, compare_corners, s);
+  tsr__pairs_sort_ties(*sorted, *sorted + plan->tile_count, plan->tile_count, compare_corners, s);
   return TSR_OK;
 }
 
 /* Joins the tiles that may hold a coordinate in common: along the first dimension, each is compared with those whose
  * boxes still reach it. */
-static int join_tiles(const tsr_sweep *s, const pair *sorted, uint32_t *parents, uint32_t *active, tsr_error *error) {
+static int join_tiles(const tsr_sweep *s, const tsr_pair *sorted, uint32_t *parents, uint32_t *active,
+                      tsr_error *error) {
   const tsr_plan_tile *tiles = s->reader->plan.tiles;
   const uint32_t d = s->dimension[0];
   uint64_t reaching = 0, compared = 0;
   for (uint64_t i = 0; i < s->reader->plan.tile_count; i++) {
-    const uint32_t t = sorted[i].index;
+    const uint32_t t = sorted[i].cell;
     const box b = box_of(s, &tiles[t]);
     uint64_t kept = 0;
     for (uint64_t k = 0; k < reaching; k++) {
@@ -233,7 +166,7 @@ static int join_tiles(const tsr_sweep *s, const pair *sorted, uint32_t *parents,
 }
 
 /* Tiles that are alone in their groups first; then group by group, by low corners. */
-static int make_order(tsr_sweep *s, const pair *sorted, uint32_t *parents, uint64_t *order, uint64_t *streams,
+static int make_order(tsr_sweep *s, const tsr_pair *sorted, uint32_t *parents, uint64_t *order, uint64_t *streams,
                       tsr_error *error) {
   const tsr_plan *plan = &s->reader->plan;
   const uint64_t n = plan->tile_count;
@@ -250,7 +183,7 @@ static int make_order(tsr_sweep *s, const pair *sorted, uint32_t *parents, uint6
   TSR_TRY(tsr__arena_array(&s->reader->arena, n, sizeof(uint64_t), &memory, error));
   uint64_t *places = memory;
   for (uint64_t i = 0; i < n; i++) {
-    const uint32_t t = sorted[i].index, root = root_of(parents, t);
+    const uint32_t t = sorted[i].cell, root = root_of(parents, t);
     if (sizes[root] == 1 && !has_times(s, &plan->tiles[t])) continue;
     if (ranks[root] == 0) {
       ranks[root] = ++group;
@@ -326,7 +259,7 @@ static int find_groups(tsr_sweep *s, uint64_t *order, uint64_t *streams, tsr_err
     if (!s->rtrees[f])
       TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[f].fragment, &s->rtrees[f], error));
   }
-  pair *sorted;
+  tsr_pair *sorted;
   TSR_TRY(sort_corners(s, &sorted, error));
   TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(uint32_t), &memory, error));
   uint32_t *parents = memory;
@@ -414,17 +347,17 @@ static int sort_cells(const tsr_sweep *s, swept_tile *t, tsr_error *error) {
   if (i >= n) return TSR_OK;
 
   void *memory;
-  TSR_TRY(tsr__alloc(&s->reader->memory, tsr__mul_sat(2 * n, sizeof(pair)), &memory, error));
-  pair *pairs = memory, *room = pairs + n;
-  for (i = 0; i < n; i++) pairs[i] = (pair){.key = t->first[i], .index = (uint32_t)i};
-  sort_pairs(pairs, room, n, s->exact ? NULL : compare_ties, &(tie_context){.sweep = s, .tile = t});
+  TSR_TRY(tsr__alloc(&s->reader->memory, tsr__mul_sat(2 * n, sizeof(tsr_pair)), &memory, error));
+  tsr_pair *pairs = memory, *room = pairs + n;
+  for (i = 0; i < n; i++) pairs[i] = (tsr_pair){.key = t->first[i], .cell = (uint32_t)i};
+  tsr__pairs_sort_ties(pairs, room, n, s->exact ? NULL : compare_ties, &(tie_context){.sweep = s, .tile = t});
   uint64_t *keys = (uint64_t *)(void *)room;
   for (uint32_t k = 0; k < s->dimensions && !s->exact; k++) {
     if (!t->keys[k] || t->keys[k] == t->first) continue;
-    for (i = 0; i < n; i++) keys[i] = t->keys[k][pairs[i].index];
+    for (i = 0; i < n; i++) keys[i] = t->keys[k][pairs[i].cell];
     memcpy(t->keys[k], keys, n * sizeof(uint64_t));
   }
-  for (i = 0; i < n; i++) keys[i] = t->tile.cells[pairs[i].index];
+  for (i = 0; i < n; i++) keys[i] = t->tile.cells[pairs[i].cell];
   for (i = 0; i < n; i++) t->tile.cells[i] = (uint32_t)keys[i];
   for (i = 0; i < n; i++) t->first[i] = pairs[i].key;
   tsr__free(memory);

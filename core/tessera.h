@@ -407,6 +407,11 @@ typedef struct tsr_predicate {
   tsr_ranges ranges; /* values in the attribute's datatype; "not equal" is two exclusive ranges */
 } tsr_predicate;
 
+typedef struct tsr_sort { /* rows by a dimension's values; NaN is less than all numbers */
+  uint32_t dimension;
+  bool descending;
+} tsr_sort;
+
 typedef struct tsr_request {
   const tsr_ranges *dimensions; /* one per dimension, or NULL: everything */
   const bool *fields; /* one per field of the snapshot's schema: decoded ahead, in parallel; NULL: none. Others are
@@ -414,6 +419,8 @@ typedef struct tsr_request {
   const tsr_predicate *predicates; /* all of them must hold */
   uint32_t predicate_count;
   bool fill_unwritten; /* predicates see the fill value where there is no other; false: null */
+  const tsr_sort *order; /* rows come in this order, the first dimension first; equal ones in any */
+  uint32_t order_count; /* 0: in whatever order is cheapest */
   bool times; /* cell times are wanted (tsr_batch.times) */
   uint64_t limit; /* how many rows are likely to be taken; 0 = all. A hint: rows go on after it */
   uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB */

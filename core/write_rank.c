@@ -1,58 +1,9 @@
-/* write_rank.c: cells sorted by a number of 64 bits, and the ranks of strings, which make numbers of them.
+/* write_rank.c: the ranks of strings, which make numbers of them.
  *
- * Numbers are sorted digit by digit, the least significant first, but digits in which all agree cost nothing. Strings
- * are sorted by words of 8 bytes, those with equal words by the next ones; no string is looked at further than it takes
- * to tell it from the others. Both are stable.
+ * Strings are sorted by words of 8 bytes, those with equal words by the next ones; no string is looked at further than
+ * it takes to tell it from the others. Stable.
  */
 #include "ops.h"
-
-#define DIGIT  11u
-#define DIGITS (1u << DIGIT)
-#define FEW    48u /* cells that are sorted by insertion */
-
-/* ---- Pairs by key --------------------------------------------------------------------------- */
-
-static void insert_pairs(tsr_pair *pairs, uint64_t count) {
-  for (uint64_t i = 1; i < count; i++) {
-    tsr_pair moved = pairs[i];
-    uint64_t at = i;
-    for (; at > 0 && pairs[at - 1].key > moved.key; at--) pairs[at] = pairs[at - 1];
-    pairs[at] = moved;
-  }
-}
-
-/* Least significant digit first; digits in which all keys agree cost one pass of counting for all of them. Stable. */
-void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
-  if (count <= FEW) {
-    insert_pairs(pairs, count);
-    return;
-  }
-  uint64_t all = pairs[0].key, any = pairs[0].key;
-  bool sorted = true;
-  for (uint64_t i = 1; i < count; i++) {
-    sorted = sorted && pairs[i - 1].key <= pairs[i].key;
-    all &= pairs[i].key;
-    any |= pairs[i].key;
-  }
-  if (sorted) return;
-  uint64_t differ = all ^ any;
-  tsr_pair *from = pairs, *to = spare;
-  for (unsigned shift = 0; shift < 64; shift += DIGIT) {
-    if (!(differ >> shift & (DIGITS - 1))) continue;
-    uint64_t starts[DIGITS] = {0}, sum = 0;
-    for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (DIGITS - 1)]++;
-    for (unsigned d = 0; d < DIGITS; d++) {
-      uint64_t n = starts[d];
-      starts[d] = sum;
-      sum += n;
-    }
-    for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-    tsr_pair *swap = from;
-    from = to;
-    to = swap;
-  }
-  if (from != pairs) memcpy(pairs, from, count * sizeof *pairs);
-}
 
 /* ---- Strings into ranks --------------------------------------------------------------------- */
 

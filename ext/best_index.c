@@ -2,17 +2,20 @@
  *
  * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
  *
- *   plan   = [ term { " AND " term } ]
+ *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ " LIMIT" [ " OFFSET" ] ]
  *   term   = column operator
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
  *            were made while the array, and so its names, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * The last four come with attributes only; the two without "?" have an argument, too, of no meaning. The n-th term
- * takes the n-th argument of xFilter; idxNum is their number. After " IN " the argument is a whole list
- * (sqlite3_vtab_in_first), else one value. What a plan promises (no more than `omit` of exact tests, and at most one
- * row) holds for any later state of the array, since a statement may be kept for long.
+ * What stands first has no blank before it. The last four operators come with attributes only; the two without "?" have
+ * an argument, too, of no meaning. The n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones;
+ * idxNum is their number. After " IN " the argument is a whole list (sqlite3_vtab_in_first), else one value.
+ *
+ * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
+ * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
+ * says how many rows are likely to be taken, and rows go on after it.
  *
  * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
  * has given out come twice.
@@ -20,8 +23,6 @@
 #include "extension.h"
 
 #include <ctype.h>
-
-#define TERMS_MOST 64 /* constraints beyond these are left to SQLite */
 
 static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_GT] = ">?",
@@ -51,21 +52,32 @@ static bool is_plain(const char *name) {
   return !*name;
 }
 
-char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count) {
-  sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < count; i++) {
-    if (i) sqlite3_str_appendall(out, " AND ");
-    if (!table->array) {
-      sqlite3_str_appendf(out, "#%d", terms[i].column - tsx_table_shown(table));
-    } else {
-      const char *name = column_name(table, terms[i].column);
-      sqlite3_str_appendf(out, is_plain(name) ? "%w" : "\"%w\"", name);
-    }
-    sqlite3_str_appendall(out, operators[terms[i].op]);
-  }
-  char *text = sqlite3_str_finish(out);
-  return text || count ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
+static void append_name(sqlite3_str *out, const char *name) {
+  sqlite3_str_appendf(out, is_plain(name) ? "%w" : "\"%w\"", name);
 }
+
+char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < access->count; i++) {
+    const tsx_term *term = &access->terms[i];
+    if (i) sqlite3_str_appendall(out, " AND ");
+    if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_shown(table));
+    else append_name(out, column_name(table, term->column));
+    sqlite3_str_appendall(out, operators[term->op]);
+  }
+  for (uint32_t i = 0; i < access->order_count; i++) {
+    sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
+    append_name(out, column_name(table, access->order[i].column));
+    if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
+  }
+  if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
+  if (access->offset) sqlite3_str_appendall(out, " OFFSET");
+  char *text = sqlite3_str_finish(out);
+  bool empty = !access->count && !access->order_count && !access->limit;
+  return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
+}
+
+uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
 
 /* Where the operator begins, if p begins with this name; else NULL. */
 static const char *match_name(const char *p, const char *name) {
@@ -96,21 +108,48 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
   return NULL;
 }
 
-int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms, uint32_t most, uint32_t *count) {
-  uint32_t n = 0;
-  for (const char *p = text; p && *p;) {
-    int column, op = OPERATOR_COUNT;
-    if (n && strncmp(p, " AND ", 5)) return SQLITE_ERROR;
-    if (n) p += 5;
-    if (n == most || !(p = read_name(table, p, &column))) return SQLITE_ERROR;
-    for (int i = 0; i < OPERATOR_COUNT; i++)
-      if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
-    if (op == OPERATOR_COUNT) return SQLITE_ERROR;
-    p += strlen(operators[op]);
-    terms[n++] = (tsx_term){column, (tsx_op)op};
+static bool take_word(const char **p, const char *word) {
+  size_t size = strlen(word);
+  if (strncmp(*p, word, size)) return false;
+  *p += size;
+  return true;
+}
+
+static const char *read_term(const tsx_table *table, const char *p, tsx_access *access) {
+  int column, op = OPERATOR_COUNT;
+  if (access->count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+  for (int i = 0; i < OPERATOR_COUNT; i++)
+    if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
+  if (op == OPERATOR_COUNT) return NULL;
+  access->terms[access->count++] = (tsx_term){column, (tsx_op)op};
+  return p + strlen(operators[op]);
+}
+
+static const char *read_order(const tsx_table *table, const char *p, tsx_access *access) {
+  do {
+    int column;
+    if (access->order_count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+    if (column >= (int)table->column_count || !table->columns[column].description->is_dimension) return NULL;
+    access->order[access->order_count].column = column;
+    access->order[access->order_count++].descending = take_word(&p, " DESC");
+  } while (take_word(&p, ", "));
+  return p;
+}
+
+int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access) {
+  const char *p = text ? text : "";
+  *access = (tsx_access){0};
+  /* No term begins so: behind a column named ORDER or LIMIT comes an operator. */
+  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strcmp(p, "LIMIT OFFSET")) {
+    do p = read_term(table, p, access);
+    while (p && take_word(&p, " AND "));
+    if (!p) return SQLITE_ERROR;
   }
-  *count = n;
-  return SQLITE_OK;
+  if (take_word(&p, access->count ? " ORDER BY " : "ORDER BY ") && !(p = read_order(table, p, access)))
+    return SQLITE_ERROR;
+  access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
+  access->offset = access->limit && take_word(&p, " OFFSET");
+  return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
 /* ---- Choosing ---------------------------------------------------------------------------------------------------- */
@@ -135,16 +174,15 @@ typedef struct choice {
   tsx_table *table;
   sqlite3_index_info *info;
   bool utf16;
-  uint32_t count;
-  tsx_term terms[TERMS_MOST];
-  sqlite3_value *rights[TERMS_MOST]; /* constants among the right sides; NULL where not known */
+  tsx_access access;
+  sqlite3_value *rights[TSX_TERMS_MOST]; /* constants among the right sides; NULL where not known */
   bool time_taken[2]; /* as_of, since */
 } choice;
 
 static void take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
-  c->rights[c->count] = right;
-  c->terms[c->count++] = (tsx_term){column, op};
-  c->info->aConstraintUsage[i].argvIndex = (int)c->count;
+  c->rights[c->access.count] = right;
+  c->access.terms[c->access.count++] = (tsx_term){column, op};
+  c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
   c->info->aConstraintUsage[i].omit = omit;
 }
 
@@ -173,7 +211,7 @@ static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   int op = op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->count == TERMS_MOST) return;
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MOST) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
     return;
@@ -198,12 +236,12 @@ static void choose_field(choice *c, int i) {
 /* Known right sides as ranges, for the estimate; `ranges` has room for one tsr_ranges a term and keeps its values in
  * `values`. */
 static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
-  for (uint32_t i = 0; i < c->count; i++) {
+  for (uint32_t i = 0; i < c->access.count; i++) {
     known[i] = false;
-    if (c->terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
-    const tsx_column *column = &c->table->columns[c->terms[i].column];
+    if (c->access.terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
+    const tsx_column *column = &c->table->columns[c->access.terms[i].column];
     if (!column->description->is_dimension) continue;
-    tsx_ranges_make(column, c->terms[i].op, c->rights[i], c->utf16, &values[i]);
+    tsx_ranges_make(column, c->access.terms[i].op, c->rights[i], c->utf16, &values[i]);
     known[i] = true;
     if (values[i].count == TSX_EVERYTHING) continue;
     terms[i] = (tsr_ranges){.ranges = values[i].ranges, .count = (uint64_t)values[i].count};
@@ -256,9 +294,9 @@ static cost estimate(choice *c) {
   tsr_error error = {0};
   uint32_t dimension_count = table->schema->dimension_count;
   tsr_ranges *dimensions = sqlite3_malloc64(dimension_count * sizeof *dimensions);
-  tsr_ranges *terms = sqlite3_malloc64((c->count + 1) * sizeof *terms);
-  tsx_ranges *values = sqlite3_malloc64((c->count + 1) * sizeof *values);
-  bool known[TERMS_MOST];
+  tsr_ranges *terms = sqlite3_malloc64((c->access.count + 1) * sizeof *terms);
+  tsx_ranges *values = sqlite3_malloc64((c->access.count + 1) * sizeof *values);
+  bool known[TSX_TERMS_MOST];
   tsx_snapshot *snapshot = NULL;
   tsr_estimate estimate;
   if (!dimensions || !terms || !values) goto done;
@@ -272,16 +310,16 @@ static cost estimate(choice *c) {
     goto done;
   if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
   result = (cost){estimate.rows, estimate.cells};
-  for (uint32_t i = 0; i < c->count; i++) {
-    if (c->terms[i].column >= (int)table->column_count || known[i]) continue;
-    const tsx_column *column = &table->columns[c->terms[i].column];
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
+    const tsx_column *column = &table->columns[c->access.terms[i].column];
     if (!column->description->is_dimension) { /* its tiles are decoded all the same */
-      result.rows *= selectivity(c->terms[i].op);
+      result.rows *= selectivity(c->access.terms[i].op);
       continue;
     }
     double share = 0.25, wide = width(column, box ? &box[column->field] : NULL, estimate.rows + 1);
-    if (c->terms[i].op == TSX_EQ || c->terms[i].op == TSX_IS) share = 1 / wide;
-    if (c->terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
+    if (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) share = 1 / wide;
+    if (c->access.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
     result.rows *= share;
     result.cells *= share;
   }
@@ -300,15 +338,70 @@ static bool is_unique(const choice *c) {
   uint32_t equal = 0;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) {
     bool found = false;
-    for (uint32_t i = 0; i < c->count && !found; i++) {
-      if (c->terms[i].column >= (int)table->column_count) continue;
-      const tsx_column *column = &table->columns[c->terms[i].column];
-      found = column->field == d && (c->terms[i].op == TSX_EQ || c->terms[i].op == TSX_IS) &&
-              tsx_ranges_exact(column, c->terms[i].op, c->rights[i], c->utf16);
+    for (uint32_t i = 0; i < c->access.count && !found; i++) {
+      if (c->access.terms[i].column >= (int)table->column_count) continue;
+      const tsx_column *column = &table->columns[c->access.terms[i].column];
+      found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
+              tsx_ranges_exact(column, c->access.terms[i].op, c->rights[i], c->utf16);
     }
     equal += found;
   }
   return equal == table->schema->dimension_count;
+}
+
+/* Does SQLite sort the values of a dimension as the core does? Not where some of them are shown as another type, nor text
+ * in UTF-16. */
+static bool can_order(const choice *c, int column) {
+  const tsx_table *table = c->table;
+  if (column < 0 || column >= (int)table->column_count) return false;
+  const tsx_column *shown = &table->columns[column];
+  if (!shown->description->is_dimension || shown->mixed) return false;
+  switch (shown->form) {
+  case TSX_TEXT:
+  case TSX_DATETIME: return !c->utf16;
+  case TSX_INT8:
+  case TSX_INT16:
+  case TSX_INT32:
+  case TSX_INT64:
+  case TSX_UINT8:
+  case TSX_UINT16:
+  case TSX_UINT32:
+  case TSX_UINT64:
+  case TSX_FLOAT32:
+  case TSX_FLOAT64: return true;
+  default: return false;
+  }
+}
+
+/* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
+static void choose_order(choice *c, bool unique) {
+  sqlite3_index_info *info = c->info;
+  if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MOST) return;
+  for (int i = 0; i < info->nOrderBy && !unique; i++) {
+    if (!can_order(c, info->aOrderBy[i].iColumn)) return;
+    c->access.order[i].column = info->aOrderBy[i].iColumn;
+    c->access.order[i].descending = info->aOrderBy[i].desc;
+  }
+  if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
+  info->orderByConsumed = 1;
+}
+
+/* How many rows are likely to be taken: not known where SQLite sorts them. */
+static void choose_limit(choice *c) {
+  sqlite3_index_info *info = c->info;
+  int limit = -1, offset = -1;
+  if (info->nOrderBy > 0 && !info->orderByConsumed) return;
+  for (int i = 0; i < info->nConstraint; i++) {
+    if (!info->aConstraint[i].usable) continue;
+    if (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_LIMIT) limit = i;
+    if (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_OFFSET) offset = i;
+  }
+  if (limit < 0) return;
+  c->access.limit = true;
+  info->aConstraintUsage[limit].argvIndex = (int)c->access.count + 1;
+  if (offset < 0) return;
+  c->access.offset = true;
+  info->aConstraintUsage[offset].argvIndex = (int)c->access.count + 2;
 }
 
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -339,8 +432,12 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     if (total.rows > 1) total.rows = 1;
   }
-  info->idxNum = (int)c.count;
-  info->idxStr = tsx_access_encode(table, c.terms, c.count);
+  if (!missing) {
+    choose_order(&c, unique);
+    choose_limit(&c);
+  }
+  info->idxNum = (int)tsx_access_arguments(&c.access);
+  info->idxStr = tsx_access_encode(table, &c.access);
   if (!info->idxStr) return SQLITE_NOMEM;
   info->needToFreeIdxStr = 1;
   /* A row costs a step; a decoded cell about a fiftieth of one, if its tile is not in the cache. */

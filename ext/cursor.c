@@ -4,8 +4,6 @@
  */
 #include "extension.h"
 
-#define TERMS_MOST 64
-
 typedef struct in_list { /* the members of an IN list, as ranges */
   tsr_range *ranges;
   void **values; /* what the ranges point to: each from sqlite3_malloc */
@@ -21,15 +19,15 @@ typedef struct cursor {
                            come again when more has been written; else NULL */
   /* the decoded plan: kept while the same idxStr comes */
   char *text;
-  tsx_term terms[TERMS_MOST];
-  uint32_t term_count;
+  tsx_access access;
   /* the request */
   tsr_ranges *dimensions; /* one per dimension */
-  tsr_ranges sets[TERMS_MOST];
-  tsx_ranges values[TERMS_MOST];
-  in_list lists[TERMS_MOST];
-  tsr_predicate predicates[TERMS_MOST]; /* on attributes */
+  tsr_ranges sets[TSX_TERMS_MOST];
+  tsx_ranges values[TSX_TERMS_MOST];
+  in_list lists[TSX_TERMS_MOST];
+  tsr_predicate predicates[TSX_TERMS_MOST]; /* on attributes */
   uint32_t predicate_count;
+  tsr_sort order[TSX_TERMS_MOST];
   sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
   bool *dropped; /* columns whose attribute the array has no more */
   const tsr_schema *newest; /* that `dropped` was made for */
@@ -88,7 +86,7 @@ static void clear_list(in_list *list) {
 
 /* Frees what the last request held. */
 static void clear_request(cursor *c) {
-  for (uint32_t i = 0; i < c->term_count; i++) clear_list(&c->lists[i]);
+  for (uint32_t i = 0; i < c->access.count; i++) clear_list(&c->lists[i]);
   for (int i = 0; i < 2; i++) {
     sqlite3_value_free(c->times[i]);
     c->times[i] = NULL;
@@ -224,7 +222,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
 /* One term as a set of ranges of its field. */
 static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->terms[term].column];
+  const tsx_column *column = &table->columns[c->access.terms[term].column];
   tsr_ranges *set = &c->sets[term];
   if (column->form == TSX_LABEL || op == TSX_IN) {
     int code = column->form == TSX_LABEL ? take_labels(c, term, op, column, value, utf16)
@@ -243,8 +241,8 @@ static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, b
 
 static int take_dimension(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  tsr_ranges *first = &c->dimensions[table->columns[c->terms[term].column].field];
-  int code = take_set(c, term, c->terms[term].op, value, utf16);
+  tsr_ranges *first = &c->dimensions[table->columns[c->access.terms[term].column].field];
+  int code = take_set(c, term, c->access.terms[term].op, value, utf16);
   if (code != SQLITE_OK) return code;
   c->sets[term].also = first->also;
   first->also = &c->sets[term];
@@ -254,8 +252,8 @@ static int take_dimension(cursor *c, uint32_t term, sqlite3_value *value, bool u
 /* One term as a predicate; ranges of one attribute make one together. */
 static int take_attribute(cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->terms[term].column];
-  tsx_op op = c->terms[term].op;
+  const tsx_column *column = &table->columns[c->access.terms[term].column];
+  tsx_op op = c->access.terms[term].op;
   tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
   if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
   if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
@@ -294,8 +292,8 @@ static int take_terms(cursor *c, sqlite3_value **values, uint64_t *since, uint64
   bool utf16 = tsx_connection_utf16(table->connection);
   c->predicate_count = 0;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
-  for (uint32_t i = 0; i < c->term_count; i++) {
-    int column = c->terms[i].column, code;
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    int column = c->access.terms[i].column, code;
     if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
     else if (column >= (int)table->column_count)
@@ -332,6 +330,21 @@ static int fail_dropped(cursor *c, int column) {
                        table->path, table->columns[column].name);
 }
 
+/* The order of the plan, and how many rows are likely to be taken. */
+static void take_order(cursor *c, sqlite3_value **values, tsr_request *request) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  for (uint32_t i = 0; i < c->access.order_count; i++)
+    c->order[i] = (tsr_sort){.dimension = table->columns[c->access.order[i].column].field,
+                             .descending = c->access.order[i].descending};
+  request->order = c->order;
+  request->order_count = c->access.order_count;
+  if (!c->access.limit) return;
+  sqlite3_int64 limit = sqlite3_value_int64(values[c->access.count]), offset = 0;
+  if (c->access.offset) offset = sqlite3_value_int64(values[c->access.count + 1]);
+  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* else as good as all */
+    request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
+}
+
 static int advance(cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_error error = {0};
@@ -362,12 +375,14 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   count_rows(c);
   clear_request(c);
   if (!c->text || strcmp(c->text, text ? text : "")) {
-    c->term_count = 0;
+    c->access.count = 0;
     sqlite3_free(c->text);
     if (!(c->text = sqlite3_mprintf("%s", text ? text : ""))) return SQLITE_NOMEM;
-    if (tsx_access_decode(table, text, c->terms, TERMS_MOST, &c->term_count) != SQLITE_OK ||
-        c->term_count != (uint32_t)count)
+    if (tsx_access_decode(table, text, &c->access) != SQLITE_OK ||
+        tsx_access_arguments(&c->access) != (uint32_t)count) {
+      c->access.count = 0;
       return tsx_vtab_fail(base->pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
+    }
   }
   uint64_t since = table->options.since, as_of = table->options.as_of;
   int code = take_terms(c, values, &since, &as_of);
@@ -384,9 +399,9 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
     if (tsr_reader_open(snapshot->core, &c->reader, &error) < 0) return fail(c, &error);
     if (find_dropped(c, &error) < 0) return fail(c, &error);
   }
-  for (uint32_t i = 0; i < c->term_count; i++)
-    if (c->terms[i].column < (int)table->column_count && c->dropped[c->terms[i].column])
-      return fail_dropped(c, c->terms[i].column);
+  for (uint32_t i = 0; i < c->access.count; i++)
+    if (c->access.terms[i].column < (int)table->column_count && c->dropped[c->access.terms[i].column])
+      return fail_dropped(c, c->access.terms[i].column);
   tsr_request request = {.dimensions = c->dimensions,
                          .fields = c->fields,
                          .predicates = c->predicates,
@@ -395,6 +410,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .times = true,
                          .memory_bytes = table->options.memory_bytes,
                          .threads = table->options.threads};
+  take_order(c, values, &request);
   if (tsr_reader_start(c->reader, &request, &error) < 0) return fail(c, &error);
   return advance(c);
 }

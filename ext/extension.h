@@ -642,14 +642,22 @@ typedef struct tsx_term {
   int column;
   tsx_op op;
 } tsx_term; /* in the order of xFilter's arguments */
+#define TSX_TERMS_MOST 64 /* what is beyond is left to SQLite */
 typedef struct tsx_access {
-  uint32_t count;
-  tsx_term *terms;
+  uint32_t count, order_count;
+  tsx_term terms[TSX_TERMS_MOST];
+  struct tsx_access_order {
+    int column;
+    bool descending;
+  } order[TSX_TERMS_MOST]; /* by dimensions */
+  bool limit, offset; /* are arguments, too, behind those of the terms */
 } tsx_access;
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
-/* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. `terms` has room for `most`. */
-int tsx_access_decode(const tsx_table *table, const char *text, tsx_term *terms, uint32_t most, uint32_t *count);
-char *tsx_access_encode(const tsx_table *table, const tsx_term *terms, uint32_t count);
+/* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. */
+int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
+char *tsx_access_encode(const tsx_table *table, const tsx_access *access);
+/* How many arguments xFilter gets. */
+uint32_t tsx_access_arguments(const tsx_access *access);
 
 /* ---- cursor.c ---- */
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);

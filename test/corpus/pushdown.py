@@ -1,4 +1,5 @@
-"""Every query with pushdown and without: generated comparisons over the dimensions and attributes of the corpus' arrays.
+"""Every query with pushdown and without: generated comparisons over the dimensions and attributes of the corpus' arrays, and orders,
+groups and distinct values of dimensions.
 
 A subquery that SQLite cannot flatten keeps comparisons from the table: what it answers, the table must answer. Values on the
 right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL.
@@ -74,9 +75,25 @@ def comparison(column, samples, rng):
 
 def run(db, sql, parameters):
     try:
-        return sorted(db.execute(sql, parameters).fetchall(), key=repr)
+        return db.execute(sql, parameters).fetchall()
     except sqlite3.Error as e:
         return str(e)
+
+
+def order(dims, rng):
+    """(ORDER BY and perhaps LIMIT, the columns that it orders by, whether all rows come)"""
+    columns = [rng.randrange(len(dims)) for _ in range(rng.randrange(1, len(dims) + 2))][:8]
+    text = " ORDER BY " + ", ".join(quote(dims[i]) + rng.choice(["", " DESC", " ASC"]) for i in columns)
+    if rng.random() < 0.5:
+        return text, columns, True
+    return text + f" LIMIT {rng.choice([0, 1, 2, 10, 100])}" + rng.choice(["", " OFFSET 3"]), columns, False
+
+
+def as_ordered(rows, columns, whole):
+    """What must be equal of two answers: the order of the columns that were ordered by, and the rows."""
+    if isinstance(rows, str):
+        return rows
+    return [[row[1 + i] for i in columns] for row in rows], sorted(rows, key=repr) if whole else len(rows)
 
 
 def check_array(db, directory, description, count, rng, keys):
@@ -105,9 +122,23 @@ def check_array(db, directory, description, count, rng, keys):
         where = " AND ".join(t[1].replace("{c}", t[0]) for t in terms)
         pushed = f"SELECT rowid AS rowid_,{shown} FROM t WHERE {where}"
         plain = f"SELECT * FROM (SELECT rowid AS rowid_,{shown} FROM t LIMIT -1 OFFSET 0) WHERE {where}"
+        kind = rng.random()
+        columns, whole = [], True
         if head:
             pushed, plain = f"{head}({pushed})", f"{head}({plain})"
-        got, want = run(db, pushed, parameters), run(db, plain, parameters)
+        elif kind < 0.5:
+            text, columns, whole = order(names[:dims], rng)
+            pushed, plain = pushed + text, plain + text
+        elif kind < 0.7:
+            some = ",".join(quote(names[rng.randrange(dims)]) for _ in range(rng.randrange(1, 4)))
+            what = rng.choice([f"SELECT DISTINCT {some}", f"SELECT count(*), max(rowid_), {some}"])
+            text = "" if "DISTINCT" in what else f" GROUP BY {some}"
+            pushed = f"{what} FROM (SELECT rowid AS rowid_,{shown} FROM t WHERE {where}){text}"
+            plain = f"{what} FROM ({plain}){text}"
+        elif kind < 0.8:
+            what = f"SELECT {rng.choice(['min', 'max'])}({quote(names[rng.randrange(dims)])})"
+            pushed, plain = f"{what} FROM t WHERE {where}", f"{what} FROM ({plain})"
+        got, want = as_ordered(run(db, pushed, parameters), columns, whole), as_ordered(run(db, plain, parameters), columns, whole)
         if got != want:
             yield f"{option} {pushed} {parameters}: {str(got)[:200]} with pushdown, {str(want)[:200]} without"
 

@@ -23,7 +23,7 @@ ROOMS = {"check": "ops", "ops_check": "ops", "error": "base", "memory": "base", 
          "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
          "timed_files": "array", "tree_copy": "array", "pending": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
-         "reader": "ops", "read": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "piece": "ops"}
+         "reader": "ops", "read": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "sort": "ops", "piece": "ops"}
 MOST_LINES = 1200
 faults = []
 

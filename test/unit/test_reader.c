@@ -105,7 +105,7 @@ static void test_points_take_no_memory(void **state) {
   }
 }
 
-/* Windows grow from one tile; a limit keeps them as small as it can. */
+/* Windows grow from one tile; a limit keeps them small until more is taken than was likely. */
 static void test_limit(void **state) {
   (void)state;
   for (int dense = 0; dense < 2; dense++) {
@@ -120,14 +120,18 @@ static void test_limit(void **state) {
       open_both(&m, dense);
       assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
       assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
-      for (int i = 0; i < 4; i++) assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
+      for (int i = 0; i < 4; i++) {
+        assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
+        tsr_environment_counters(m.environment, &c);
+        if (i < 2) assert_int_equal(c.tiles_read, limited || i == 0 ? i + 1 : 3);
+      }
       tsr_environment_counters(m.environment, &c);
       read[limited] = c.tiles_read;
       tsr_reader_close(reader);
       made_close(&m);
     }
     assert_int_equal(read[0], 1 + 2 + 4);
-    assert_int_equal(read[1], 4);
+    assert_true(read[1] >= 4 && read[1] < read[0]);
   }
 }
 

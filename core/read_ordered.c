@@ -1,0 +1,856 @@
+/* read_ordered.c: the rows of a request in an order of dimensions, whatever the order of tiles and cells is.
+ *
+ * The request is cut into slabs along the first dimension of the order. An inner reader reads a slab as it reads any
+ * request; its rows are gathered, sorted and given out as one batch of columns; then comes the next slab. Slabs begin
+ * small, since the caller may want few rows, and grow to what the budget takes, and to whole tiles.
+ *
+ * Where a slab has too many rows after all, those that were gathered tell where it can be cut: it is read again, up to
+ * one of their values. Where a single value of the dimension has too many, the slab is cut along the next dimension of
+ * the order; where all of them have one value, rows may come as they are. So any order is kept in any budget.
+ *
+ * In what follows "directed" keys are order keys, complemented where the order descends: they always ascend. NaNs, which
+ * lie in no span, are slabs of their own: before all numbers. Columns that were not known to be wanted are gathered by
+ * reading the slab again: its rows come as before.
+ */
+#include "ops.h"
+
+#define ROWS_FIRST  4096u /* of the first slab, where it is not known how many are wanted */
+#define ROWS_MOST   (UINT64_C(1) << 20) /* of any slab, but for a dense array's row of tiles */
+#define TILES_MOST  (UINT64_C(1) << 22) /* cells of that */
+#define ROWS_GROWTH 4u
+#define TEXT_GUESS  40u /* bytes of a variable value, for the budget */
+
+typedef struct level { /* a dimension of the order, and what is left of it */
+  uint32_t dimension;
+  bool descending, text;
+  bool nans; /* still to come */
+  bool numbers; /* still to come, or strings: */
+  uint64_t from; /* directed; the last is UINT64_MAX */
+  tsr_buffer at; /* strings: they begin here ... */
+  bool at_set, at_exclusive; /* ... or behind it, in the order's direction; not set: all */
+  /* the slab */
+  bool nan; /* of NaNs */
+  bool single; /* of one value, and cut along the next dimension */
+  uint64_t end; /* directed, inclusive */
+  tsr_buffer end_text;
+  bool end_set, end_exclusive;
+} level;
+
+typedef struct gathered { /* a column of the slab's rows */
+  bool ready, variable, nulls;
+  uint64_t cell_size;
+  tsr_buffer values, offsets, validity;
+} gathered;
+
+typedef struct ordered_source {
+  tsr_source base;
+  tsr_reader *reader, *inner;
+  tsr_arena slab; /* of the present slab's spans */
+  tsr_spans *spans;
+  uint32_t level_count, depth; /* depth: the level along which slabs are cut now */
+  level *levels; /* room for all dimensions */
+  tsr_buffer *keys; /* [level]: directed keys of the rows; not of strings */
+  gathered *columns; /* [field] */
+  uint64_t target, most; /* rows of the next slab, of any slab */
+  unsigned restarts; /* of the present slab */
+  uint64_t budget; /* the inner reader's */
+  tsr_pair *corners; /* where sparse tiles begin on the first dimension, by key; NULL where nothing is known of them */
+  uint64_t corner_count, corner_at;
+  bool streaming; /* rows are given out as the inner reader gives them */
+  uint64_t rows, row_at;
+  bool written, unwritten; /* some of the rows are */
+  bool given_unwritten; /* those given out last are */
+  tsr_buffer rowids, times, flags, order, pairs;
+} ordered_source;
+
+static const tsr_schema *schema_of(const ordered_source *s) { return s->reader->snapshot->schema; }
+
+static const tsr_field *field_of(const ordered_source *s, const level *v) {
+  return &schema_of(s)->fields[v->dimension];
+}
+
+static uint64_t directed(const level *v, uint64_t key) { return v->descending ? ~key : key; }
+
+static const uint64_t *words(const tsr_buffer *buffer) { return (const uint64_t *)(const void *)buffer->data; }
+
+static int set_text(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error) {
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, size + 1, error)); /* never without memory: the empty string is one */
+  return tsr__buffer_append(buffer, bytes, size, error);
+}
+
+/* ---- Values of gathered strings ---------------------------------------------------------------------------------- */
+
+typedef struct slice {
+  const uint8_t *bytes;
+  uint64_t size;
+} slice;
+
+static slice text_of(const ordered_source *s, const level *v, uint64_t row) {
+  const gathered *g = &s->columns[v->dimension];
+  const uint64_t *offsets = words(&g->offsets);
+  return (slice){g->values.data + offsets[row], offsets[row + 1] - offsets[row]};
+}
+
+static uint64_t text_key(const level *v, slice text) { /* its first bytes: equal ones are to be looked into */
+  uint64_t key = 0;
+  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < text.size ? text.bytes[i] : 0);
+  return directed(v, key);
+}
+
+static int compare_text(const level *v, slice a, slice b) {
+  const int c = tsr__bytes_compare(a.bytes, a.size, b.bytes, b.size);
+  return v->descending ? -c : c;
+}
+
+static int compare_rows(const ordered_source *s, uint32_t from, uint64_t a, uint64_t b) {
+  for (uint32_t k = from; k < s->level_count; k++) {
+    const level *v = &s->levels[k];
+    int c;
+    if (v->text) {
+      c = compare_text(v, text_of(s, v, a), text_of(s, v, b));
+    } else {
+      const uint64_t *keys = words(&s->keys[k]);
+      c = keys[a] < keys[b] ? -1 : keys[a] > keys[b];
+    }
+    if (c) return c;
+  }
+  return 0;
+}
+
+/* ---- Levels ------------------------------------------------------------------------------------------------------ */
+
+static void begin_level(ordered_source *s, uint32_t k) {
+  level *v = &s->levels[k];
+  const tsr_field *field = field_of(s, v);
+  v->text = field->values_per_cell == TSR_VARIABLE;
+  v->nans = s->reader->plan.spans[v->dimension].all && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
+  v->numbers = true;
+  v->from = directed(v, v->descending ? tsr__key_max(field->datatype) : tsr__key_min(field->datatype));
+  v->at_set = v->nan = v->single = false;
+}
+
+/* Steps behind the present slab of a level. */
+static int pass_slab(level *v, tsr_error *error) {
+  v->single = false;
+  if (v->nan) {
+    v->nan = v->nans = false;
+  } else if (v->text) {
+    v->numbers = v->end_set;
+    if (v->end_set) TSR_TRY(set_text(&v->at, v->end_text.data, v->end_text.size, error));
+    v->at_set = v->end_set;
+    v->at_exclusive = !v->end_exclusive;
+  } else if (v->end == UINT64_MAX) {
+    v->numbers = false;
+  } else {
+    v->from = v->end + 1;
+  }
+  return TSR_OK;
+}
+
+/* What a level's slab holds of its dimension. */
+static int clip(ordered_source *s, const level *v, tsr_spans *out, tsr_error *error) {
+  const tsr_field *field = field_of(s, v);
+  const tsr_spans *all = &s->reader->plan.spans[v->dimension];
+  if (v->nan) {
+    *out = (tsr_spans){.floats = true, .nans = true};
+    return TSR_OK;
+  }
+  if (!v->text) {
+    const uint64_t from = v->single ? v->end : v->from;
+    const uint64_t low = v->descending ? ~v->end : from, high = v->descending ? ~from : v->end;
+    return tsr__spans_clip(field, all, low, high, &s->slab, out, error);
+  }
+  tsr_range begin = {0}, range;
+  if (v->single) {
+    begin.low = v->end_text.data;
+    begin.low_size = v->end_text.size;
+  } else if (v->at_set) {
+    begin.low = v->at.data;
+    begin.low_size = v->at.size;
+    begin.low_exclusive = v->at_exclusive;
+  }
+  if (v->end_set) {
+    begin.high = v->end_text.data;
+    begin.high_size = v->end_text.size;
+    begin.high_exclusive = v->end_exclusive;
+  }
+  range = begin;
+  if (v->descending)
+    range = (tsr_range){.low = begin.high,
+                        .low_size = begin.high_size,
+                        .low_exclusive = begin.high_exclusive,
+                        .high = begin.low,
+                        .high_size = begin.low_size,
+                        .high_exclusive = begin.low_exclusive};
+  return tsr__spans_clip_text(field, all, &range, &s->slab, out, error);
+}
+
+/* The spans of the present slab: single values of the levels above, a part of this one's, all of the others'. */
+static int make_spans(ordered_source *s, tsr_error *error) {
+  const uint32_t n = schema_of(s)->dimension_count;
+  void *memory;
+  tsr__arena_reset(&s->slab);
+  TSR_TRY(tsr__arena_array(&s->slab, n, sizeof(tsr_spans), &memory, error));
+  s->spans = memory;
+  memcpy(s->spans, s->reader->plan.spans, n * sizeof(tsr_spans));
+  for (uint32_t k = 0; k <= s->depth && k < s->level_count; k++)
+    TSR_TRY(clip(s, &s->levels[k], &s->spans[s->levels[k].dimension], error));
+  return TSR_OK;
+}
+
+/* ---- Slabs of dense arrays --------------------------------------------------------------------------------------- */
+
+/* Cells that one value of the present level has. */
+static uint64_t cells_of_value(const ordered_source *s) {
+  uint64_t cells = 1;
+  for (uint32_t d = 0; d < schema_of(s)->dimension_count; d++) {
+    bool fixed = false;
+    for (uint32_t k = 0; k <= s->depth; k++) fixed |= s->levels[k].dimension == d;
+    if (!fixed) cells = tsr__mul_sat(cells, tsr__side_values(&s->reader->plan.sides[d]));
+  }
+  return cells;
+}
+
+/* Takes `values` wanted values from v->from on; whole tiles, if it is more than one. False where none is left. */
+static bool take_values(const ordered_source *s, level *v, uint64_t values) {
+  const tsr_grid *grid = &s->reader->snapshot->grid;
+  const tsr_side *side = &s->reader->plan.sides[v->dimension];
+  const uint64_t base = grid->low_key[v->dimension], extent = grid->extent[v->dimension];
+  uint64_t first = 0, end = 0;
+  bool any = false;
+  for (uint64_t i = 0; i < side->count && values > 0; i++) {
+    const tsr_span *span = &side->spans[v->descending ? side->count - 1 - i : i];
+    const uint64_t low = base + span->low, high = base + span->high; /* keys */
+    uint64_t from = directed(v, v->descending ? high : low), to = directed(v, v->descending ? low : high);
+    if (to < v->from) continue;
+    from = TSR_MAX(from, v->from);
+    if (!any) first = from;
+    any = true;
+    end = TSR_MIN(to, tsr__add_sat(from, values - 1));
+    values -= end - from + 1;
+  }
+  if (!any) return false;
+  const uint64_t a = directed(v, first) - base, b = directed(v, end) - base; /* ordinals */
+  if (!v->descending && b / extent > a / extent && (b + 1) % extent != 0)
+    end = directed(v, base + b / extent * extent - 1);
+  if (v->descending && a / extent > b / extent && b % extent != 0) end = directed(v, base + (b / extent + 1) * extent);
+  v->from = first;
+  v->end = end;
+  return true;
+}
+
+/* ---- Slabs of sparse arrays -------------------------------------------------------------------------------------- */
+
+/* The end of a tile's box at which it begins, in the order's direction. */
+static slice corner_text(const ordered_source *s, uint32_t tile) {
+  const level *v = &s->levels[0];
+  const tsr_plan_tile *t = &s->reader->plan.tiles[tile];
+  const tsr_rtree *rtree = s->reader->snapshot->fragments[t->fragment].fragment->metadata.rtree;
+  const uint64_t at = (t->tile * rtree->dimensions + v->dimension) * 2 + v->descending;
+  return (slice){rtree->text + rtree->keys[rtree->levels - 1][at], rtree->sizes[rtree->levels - 1][at]};
+}
+
+static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
+  const ordered_source *s = argument;
+  return compare_text(&s->levels[0], corner_text(s, a), corner_text(s, b));
+}
+
+static int sort_corners(ordered_source *s, tsr_error *error) {
+  const tsr_plan *plan = &s->reader->plan;
+  const level *v = &s->levels[0];
+  const uint64_t n = plan->tile_count;
+  void *memory;
+  s->corners = NULL;
+  s->corner_count = s->corner_at = 0;
+  if (schema_of(s)->dense || plan->lossy || n >= UINT32_MAX) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, n), sizeof(tsr_pair), &memory, error));
+  s->corners = memory;
+  s->corner_count = n;
+  for (uint32_t i = 0; i < n; i++) {
+    const tsr_rtree *rtree = s->reader->snapshot->fragments[plan->tiles[i].fragment].fragment->metadata.rtree;
+    const uint64_t at = (plan->tiles[i].tile * rtree->dimensions + v->dimension) * 2 + v->descending;
+    s->corners[i].cell = i;
+    s->corners[i].key = v->text ? text_key(v, corner_text(s, i)) : directed(v, rtree->keys[rtree->levels - 1][at]);
+  }
+  tsr__pairs_sort_ties(s->corners, s->corners + n, n, v->text ? compare_corners : NULL, s);
+  return TSR_OK;
+}
+
+/* Does the tile begin in what has been given out, or just there? */
+static bool has_begun(const ordered_source *s, const tsr_pair *tile) {
+  const level *v = &s->levels[0];
+  if (!v->text) return tile->key <= v->from;
+  return v->at_set && compare_text(v, corner_text(s, tile->cell), (slice){v->at.data, v->at.size}) <= 0;
+}
+
+/* Tiles until they have as many cells as rows are asked for: the slab ends before the next one begins. */
+static int choose_by_corners(ordered_source *s, tsr_error *error) {
+  level *v = &s->levels[0];
+  const tsr_plan *plan = &s->reader->plan;
+  uint64_t cells = 0;
+  while (s->corner_at < s->corner_count && has_begun(s, &s->corners[s->corner_at])) s->corner_at++;
+  for (uint64_t i = s->corner_at; i < s->corner_count; i++) {
+    const tsr_plan_tile *tile = &plan->tiles[s->corners[i].cell];
+    if (cells >= s->target) {
+      if (!v->text) {
+        v->end = s->corners[i].key - 1; /* above from: it has not begun */
+        return TSR_OK;
+      }
+      const slice text = corner_text(s, s->corners[i].cell);
+      v->end_set = v->end_exclusive = true;
+      return set_text(&v->end_text, text.bytes, text.size, error);
+    }
+    cells += tsr__fragment_tile_cells(&s->reader->snapshot->fragments[tile->fragment].fragment->metadata, tile->tile);
+  }
+  return TSR_OK;
+}
+
+/* ---- The next slab ----------------------------------------------------------------------------------------------- */
+
+/* Chooses a slab of the present level: 1; 0 where nothing is left of it; 2: one value has too many cells. */
+static int choose_slab(ordered_source *s, tsr_error *error) {
+  level *v = &s->levels[s->depth];
+  v->nan = v->nans && (!v->descending || !v->numbers);
+  if (v->nan) return 1;
+  if (!v->numbers) return 0;
+  v->end = UINT64_MAX;
+  v->end_set = v->end_exclusive = false;
+  if (schema_of(s)->dense) {
+    const uint64_t cells = cells_of_value(s);
+    if (take_values(s, v, TSR_MAX(1, s->target / TSR_MAX(1, cells)))) return cells > s->target ? 2 : 1;
+    v->numbers = false;
+    return 0;
+  }
+  if (s->depth == 0 && s->corners) TSR_TRY(choose_by_corners(s, error));
+  return 1;
+}
+
+/* ---- Gathering --------------------------------------------------------------------------------------------------- */
+
+static void clear_rows(ordered_source *s) {
+  const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
+  s->rows = s->row_at = 0;
+  s->written = s->unwritten = false;
+  s->rowids.size = s->times.size = s->flags.size = 0;
+  for (uint32_t d = 0; d < schema_of(s)->dimension_count; d++) s->keys[d].size = 0;
+  for (uint32_t f = 0; f < n; f++) {
+    gathered *g = &s->columns[f];
+    g->ready = g->nulls = false;
+    g->values.size = g->offsets.size = g->validity.size = 0;
+  }
+}
+
+static uint64_t index_of(const tsr_batch *batch, uint64_t row) {
+  return batch->selection ? batch->selection[row] : batch->first + row;
+}
+
+#define GATHER(type)                                                                                                   \
+  for (uint64_t r = 0; r < batch->count; r++)                                                                          \
+    memcpy(out + r * sizeof(type), (const uint8_t *)column->values + index_of(batch, r) * sizeof(type), sizeof(type));
+static void gather_values(const tsr_batch *batch, const tsr_column *column, uint8_t *out) {
+  const uint64_t size = column->cell_size;
+  if (column->constant) {
+    for (uint64_t r = 0; r < batch->count; r++) memcpy(out + r * size, column->values, size);
+    return;
+  }
+  switch (size) {
+  case 1: GATHER(uint8_t) break;
+  case 2: GATHER(uint16_t) break;
+  case 4: GATHER(uint32_t) break;
+  case 8: GATHER(uint64_t) break;
+  default:
+    for (uint64_t r = 0; r < batch->count; r++)
+      memcpy(out + r * size, (const uint8_t *)column->values + index_of(batch, r) * size, size);
+  }
+}
+
+static int gather_text(gathered *g, const tsr_batch *batch, const tsr_column *column, tsr_error *error) {
+  uint64_t bytes = 0;
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t j = column->constant ? 0 : index_of(batch, r);
+    bytes = tsr__add_sat(bytes, column->offsets[j + 1] - column->offsets[j]);
+  }
+  if (g->offsets.size == 0) TSR_TRY(tsr__buffer_append_u64(&g->offsets, 0, error));
+  TSR_TRY(tsr__buffer_reserve(&g->values, tsr__add_sat(bytes, 1), error));
+  TSR_TRY(tsr__buffer_reserve(&g->offsets, tsr__mul_sat(batch->count, 8), error));
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t j = column->constant ? 0 : index_of(batch, r), size = column->offsets[j + 1] - column->offsets[j];
+    if (size) memcpy(g->values.data + g->values.size, (const uint8_t *)column->values + column->offsets[j], size);
+    g->values.size += size;
+    memcpy(g->offsets.data + g->offsets.size, &g->values.size, 8);
+    g->offsets.size += 8;
+  }
+  return TSR_OK;
+}
+
+/* Where there are nulls at all, every row gets its byte. `before`: rows gathered before this batch. */
+static int gather_nulls(const ordered_source *s, gathered *g, uint64_t before, const tsr_batch *batch,
+                        const tsr_column *column, tsr_error *error) {
+  const bool absent = column->unwritten && !s->reader->fill_unwritten;
+  if (!g->nulls && !absent && !column->validity) return TSR_OK;
+  if (!g->nulls) {
+    TSR_TRY(tsr__buffer_reserve(&g->validity, before, error));
+    if (before) memset(g->validity.data, 1, before);
+    g->validity.size = before;
+    g->nulls = true;
+  }
+  TSR_TRY(tsr__buffer_reserve(&g->validity, batch->count, error));
+  uint8_t *out = g->validity.data + g->validity.size;
+  for (uint64_t r = 0; r < batch->count; r++)
+    out[r] = absent ? 0 : !column->validity || column->validity[column->constant ? 0 : index_of(batch, r)];
+  g->validity.size += batch->count;
+  return TSR_OK;
+}
+
+static int gather_column(ordered_source *s, uint32_t field, uint64_t before, const tsr_batch *batch, tsr_error *error) {
+  gathered *g = &s->columns[field];
+  tsr_column column = {0};
+  TSR_TRY(s->inner->source->column(s->inner->source, field, &column, error));
+  g->variable = column.offsets != NULL;
+  g->cell_size = column.cell_size;
+  TSR_TRY(gather_nulls(s, g, before, batch, &column, error));
+  if (g->variable) return gather_text(g, batch, &column, error);
+  TSR_TRY(tsr__buffer_reserve(&g->values, tsr__mul_sat(batch->count, g->cell_size), error));
+  gather_values(batch, &column, g->values.data + g->values.size);
+  g->values.size += batch->count * g->cell_size;
+  return TSR_OK;
+}
+
+static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, tsr_error *error) {
+  const level *v = &s->levels[k];
+  const tsr_datatype datatype = field_of(s, v)->datatype;
+  tsr_column column = {0};
+  TSR_TRY(s->inner->source->column(s->inner->source, v->dimension, &column, error));
+  TSR_TRY(tsr__buffer_reserve(&s->keys[k], tsr__mul_sat(batch->count, 8), error));
+  uint64_t *out = (uint64_t *)(void *)(s->keys[k].data + s->keys[k].size);
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t j = column.constant ? 0 : index_of(batch, r);
+    const uint64_t key = tsr__key(datatype, (const uint8_t *)column.values + j * column.cell_size);
+    out[r] = directed(v, key == TSR_KEY_NAN && tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? 0 : key);
+  }
+  s->keys[k].size += batch->count * 8;
+  return TSR_OK;
+}
+
+static int gather_marks(ordered_source *s, const tsr_batch *batch, tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(&s->rowids, tsr__mul_sat(batch->count, 8), error));
+  TSR_TRY(tsr__buffer_reserve(&s->times, tsr__mul_sat(batch->count, 8), error));
+  TSR_TRY(tsr__buffer_reserve(&s->flags, batch->count, error));
+  int64_t *rowids = (int64_t *)(void *)(s->rowids.data + s->rowids.size);
+  uint64_t *times = (uint64_t *)(void *)(s->times.data + s->times.size);
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t i = index_of(batch, r);
+    rowids[r] = batch->rowids ? batch->rowids[i] : batch->row_base + (int64_t)i;
+    times[r] = batch->times ? batch->times[i] : batch->time;
+  }
+  memset(s->flags.data + s->flags.size, batch->written, batch->count);
+  s->rowids.size += batch->count * 8;
+  s->times.size += batch->count * 8;
+  s->flags.size += batch->count;
+  s->written |= batch->written;
+  s->unwritten |= !batch->written;
+  return TSR_OK;
+}
+
+static int gather_batch(ordered_source *s, const tsr_batch *batch, tsr_error *error) {
+  const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
+  for (uint32_t k = 0; k < s->level_count; k++)
+    if (!s->levels[k].text) TSR_TRY(gather_keys(s, k, batch, error));
+  for (uint32_t f = 0; f < n; f++)
+    if (s->columns[f].ready) TSR_TRY(gather_column(s, f, s->rows, batch, error));
+  TSR_TRY(gather_marks(s, batch, error));
+  s->rows += batch->count;
+  return TSR_OK;
+}
+
+static int start_inner(ordered_source *s, tsr_error *error) {
+  s->inner->memory.limit = s->budget;
+  return tsr__reader_start_part(s->inner, s->reader, s->spans, error);
+}
+
+static int next_inner(ordered_source *s, tsr_batch *batch, tsr_error *error) {
+  *batch = (tsr_batch){0};
+  return s->inner->done ? 0 : s->inner->source->next(s->inner->source, batch, error);
+}
+
+/* The rows of the slab: 1; 0: there are more than that are wanted together. */
+static int gather(ordered_source *s, tsr_error *error) {
+  const tsr_schema *schema = schema_of(s);
+  const uint32_t n = schema->dimension_count + schema->attribute_count;
+  tsr_batch batch;
+  clear_rows(s);
+  for (uint32_t f = 0; f < n; f++) s->columns[f].ready = s->inner->fields[f] = s->reader->fields[f];
+  for (uint32_t k = 0; k < s->level_count; k++) {
+    const uint32_t d = s->levels[k].dimension;
+    s->inner->fields[d] = true;
+    if (s->levels[k].text) s->columns[d].ready = true;
+  }
+  TSR_TRY(start_inner(s, error));
+  for (;;) {
+    const int r = next_inner(s, &batch, error);
+    if (r <= 0) return r < 0 ? r : 1;
+    if (s->rows > 0 && s->rows + batch.count > s->target) return 0;
+    TSR_TRY(gather_batch(s, &batch, error));
+  }
+}
+
+/* One more column of the present slab. */
+static int gather_again(ordered_source *s, uint32_t field, tsr_error *error) {
+  gathered *g = &s->columns[field];
+  const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
+  uint64_t rows = 0;
+  tsr_batch batch;
+  for (uint32_t f = 0; f < n; f++) s->inner->fields[f] = f == field;
+  TSR_TRY(start_inner(s, error));
+  for (;;) {
+    const int r = next_inner(s, &batch, error);
+    if (r < 0) return r;
+    if (r == 0) break;
+    const uint64_t last = index_of(&batch, batch.count - 1);
+    if (batch.count > s->rows - rows ||
+        words(&s->rowids)[rows + batch.count - 1] !=
+            (uint64_t)(batch.rowids ? batch.rowids[last] : batch.row_base + (int64_t)last))
+      return tsr__fail(error, TSR_ERROR, "a slab read again has other rows");
+    TSR_TRY(gather_column(s, field, rows, &batch, error));
+    rows += batch.count;
+  }
+  if (rows != s->rows) return tsr__fail(error, TSR_ERROR, "a slab read again has fewer rows");
+  g->ready = true;
+  return TSR_OK;
+}
+
+/* ---- Slabs that are too large ------------------------------------------------------------------------------------ */
+
+typedef struct tie_context {
+  const ordered_source *source;
+  const level *level;
+} tie_context;
+
+static int compare_values(const void *argument, uint32_t a, uint32_t b) {
+  const tie_context *c = argument;
+  return compare_text(c->level, text_of(c->source, c->level, a), text_of(c->source, c->level, b));
+}
+
+static int compare_end(const ordered_source *s, const level *v, const tsr_pair *pair) {
+  if (!v->text) return pair->key < v->end ? -1 : pair->key > v->end;
+  if (!v->end_set || v->end_exclusive) return -1;
+  return compare_text(v, text_of(s, v, pair->cell), (slice){v->end_text.data, v->end_text.size});
+}
+
+static bool begins_at_end(const level *v) {
+  if (!v->text) return v->from == v->end;
+  return v->at_set && !v->at_exclusive && v->end_set && !v->end_exclusive && v->at.size == v->end_text.size &&
+         memcmp(v->at.data, v->end_text.data, v->at.size) == 0;
+}
+
+/* Cuts the present slab by the values of the rows gathered, sorted: 1; 0: it cannot be cut, all have one value. */
+static int cut_slab(ordered_source *s, const tsr_pair *pairs, tsr_error *error) {
+  level *v = &s->levels[s->depth];
+  uint64_t i = s->rows >> TSR_MIN(s->restarts, 63);
+  for (i = TSR_MIN(i, s->rows - 1); i > 0 && compare_end(s, v, &pairs[i]) >= 0;) i--;
+  const int order = compare_end(s, v, &pairs[i]);
+  if (order >= 0 && begins_at_end(v)) return 0;
+  if (!v->text) {
+    v->end = order < 0 ? pairs[i].key : v->end - 1;
+    return 1;
+  }
+  if (order >= 0) { /* all that came are the slab's last value: what lies before it comes first */
+    v->end_exclusive = true;
+    return 1;
+  }
+  const slice text = text_of(s, v, pairs[i].cell);
+  v->end_set = true;
+  v->end_exclusive = false;
+  TSR_TRY(set_text(&v->end_text, text.bytes, text.size, error));
+  return 1;
+}
+
+/* After an overflow: a smaller slab, 1, or 0. */
+static int shrink(ordered_source *s, tsr_error *error) {
+  const level *v = &s->levels[s->depth];
+  const tie_context context = {s, v};
+  if (v->nan) return 0;
+  for (uint32_t f = 0; f < schema_of(s)->dimension_count + schema_of(s)->attribute_count; f++)
+    if (f != v->dimension) { /* room for the pairs */
+      tsr__buffer_release(&s->columns[f].values);
+      tsr__buffer_release(&s->columns[f].offsets);
+      tsr__buffer_release(&s->columns[f].validity);
+    }
+  s->pairs.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->rows, sizeof(tsr_pair)), error));
+  tsr_pair *pairs = (tsr_pair *)(void *)s->pairs.data;
+  for (uint64_t i = 0; i < s->rows; i++)
+    pairs[i] =
+        (tsr_pair){.key = v->text ? text_key(v, text_of(s, v, i)) : words(&s->keys[s->depth])[i], .cell = (uint32_t)i};
+  tsr__pairs_sort_ties(pairs, pairs + s->rows, s->rows, v->text ? compare_values : NULL, &context);
+  s->restarts++;
+  return cut_slab(s, pairs, error);
+}
+
+/* To the next level, within one value of this one; behind the last level rows may come as they are. */
+static int descend(ordered_source *s, tsr_error *error) {
+  level *v = &s->levels[s->depth];
+  v->single = true;
+  s->restarts = 0;
+  if (++s->depth < s->level_count) {
+    begin_level(s, s->depth);
+    return TSR_OK;
+  }
+  TSR_TRY(make_spans(s, error));
+  memcpy(s->inner->fields, s->reader->fields, schema_of(s)->dimension_count + schema_of(s)->attribute_count);
+  s->streaming = true;
+  return start_inner(s, error);
+}
+
+/* ---- Sorting ----------------------------------------------------------------------------------------------------- */
+
+typedef struct sorting {
+  const ordered_source *source;
+  uint32_t from; /* the first level that keys do not decide */
+} sorting;
+
+static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
+  const sorting *t = argument;
+  return compare_rows(t->source, t->from, a, b);
+}
+
+/* One key for as many levels as fit into it. */
+static uint32_t pack_keys(const ordered_source *s, tsr_pair *pairs) {
+  unsigned bits = 0;
+  uint32_t k = 0;
+  for (uint64_t i = 0; i < s->rows; i++) pairs[i] = (tsr_pair){.cell = (uint32_t)i};
+  for (; k < s->level_count && !s->levels[k].text; k++) {
+    const uint64_t *keys = words(&s->keys[k]);
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint64_t i = 0; i < s->rows; i++) {
+      low = TSR_MIN(low, keys[i]);
+      high = TSR_MAX(high, keys[i]);
+    }
+    const unsigned wide = high > low ? 64 - (unsigned)__builtin_clzll(high - low) : 0;
+    if (bits + wide > 64) break;
+    bits += wide;
+    for (uint64_t i = 0; i < s->rows && wide > 0; i++)
+      pairs[i].key = (wide < 64 ? pairs[i].key << wide : 0) | (keys[i] - low);
+  }
+  if (k == 0)
+    for (uint64_t i = 0; i < s->rows; i++) pairs[i].key = text_key(&s->levels[0], text_of(s, &s->levels[0], i));
+  return k;
+}
+
+static int sort_rows(ordered_source *s, tsr_error *error) {
+  s->pairs.size = s->order.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->rows, sizeof(tsr_pair)), error));
+  TSR_TRY(tsr__buffer_reserve(&s->order, tsr__mul_sat(s->rows, sizeof(uint32_t)), error));
+  tsr_pair *pairs = (tsr_pair *)(void *)s->pairs.data;
+  uint32_t *order = (uint32_t *)(void *)s->order.data;
+  const sorting how = {s, pack_keys(s, pairs)};
+  const tsr_tie_breaker ties = how.from < s->level_count ? compare_ties : NULL;
+  uint64_t i = 1;
+  while (i < s->rows &&
+         (pairs[i - 1].key < pairs[i].key ||
+          (pairs[i - 1].key == pairs[i].key && (!ties || ties(&how, pairs[i - 1].cell, pairs[i].cell) <= 0))))
+    i++;
+  if (i < s->rows) tsr__pairs_sort_ties(pairs, pairs + s->rows, s->rows, ties, &how);
+  for (i = 0; i < s->rows; i++) order[i] = pairs[i].cell;
+  return TSR_OK;
+}
+
+/* ---- The source -------------------------------------------------------------------------------------------------- */
+
+/* Reads the next slab that has rows: 1 (or streaming, where it is none to be sorted), 0 at the end. */
+static int read_slab(ordered_source *s, tsr_error *error) {
+  for (;;) {
+    tsr_error trouble = {0};
+    int r = s->restarts > 0 ? 1 : choose_slab(s, error);
+    TSR_TRY(r);
+    if (r == 0) {
+      if (s->depth == 0) return 0;
+      s->depth--;
+      TSR_TRY(pass_slab(&s->levels[s->depth], error));
+      continue;
+    }
+    if (r == 1) {
+      TSR_TRY(make_spans(s, error));
+      r = gather(s, &trouble);
+      if (r == 1 && s->rows > 0 && sort_rows(s, &trouble) < 0) r = trouble.code;
+      if (r < 0 && (r != TSR_NOMEM || s->rows < 2)) {
+        if (error) *error = trouble;
+        return r;
+      }
+      if (r == 1) {
+        s->restarts = 0;
+        s->target = TSR_MIN(tsr__mul_sat(s->target, ROWS_GROWTH), s->most);
+        TSR_TRY(pass_slab(&s->levels[s->depth], error));
+        if (s->rows > 0) return 1;
+        continue;
+      }
+      if (r < 0) s->target = s->most = TSR_MAX(1, TSR_MIN(s->target, s->rows) / 2);
+      TSR_TRY(r = shrink(s, error));
+    } else {
+      r = 0;
+    }
+    if (r == 0) TSR_TRY(descend(s, error));
+    if (s->streaming) return 1;
+  }
+}
+
+/* Rows of the slab that were all written, or none of them. */
+static void give(ordered_source *s, tsr_batch *batch) {
+  const uint32_t *order = (const uint32_t *)(const void *)s->order.data + s->row_at;
+  const bool written = s->flags.data[order[0]];
+  uint64_t count = s->rows - s->row_at;
+  if (s->written && s->unwritten)
+    for (uint64_t i = 0; i < count; i++)
+      if (s->flags.data[order[i]] != written) count = i;
+  batch->count = count;
+  batch->selection = order;
+  batch->rowids = (const int64_t *)(const void *)s->rowids.data;
+  batch->written = written;
+  s->given_unwritten = !written;
+  if (written) batch->times = words(&s->times);
+  s->row_at += count;
+}
+
+static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
+  ordered_source *s = (ordered_source *)source;
+  for (;;) {
+    if (s->streaming) {
+      const int r = next_inner(s, batch, error);
+      if (r != 0) return r;
+      s->streaming = false;
+      s->depth--;
+      TSR_TRY(pass_slab(&s->levels[s->depth], error));
+      s->rows = s->row_at = 0;
+    }
+    if (s->row_at == s->rows) {
+      const int r = read_slab(s, error);
+      if (r <= 0) return r;
+      if (s->streaming) continue;
+    }
+    give(s, batch);
+    return 1;
+  }
+}
+
+static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
+  ordered_source *s = (ordered_source *)source;
+  if (s->streaming) return s->inner->source->column(s->inner->source, field, column, error);
+  gathered *g = &s->columns[field];
+  if (!g->ready) TSR_TRY(gather_again(s, field, error));
+  *column = (tsr_column){.values = g->values.data,
+                         .offsets = g->variable ? words(&g->offsets) : NULL,
+                         .validity = g->nulls ? g->validity.data : NULL,
+                         .cell_size = g->variable ? 0 : g->cell_size,
+                         .unwritten = s->given_unwritten && field >= schema_of(s)->dimension_count};
+  return TSR_OK;
+}
+
+/* The tiles in hand go back; buffers stay for the next start. */
+static void close_ordered(tsr_source *source) {
+  ordered_source *s = (ordered_source *)source;
+  if (s->inner->source) s->inner->source->close(s->inner->source);
+  s->inner->source = NULL;
+  s->inner->done = true;
+}
+
+static void release(ordered_source *s) {
+  const tsr_schema *schema = schema_of(s);
+  tsr_buffer *const buffers[] = {&s->rowids, &s->times, &s->flags, &s->order, &s->pairs};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) tsr__buffer_release(buffers[i]);
+  for (uint32_t d = 0; s->levels && d < schema->dimension_count; d++) {
+    tsr__buffer_release(&s->levels[d].at);
+    tsr__buffer_release(&s->levels[d].end_text);
+  }
+  for (uint32_t d = 0; s->keys && d < schema->dimension_count; d++) tsr__buffer_release(&s->keys[d]);
+  for (uint32_t f = 0; s->columns && f < schema->dimension_count + schema->attribute_count; f++) {
+    tsr__buffer_release(&s->columns[f].values);
+    tsr__buffer_release(&s->columns[f].offsets);
+    tsr__buffer_release(&s->columns[f].validity);
+  }
+  tsr__free(s->levels);
+  tsr__free(s->keys);
+  tsr__free(s->columns);
+  tsr__arena_release(&s->slab);
+  tsr_reader_close(s->inner);
+  tsr__free(s);
+}
+
+void tsr__read_ordered_free(tsr_reader *reader) {
+  if (reader->ordered) release((ordered_source *)reader->ordered);
+  reader->ordered = NULL;
+}
+
+static int make_source(tsr_reader *reader, tsr_error *error) {
+  const tsr_schema *schema = reader->snapshot->schema;
+  const uint32_t n = schema->dimension_count, fields = n + schema->attribute_count;
+  void *memory;
+  TSR_TRY(tsr__alloc_zero(&reader->memory, sizeof(ordered_source), &memory, error));
+  ordered_source *s = memory;
+  s->base = (tsr_source){.next = next, .column = column_of, .close = close_ordered};
+  s->reader = reader;
+  tsr__arena_init(&s->slab, &reader->memory);
+  s->rowids.memory = s->times.memory = s->flags.memory = s->order.memory = s->pairs.memory = &reader->memory;
+  int r = tsr__alloc_array(&reader->memory, n, sizeof(level), &memory, error);
+  if (r >= 0) s->levels = memory;
+  if (r >= 0) r = tsr__alloc_array(&reader->memory, n, sizeof(tsr_buffer), &memory, error);
+  if (r >= 0) s->keys = memory;
+  if (r >= 0) r = tsr__alloc_array(&reader->memory, fields, sizeof(gathered), &memory, error);
+  if (r >= 0) s->columns = memory;
+  if (r >= 0) r = tsr_reader_open(reader->snapshot, &s->inner, error);
+  if (r < 0) {
+    release(s);
+    return r;
+  }
+  for (uint32_t d = 0; d < n; d++)
+    s->levels[d].at.memory = s->levels[d].end_text.memory = s->keys[d].memory = &reader->memory;
+  for (uint32_t f = 0; f < fields; f++)
+    s->columns[f].values.memory = s->columns[f].offsets.memory = s->columns[f].validity.memory = &reader->memory;
+  reader->ordered = &s->base;
+  return TSR_OK;
+}
+
+/* How many rows a slab may have, and how many the first shall have. */
+static void choose_target(ordered_source *s, uint64_t limit) {
+  const tsr_reader *reader = s->reader;
+  const tsr_schema *schema = schema_of(s);
+  uint64_t bytes = 3 * sizeof(uint64_t) + 2 * sizeof(tsr_pair) + s->level_count * sizeof(uint64_t), most = ROWS_MOST;
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
+    const bool wanted = reader->fields[f] || f >= schema->dimension_count; /* what is not known yet may be asked for */
+    if (wanted) bytes = tsr__add_sat(bytes, schema->fields[f].cell_size ? schema->fields[f].cell_size : TEXT_GUESS);
+  }
+  if (schema->dense) {
+    const uint64_t row = tsr__mul_sat(cells_of_value(s), reader->snapshot->grid.extent[s->levels[0].dimension]);
+    if (row > most && row <= TILES_MOST) most = row;
+  }
+  s->most = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 2 / bytes));
+  s->target = ROWS_FIRST;
+  if (limit > 0) s->target = schema->dense && reader->test_count == 0 ? limit : TSR_MAX(1024, tsr__mul_sat(limit, 4));
+  s->target = TSR_MIN(TSR_MAX(s->target, 16), s->most);
+}
+
+int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
+                           tsr_source **source, tsr_error *error) {
+  const tsr_schema *schema = reader->snapshot->schema;
+  if (!reader->ordered) TSR_TRY(make_source(reader, error));
+  ordered_source *s = (ordered_source *)reader->ordered;
+  s->level_count = s->depth = s->restarts = 0;
+  s->streaming = false;
+  for (uint32_t i = 0; i < count; i++) {
+    bool again = false;
+    if (order[i].dimension >= schema->dimension_count)
+      return tsr__fail(error, TSR_ERROR, "an order by field %u, which is no dimension", order[i].dimension);
+    for (uint32_t k = 0; k < s->level_count; k++) again |= s->levels[k].dimension == order[i].dimension;
+    if (again) continue;
+    s->levels[s->level_count].dimension = order[i].dimension;
+    s->levels[s->level_count++].descending = order[i].descending;
+  }
+  clear_rows(s);
+  for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
+  s->budget = reader->memory.limit / 2; /* the inner reader's */
+  reader->memory.limit -= s->budget;
+  TSR_TRY(sort_corners(s, error));
+  choose_target(s, limit);
+  *source = &s->base;
+  return TSR_OK;
+}

@@ -1,0 +1,323 @@
+/* Tests of orders of dimensions: random arrays, requests, orders and budgets, against the same rows read in any order;
+ * what does not fit into a slab; columns that are asked for late; NaN; failing allocations. */
+#include <math.h>
+
+#include "made_array.h"
+
+enum { ROWS = 6000 };
+
+static int by_rowid(const void *a, const void *b) {
+  const int64_t x = ((const made_row *)a)->rowid, y = ((const made_row *)b)->rowid;
+  return x < y ? -1 : x > y;
+}
+
+static int compare(const made_array *m, const tsr_sort *order, uint32_t count, const made_row *a, const made_row *b) {
+  for (uint32_t k = 0; k < count; k++) {
+    const uint32_t d = order[k].dimension;
+    int c = a->cell.at[d] < b->cell.at[d] ? -1 : a->cell.at[d] > b->cell.at[d];
+    if (d == 0 && m->fields[0].values_per_cell == TSR_VARIABLE) c = strcmp(a->cell.text, b->cell.text);
+    if (c) return order[k].descending ? -c : c;
+  }
+  return 0;
+}
+
+static void make_order(uint32_t dimensions, tsr_sort *order, uint32_t *count) {
+  *count = 1 + made_random(dimensions + 1); /* sometimes one twice */
+  for (uint32_t k = 0; k < *count; k++)
+    order[k] = (tsr_sort){.dimension = made_random(dimensions), .descending = made_random(2)};
+}
+
+/* None: there is no file to be asked for them. */
+static void no_statistics(made_array *m) {
+  for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
+    tsr_fragment_metadata *d = &m->fragments[f].fragment->metadata;
+    d->slots[0].statistics = made_array_of(m->fragments[f].fragment, 1, sizeof(tsr_statistics));
+    d->own_statistics = made_array_of(m->fragments[f].fragment, d->slot_count, sizeof(tsr_statistics));
+  }
+}
+
+static void check_orders(made_array *m, unsigned rounds) {
+  static made_row all[ROWS], some[ROWS];
+  const uint32_t n = m->schema.dimension_count;
+  bool fields[MADE_DIMENSIONS + MADE_ATTRIBUTES] = {false};
+  tsr_reader *reader;
+  tsr_error error = {0};
+  no_statistics(m);
+  assert_int_equal(tsr_reader_open(&m->snapshot, &reader, NULL), TSR_OK);
+  for (unsigned round = 0; round < rounds; round++) {
+    made_request ask;
+    tsr_sort order[MADE_DIMENSIONS + 1];
+    uint32_t count;
+    const int32_t low = (int32_t)made_random(100), high = low + (int32_t)made_random(300);
+    const tsr_range within = {.low = &low, .high = &high};
+    const tsr_predicate predicate = {.field = n, .ranges = {.ranges = &within, .count = 1}};
+    tsr_request request = {.times = made_random(2), .fill_unwritten = made_random(2), .fields = fields};
+    for (uint32_t f = 0; f < n + MADE_ATTRIBUTES; f++) fields[f] = made_random(2);
+    if (made_random(3)) {
+      const bool text = m->fields[0].values_per_cell == TSR_VARIABLE;
+      made_random_request(&ask, n, text, m->schema.dense ? -3 : -40, m->schema.dense ? 12 : 40);
+      request.dimensions = ask.dimensions;
+    }
+    if (made_random(3) == 0) {
+      request.predicates = &predicate;
+      request.predicate_count = 1;
+    }
+    if (tsr_reader_start(reader, &request, &error) < 0) fail_msg("%s", error.message);
+    const int64_t total = made_read(reader, m, all, ROWS, &error);
+    assert_true(total >= 0);
+    qsort(all, (size_t)total, sizeof all[0], by_rowid);
+    make_order(n, order, &count);
+    request.order = order;
+    request.order_count = count;
+    request.limit = made_random(2) * made_random(60);
+    if (made_random(2)) request.memory_bytes = 6000 + made_random(60000);
+    const int started = tsr_reader_start(reader, &request, &error);
+    const int64_t got = started < 0 ? started : made_read(reader, m, some, ROWS, &error);
+    if (got == TSR_NOMEM && request.memory_bytes > 0) continue;
+    assert_int_equal(got, total);
+    for (int64_t i = 1; i < got; i++) assert_true(compare(m, order, count, &some[i - 1], &some[i]) <= 0);
+    qsort(some, (size_t)got, sizeof some[0], by_rowid);
+    for (int64_t i = 0; i < got; i++) {
+      assert_int_equal(some[i].rowid, all[i].rowid);
+      assert_int_equal(some[i].cell.value, all[i].cell.value);
+      assert_int_equal(some[i].written, all[i].written);
+      if (all[i].written && request.times) assert_int_equal(some[i].time, all[i].time);
+      assert_memory_equal(some[i].cell.at, all[i].cell.at, sizeof all[i].cell.at);
+      assert_string_equal(some[i].cell.text, all[i].cell.text);
+    }
+  }
+  tsr_reader_close(reader);
+}
+
+static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
+  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
+}
+
+static void test_dense(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 60; round++) {
+    made_array m;
+    const uint32_t n = 1 + made_random(3);
+    const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
+    made_open(&m, true, n, false, -3, 12, extents);
+    m.schema.cell_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+    m.schema.tile_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+    made_finish_grid(&m);
+    for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
+      uint64_t low[3], high[3];
+      for (uint32_t d = 0; d < n; d++) {
+        low[d] = f == 0 && made_random(2) ? 0 : made_random(16);
+        high[d] = low[d] + made_random((uint32_t)(16 - low[d]));
+        if (f == 0 && made_random(2)) high[d] = 15;
+      }
+      made_dense(&m, f + 1, low, high, value_of);
+    }
+    made_finish_dense(&m);
+    check_orders(&m, 12);
+    made_close(&m);
+  }
+}
+
+static void test_sparse(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 120; round++) {
+    made_array m;
+    const bool text = round % 3 == 2;
+    const uint32_t n = 1 + made_random(3), wide = 1u << made_random(11);
+    made_open(&m, false, n, text, -2000, 2000, NULL);
+    m.schema.capacity = 1 + made_random(30);
+    m.schema.allows_duplicates = made_random(3) == 0;
+    for (uint64_t f = 0, fragments = 1 + made_random(4); f < fragments; f++) {
+      static made_cell cells[300];
+      const uint64_t count = 1 + made_random(300);
+      memset(cells, 0, sizeof cells);
+      for (uint64_t i = 0; i < count; i++) {
+        for (uint32_t d = 0; d < n; d++) cells[i].at[d] = (int32_t)made_random(wide) - (int32_t)wide / 2;
+        if (text) {
+          cells[i].at[0] = 0;
+          for (uint32_t k = made_random(4); k-- > 0;) cells[i].text[k] = (char)('a' + made_random(1 + wide / 40));
+        }
+        cells[i].value = (int32_t)made_random(400);
+      }
+      if (!m.schema.allows_duplicates) { /* one of each coordinate */
+        uint64_t kept = 0;
+        for (uint64_t i = 0; i < count; i++) {
+          bool again = false;
+          for (uint64_t j = 0; j < kept; j++)
+            again |= !memcmp(cells[i].at, cells[j].at, sizeof cells[i].at) && !strcmp(cells[i].text, cells[j].text);
+          if (!again) cells[kept++] = cells[i];
+        }
+        made_sparse(&m, f + 1, f + 1, cells, kept, false, false);
+      } else {
+        made_sparse(&m, f + 1, f + 1, cells, count, false, false);
+      }
+    }
+    check_orders(&m, 12);
+    made_close(&m);
+  }
+}
+
+/* More equal values than a slab takes, on one dimension and on all of the order. */
+static void test_equal_values(void **state) {
+  (void)state;
+  static made_cell cells[5000];
+  static made_row rows[ROWS];
+  for (unsigned text = 0; text < 2; text++) {
+    made_array m;
+    tsr_reader *reader;
+    tsr_error error = {0};
+    made_open(&m, false, 2, text, 0, 5000, NULL);
+    m.schema.capacity = 50;
+    for (int32_t i = 0; i < 5000; i++) {
+      cells[i] = (made_cell){.at = {text ? 0 : i < 10 ? i : 77, (i * 7919) % 5000}, .value = i};
+      if (text) snprintf(cells[i].text, sizeof cells[i].text, "%s", i < 10 ? "a" : i < 4990 ? "mm" : "z");
+    }
+    made_sparse(&m, 1, 1, cells, 5000, false, false);
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    for (unsigned round = 0; round < 8; round++) {
+      const tsr_sort order[2] = {{.descending = round & 1}, {.dimension = 1, .descending = round & 2}};
+      const uint32_t count = round & 4 ? 2 : 1;
+      tsr_request request = {.order = order, .order_count = count, .limit = 10, .memory_bytes = 200000};
+      assert_int_equal(tsr_reader_start(reader, &request, &error), TSR_OK);
+      assert_int_equal(made_read(reader, &m, rows, ROWS, &error), 5000);
+      for (int64_t i = 1; i < 5000; i++) assert_true(compare(&m, order, count, &rows[i - 1], &rows[i]) <= 0);
+    }
+    tsr_reader_close(reader);
+    made_close(&m);
+  }
+}
+
+/* The first rows of an order cost little: few tiles are decoded for them. */
+static void test_few(void **state) {
+  (void)state;
+  static made_cell cells[5000];
+  made_array m;
+  tsr_reader *reader;
+  tsr_counters before, after;
+  const tsr_batch *batch;
+  made_open(&m, false, 1, false, 0, 5000, NULL);
+  m.schema.capacity = 50;
+  for (int32_t i = 0; i < 5000; i++) cells[i] = (made_cell){.at = {i}, .value = i};
+  made_sparse(&m, 1, 1, cells, 5000, false, false);
+  assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+  for (unsigned descending = 0; descending < 2; descending++) {
+    const tsr_sort order = {.descending = descending};
+    const tsr_request request = {.order = &order, .order_count = 1, .limit = 1};
+    tsr_environment_counters(m.environment, &before);
+    assert_int_equal(tsr_reader_start(reader, &request, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
+    tsr_environment_counters(m.environment, &after);
+    assert_true(after.tiles_read - before.tiles_read <= 24); /* of 100 */
+  }
+  tsr_reader_close(reader);
+  made_close(&m);
+}
+
+/* NaN, which is in no span, comes before all numbers. */
+static void test_nan(void **state) {
+  (void)state;
+  static made_cell cells[40];
+  static const float values[40] = {1, NAN, 3, -2, INFINITY, NAN, 0, -0.0f, -INFINITY, 7};
+  for (unsigned round = 0; round < 4; round++) {
+    made_array m;
+    tsr_reader *reader;
+    const tsr_batch *batch;
+    made_open(&m, false, 1, false, 0, 100, NULL);
+    m.fields[0].datatype = TSR_FLOAT32;
+    m.schema.allows_duplicates = true;
+    m.schema.capacity = round & 2 ? 50 : 3;
+    for (int32_t i = 0; i < 40; i++) {
+      memcpy(&cells[i].at[0], &values[i], 4);
+      cells[i].value = i;
+    }
+    tsr_fragment *f = made_sparse(&m, 1, 1, cells, 40, false, false);
+    uint64_t *keys = f->metadata.rtree->keys[0];
+    for (uint64_t t = 0; t < f->metadata.tile_count; t++)
+      keys[2 * t] = tsr__key_min(TSR_FLOAT32), keys[2 * t + 1] = tsr__key_max(TSR_FLOAT32);
+    const float ends[2] = {-INFINITY, INFINITY};
+    memcpy(f->metadata.non_empty_domain[0].low, &ends[0], 4);
+    memcpy(f->metadata.non_empty_domain[0].high, &ends[1], 4);
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    const tsr_sort order = {.descending = round & 1};
+    const tsr_request request = {.order = &order, .order_count = 1};
+    assert_int_equal(tsr_reader_start(reader, &request, NULL), TSR_OK);
+    double last = round & 1 ? INFINITY : -INFINITY;
+    uint64_t count = 0, nans = 0;
+    while (tsr_reader_next(reader, &batch, NULL) > 0) {
+      const tsr_column *column;
+      assert_int_equal(tsr_reader_column(reader, 0, &column, NULL), TSR_OK);
+      for (uint64_t r = 0; r < batch->count; r++, count++) {
+        float v;
+        const uint64_t i = batch->selection ? batch->selection[r] : batch->first + r;
+        memcpy(&v, (const uint8_t *)column->values + 4 * i, 4);
+        if (isnan(v)) {
+          assert_true(round & 1 ? count >= 38 : count < 2);
+          nans++;
+          continue;
+        }
+        assert_true(round & 1 ? v <= last : v >= last);
+        last = v;
+      }
+    }
+    assert_int_equal(count, 40);
+    assert_int_equal(nans, 2);
+    tsr_reader_close(reader);
+    made_close(&m);
+  }
+}
+
+static void test_failing_memory(void **state) {
+  (void)state;
+  static made_row rows[ROWS];
+  static made_cell cells[200];
+  made_array m;
+  const tsr_sort order[2] = {{.descending = true}, {.dimension = 1}};
+  const tsr_request request = {.order = order, .order_count = 2, .threads = 1};
+  made_open(&m, false, 2, true, 0, 5000, NULL);
+  m.environment->single_threaded = true;
+  for (int32_t i = 0; i < 200; i++) {
+    cells[i] = (made_cell){.at = {0, i % 17}, .value = i};
+    snprintf(cells[i].text, sizeof cells[i].text, "%d", i % 23);
+  }
+  made_sparse(&m, 1, 1, cells, 200, false, false);
+  bool passed = false;
+  for (long left = 0; !passed; left++) {
+    tsr_reader *reader = NULL;
+    tsr_error error = {0};
+    m.memory.left = left;
+    int64_t r = tsr_reader_open(&m.snapshot, &reader, &error);
+    if (r >= 0) r = tsr_reader_start(reader, &request, &error);
+    if (r >= 0) r = made_read(reader, &m, rows, ROWS, &error);
+    m.memory.left = -1;
+    if (r < 0) assert_int_equal(r, TSR_NOMEM);
+    else assert_int_equal(r, 200);
+    passed = r >= 0 && left > 2000;
+    tsr_reader_close(reader);
+  }
+  made_close(&m);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  made_array m;
+  tsr_reader *reader;
+  tsr_error error = {0};
+  const made_cell cell = {.value = 1};
+  made_open(&m, false, 1, false, 0, 9, NULL);
+  made_sparse(&m, 1, 1, &cell, 1, false, false);
+  assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+  const tsr_sort order = {.dimension = 1}; /* an attribute */
+  const tsr_request request = {.order = &order, .order_count = 1};
+  assert_int_equal(tsr_reader_start(reader, &request, &error), TSR_ERROR);
+  tsr_reader_close(reader);
+  made_close(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
+      cmocka_unit_test(test_few),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
+      cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
