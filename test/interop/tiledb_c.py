@@ -182,7 +182,7 @@ class TileDB:
         for i, f in enumerate(s["dims"] + s["attrs"]):
             per_cell = cells_of(f, i < len(s["dims"]))
             variable = per_cell == VARIABLE
-            size = 64 if variable else SIZE[f["type"]] * per_cell
+            size = 640 if variable else SIZE[f["type"]] * per_cell
             kept[f["name"]] = self.buffers(query, f["name"], np.zeros(cells * size, "u1"), np.zeros(cells, "u8") if variable else None,
                                            np.zeros(cells, "u1") if f.get("nullable") else None)
         self.call("tiledb_query_submit", query)
