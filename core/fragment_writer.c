@@ -128,10 +128,12 @@ static int make_window(tsr_fragment_writer *w, tsr_error *error) {
     if (w->inputs[i].taken) cell += w->inputs[i].cell_size ? w->inputs[i].cell_size : 24;
   for (uint32_t s = 0; s < w->slot_count; s++)
     for (int p = 0; p < TSR_PART_COUNT; p++) parts += w->slots[s].used[p];
-  uint64_t fit = WINDOW_BYTES / TSR_MAX(tsr__mul_sat(cell, w->tile_cells), 1);
+  const uint64_t window = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, WINDOW_BYTES) : WINDOW_BYTES;
+  uint64_t fit = window / TSR_MAX(tsr__mul_sat(cell, w->tile_cells), 1);
   uint64_t busy = (2 * (uint64_t)w->target.threads + w->slot_count - 1) / w->slot_count;
   w->window_tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), WINDOW_TILES);
-  w->out_most = TSR_MIN(TSR_MAX(OUT_BYTES / parts, 65536), UINT64_C(1) << 20);
+  const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
+  w->out_most = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
   void *room;
   TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles + 1, sizeof(uint64_t), &room, error));
   w->run_starts = room;

@@ -279,6 +279,7 @@ typedef struct tsr_fragment_target {
   uint32_t processed_count; /* delete conditions that its cells have been through: names */
   char **processed;
   tsr_memory *memory;
+  uint64_t window_bytes; /* of cells that are gathered, about; 0: some MiB */
   unsigned threads;
   bool durable; /* files and directory are synced */
 } tsr_fragment_target;
@@ -307,6 +308,12 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
  * their numbers; where the schema has no duplicates only the last of equals is left. `columns` has the dimensions. */
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      uint32_t *order, uint64_t *count, tsr_error *error);
+
+/* The same as lists of numbers, the most significant first: numbers[0..count) become those of one list. `dimension` is
+ * whose coordinates they are, or the number of dimensions; of strings there are none, they are compared as bytes. */
+uint32_t tsr__order_lists(const tsr_schema *schema);
+int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *columns, uint64_t count,
+                    uint64_t *numbers, uint32_t *dimension, tsr_error *error);
 
 /* ---- write_sparse.c, write_dense.c: one fragment into an empty directory ---- */
 /* Cells order[0..count), which are in global order. */

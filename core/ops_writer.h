@@ -107,19 +107,35 @@ static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return write
 /* ---- overlay.c ---- */
 /* Makes the schema of runs, once. */
 int tsr__run_schema(tsr_writer *writer, tsr_error *error);
-/* Before cells from `count` on go: the runs that hold them, snapshots that are kept. */
+/* Before cells from `count` on go: the runs in memory that hold them, the snapshot that is kept. */
 void tsr__overlay_rewind(tsr_writer *writer, uint64_t count);
 void tsr__overlay_release(tsr_writer *writer); /* all that holds references */
 /* The base with the spilled runs on top alone. */
 int tsr__overlay_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error);
 
+/* A new directory for a fragment, under a provisional name. */
+int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error);
+static inline const char *tsr__writer_fragments(const tsr_writer *writer) {
+  return writer->version < 12 ? "" : "__fragments/";
+}
+/* Where a fragment's files are written; the name is of a directory that exists. */
+tsr_fragment_target tsr__writer_target(tsr_writer *writer, const char *directory, const tsr_interval *box);
+
 /* ---- write_spill.c ---- */
+/* Before cells come: writes all that are in memory to a run on disk if they take too much of it. */
+int tsr__spill_if_full(tsr_writer *writer, tsr_error *error);
+int tsr__spill(tsr_writer *writer, tsr_error *error);
+/* Cells from `count` on go, where some of them are on disk. */
+void tsr__spill_rewind(tsr_writer *writer, uint64_t count);
+/* All runs, which are on disk, merged: the newest version of each coordinate, but what has been removed. */
+int tsr__spill_merge(tsr_writer *writer, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error);
 /* Where the cell that came as number `at` of a spilled run stands in it. */
 int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64_t *position, tsr_error *error);
 
 /* ---- write_find.c ---- */
 void tsr__index_rewind(tsr_writer *writer, uint64_t count);
 void tsr__index_release(tsr_writer *writer);
+void tsr__finder_close(tsr_writer *writer);
 /* The newest cell in memory at these coordinates, whether it has been removed or not: 1 and its number, or 0. */
 int tsr__find_own(tsr_writer *writer, const tsr_column *coordinates, uint64_t index, uint64_t *number,
                   tsr_error *error);

@@ -103,14 +103,18 @@ void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
   }
 }
 
-void tsr__index_release(tsr_writer *writer) {
-  writer->index.count = 0;
-  tsr__buffer_release(&writer->index.heads);
-  tsr__buffer_release(&writer->index.next);
+void tsr__finder_close(tsr_writer *writer) {
   tsr_reader_close(writer->finder);
   tsr_snapshot_close(writer->finder_base);
   writer->finder = NULL;
   writer->finder_base = NULL;
+}
+
+void tsr__index_release(tsr_writer *writer) {
+  writer->index.count = 0;
+  tsr__buffer_release(&writer->index.heads);
+  tsr__buffer_release(&writer->index.next);
+  tsr__finder_close(writer);
 }
 
 /* The newest in memory that the caller wants: 1 and its number, or 0. Where the array has duplicates, `live` ones only.

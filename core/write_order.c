@@ -154,6 +154,38 @@ static int sort_cells(sorter *s, uint32_t *order, uint64_t *count, tsr_error *er
   return TSR_OK;
 }
 
+uint32_t tsr__order_lists(const tsr_schema *schema) {
+  uint32_t lists = schema->dimension_count + 1;
+  if (schema->cell_order == TSR_ORDER_HILBERT) return lists;
+  lists--;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) lists += schema->fields[d].has_extent;
+  return lists;
+}
+
+int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *columns, uint64_t count,
+                    uint64_t *numbers, uint32_t *dimension, tsr_error *error) {
+  const uint32_t n = schema->dimension_count;
+  sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
+  uint32_t before = 0; /* lists that stand in front of the coordinates */
+  if (schema->cell_order == TSR_ORDER_HILBERT) {
+    before = 1;
+    if (list == 0) {
+      *dimension = n;
+      return list_hilbert(&s, error);
+    }
+  } else {
+    for (uint32_t k = 0; k < n; k++) {
+      const uint32_t d = schema->tile_order == TSR_ORDER_COL ? n - 1 - k : k;
+      if (!schema->fields[d].has_extent || before++ != list) continue;
+      *dimension = n;
+      list_tiles(&s, d);
+      return TSR_OK;
+    }
+  }
+  *dimension = schema->cell_order == TSR_ORDER_COL ? n - 1 - (list - before) : list - before;
+  return is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
+}
+
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      uint32_t *order, uint64_t *count, tsr_error *error) {
   sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};

@@ -18,7 +18,7 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
                        uint64_t count, tsr_error *error) {
   void *block;
   tsr_fragment_writer *writer = NULL;
-  TSR_TRY(tsr__alloc(target->memory, BLOCK * sizeof(uint64_t), &block, error));
+  TSR_TRY(tsr__alloc(target->memory, TSR_MIN(count, BLOCK) * sizeof(uint64_t), &block, error));
   int code = tsr__fragment_writer_open(target, &writer, error);
   if (code >= 0) code = write_cells(writer, columns, order, count, block, error);
   tsr__fragment_writer_close(writer);

@@ -1,7 +1,403 @@
-/* write_spill.c: runs on disk. */
+/* write_spill.c: runs on disk, for what a writer cannot keep in memory, and their merge into one fragment.
+ *
+ * A run is a fragment under a provisional name, unfiltered (but encrypted, where the array is), all versions of a
+ * coordinate kept, the oldest first, with the numbers of its cells as their times. Beside its files stands
+ *
+ *   positions    u32 each: where the cell that came as number i of the run stands in it
+ *
+ * so that own rows are found by their rowids. The merge goes through all runs at once, a tile of each in memory, by a
+ * heap: in global order, then by number; of equal coordinates the last is taken, where the array has no duplicates.
+ */
+#include <stdio.h>
+
 #include "ops_writer.h"
 
+#define METADATA    "__fragment_metadata.tdb"
+#define POSITIONS   "positions"
+#define SORT_BYTES  80u /* that a cell takes while it is sorted and written, about */
+#define FIXED_BYTES (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
+#define CELLS_LEAST 1024u /* fewer are not worth a run */
+#define BATCH       4096u /* merged cells that go to the fragment's writer at once */
+
+/* ---- Spilling ------------------------------------------------------------------------------- */
+
+static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
+                           tsr_error *error) {
+  char path[200];
+  void *positions;
+  tsr_file *file = NULL;
+  TSR_TRY(tsr__alloc(&w->memory, count * sizeof(uint32_t), &positions, error));
+  for (uint64_t i = 0; i < count; i++) ((uint32_t *)positions)[order[i]] = (uint32_t)i;
+  snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
+  int code = tsr__store_create_exclusive(w->array->store, path, &file, error);
+  if (code >= 0) code = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
+  tsr__store_close_file(file);
+  tsr__free(positions);
+  return code;
+}
+
+static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
+  uint64_t count = w->count - w->first;
+  void *order = NULL, *times = NULL;
+  tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
+  target.metadata_name = METADATA;
+  target.schema = w->run_schema;
+  target.version = TSR_RUN_VERSION;
+  target.has_times = true;
+  target.durable = false;
+  int code = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
+  if (code >= 0) code = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
+  for (uint64_t i = 0; code >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
+  columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
+  if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, order, &count, error);
+  if (code >= 0) code = tsr__write_ordered(&target, columns, order, count, error);
+  if (code >= 0) code = write_positions(w, directory, order, count, error);
+  tsr__free(times);
+  tsr__free(order);
+  return code;
+}
+
+static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  (void)name, (void)error;
+  *schema = ((tsr_writer *)argument)->run_schema;
+  return TSR_OK;
+}
+
+/* What was written, opened. Its schema is the writer's, which lives as long as snapshots with the run. */
+static int open_run(tsr_writer *w, const char *directory, tsr_fragment *fragment, tsr_error *error) {
+  char path[200];
+  tsr_file *file = NULL;
+  snprintf(path, sizeof path, "%.160s/" METADATA, directory);
+  TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
+  const int code = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), find_schema, w,
+                                               &w->array->memory, &fragment->metadata, error);
+  tsr__store_close_file(file);
+  TSR_TRY(code);
+  fragment->cells_per_tile = w->run_schema->capacity;
+  return tsr__fragment_make_files(fragment, error);
+}
+
+static int make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
+  char directory[160];
+  snprintf(directory, sizeof directory, "%s%.120s", tsr__writer_fragments(w), fragment->name);
+  for (uint32_t f = 0; f < w->field_count; f++)
+    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], 0);
+  TSR_TRY(write_run(w, directory, columns, error));
+  return open_run(w, directory, fragment, error);
+}
+
+int tsr__spill(tsr_writer *writer, tsr_error *error) {
+  tsr_writer *w = writer;
+  char name[128];
+  void *columns;
+  tsr_own_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
+  if (run.stored == 0) return TSR_OK;
+  TSR_TRY(tsr__run_schema(w, error));
+  tsr__overlay_rewind(w, 0); /* runs in memory are not needed any more */
+  tsr__index_release(w);
+  TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count + 1, sizeof(tsr_column), &columns, error));
+  int code = tsr__writer_directory(w, name, error);
+  if (code >= 0) code = tsr__array_fragment_new(w->array, name, &run.fragment, error);
+  if (code >= 0) {
+    run.fragment->own = run.fragment->provisional = true;
+    run.fragment->old_layout = w->version < 12;
+    run.fragment->parsed.start = run.fragment->parsed.end = UINT64_MAX;
+    code = make_run(w, columns, run.fragment, error);
+    if (code < 0) tsr__array_fragment_drop(w->array, run.fragment);
+  }
+  tsr__free(columns);
+  if (code < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
+  (void)tsr__buffer_append(&w->runs, &run, sizeof run, error); /* there is room */
+  w->spilled++;
+  for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], 0);
+  w->first = w->count;
+  return TSR_OK;
+}
+
+int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
+  const tsr_writer *w = writer;
+  const uint64_t cells = w->count - w->first, limit = w->memory.limit;
+  uint64_t bytes = 0, room = 0;
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    const tsr_buffered *c = &w->columns[f];
+    bytes += c->values.size + c->offsets.size + c->validity.size;
+    room += tsr__buffered_bytes(c);
+  }
+  if (w->schema->dense || (cells < CELLS_LEAST && bytes < limit / 64)) return TSR_OK;
+  const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
+  const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
+  return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
+}
+
+void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
+  if (count >= writer->first) return;
+  tsr__finder_close(writer);
+  while (writer->spilled > 0) {
+    tsr_own_run *last = tsr__writer_run(writer, writer->spilled - 1);
+    if (last->first < count) {
+      last->end = TSR_MIN(last->end, count);
+      return;
+    }
+    tsr__array_fragment_drop(writer->array, last->fragment);
+    writer->runs.size -= sizeof(tsr_own_run); /* those in memory are gone by now */
+    writer->spilled--;
+  }
+}
+
 int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64_t *position, tsr_error *error) {
-  (void)array, (void)run, (void)position;
-  return tsr__fail(error, TSR_ERROR, "no run has a cell %llu", (unsigned long long)at);
+  char path[200];
+  uint8_t bytes[sizeof(uint32_t)];
+  tsr_file *file;
+  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : "__fragments/", run->name);
+  TSR_TRY(tsr__store_open_file(array->store, path, &file, error));
+  const int code = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
+  tsr__store_close_file(file);
+  if (code >= 0) *position = tsr__load32(bytes);
+  return code;
+}
+
+/* ---- Merging -------------------------------------------------------------------------------- */
+
+typedef struct cursor { /* a run, and the tile of it that is in memory */
+  const tsr_own_run *run;
+  uint64_t tile, cells, at;
+  tsr_want *wants; /* by field, then the numbers */
+  tsr_column *columns;
+  uint64_t *lists; /* [list * cells + cell] */
+  uint64_t capacity; /* cells that lists have room for */
+} cursor;
+
+typedef struct merge {
+  tsr_writer *w;
+  uint32_t list_count, slots; /* slots: fields and the numbers */
+  uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
+  cursor *cursors, **heap;
+  uint64_t heap_count;
+  tsr_fragment_writer *writer;
+  tsr_buffered *out; /* merged cells that are not written yet */
+  tsr_column *out_columns;
+  uint64_t *last; /* the lists of the last of them */
+  uint64_t out_count, written;
+  bool last_removed; /* whether it is to be taken back */
+} merge;
+
+static void drop_tile(merge *m, cursor *c) {
+  for (uint32_t i = 0; i < m->slots; i++) {
+    tsr__tile_return(c->wants[i].tile, &m->w->memory);
+    c->wants[i].tile = NULL;
+  }
+}
+
+static int load_lists(merge *m, cursor *c, tsr_error *error) {
+  if (c->cells > c->capacity) {
+    void *lists;
+    TSR_TRY(tsr__alloc(&m->w->memory, c->cells * m->list_count * sizeof(uint64_t), &lists, error));
+    tsr__free(c->lists);
+    c->lists = lists;
+    c->capacity = c->cells;
+  }
+  for (uint32_t k = 0; k < m->list_count; k++)
+    TSR_TRY(
+        tsr__order_list(m->w->run_schema, k, c->columns, c->cells, c->lists + k * c->cells, &m->dimensions[k], error));
+  return TSR_OK;
+}
+
+/* The next tile: 1, or 0 after the last. */
+static int load_tile(merge *m, cursor *c, tsr_error *error) {
+  tsr_fragment *fragment = c->run->fragment;
+  const tsr_fragment_metadata *metadata = &fragment->metadata;
+  drop_tile(m, c);
+  if (c->tile == metadata->tile_count) return 0;
+  TSR_TRY(tsr__interrupted(m->w->array->environment, error));
+  for (uint32_t i = 0; i < m->slots; i++) {
+    const int64_t slot =
+        i < m->w->field_count ? tsr__fragment_slot(metadata, i) : tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES);
+    c->wants[i] = (tsr_want){.fragment = fragment, .slot = (uint32_t)slot, .number = c->tile};
+  }
+  TSR_TRY(tsr__tiles_load(m->w->array, m->w->threads, c->wants, m->slots, &m->w->memory, error));
+  c->cells = tsr__fragment_tile_cells(metadata, c->tile++);
+  c->at = 0;
+  for (uint32_t i = 0; i < m->slots; i++) {
+    const tsr_tile *tile = c->wants[i].tile;
+    c->columns[i] = (tsr_column){
+        .values = tile->values, .offsets = tile->offsets, .validity = tile->validity, .cell_size = tile->cell_size};
+  }
+  TSR_TRY(load_lists(m, c, error));
+  return 1;
+}
+
+static uint64_t number_at(const merge *m, const cursor *c) {
+  return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_OWN_TIMES;
+}
+
+/* To the next cell that counts: 1, or 0 at the end. */
+static int settle(merge *m, cursor *c, tsr_error *error) {
+  for (;; c->at++) {
+    if (c->at == c->cells) {
+      const int r = load_tile(m, c, error);
+      if (r <= 0) return r;
+    }
+    if (number_at(m, c) < c->run->end) return 1;
+  }
+}
+
+static int compare_text(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  return tsr__bytes_compare((const uint8_t *)a->values + a->offsets[i], a->offsets[i + 1] - a->offsets[i],
+                            (const uint8_t *)b->values + b->offsets[j], b->offsets[j + 1] - b->offsets[j]);
+}
+
+static bool is_text(const merge *m, uint32_t list) {
+  const uint32_t d = m->dimensions[list];
+  return d < m->w->schema->dimension_count && !m->w->schema->fields[d].cell_size;
+}
+
+static int compare(const merge *m, const cursor *a, const cursor *b) {
+  for (uint32_t k = 0; k < m->list_count; k++) {
+    const uint64_t x = a->lists[k * a->cells + a->at], y = b->lists[k * b->cells + b->at];
+    const uint32_t d = m->dimensions[k];
+    const int c = is_text(m, k) ? compare_text(&a->columns[d], a->at, &b->columns[d], b->at) : x < y ? -1 : x > y;
+    if (c) return c;
+  }
+  return a->run->first < b->run->first ? -1 : 1; /* runs follow each other */
+}
+
+static void sift_down(merge *m, uint64_t i) {
+  cursor *c = m->heap[i];
+  for (uint64_t child; (child = 2 * i + 1) < m->heap_count; i = child) {
+    if (child + 1 < m->heap_count && compare(m, m->heap[child + 1], m->heap[child]) < 0) child++;
+    if (compare(m, m->heap[child], c) > 0) break;
+    m->heap[i] = m->heap[child];
+  }
+  m->heap[i] = c;
+}
+
+static bool equals_last(const merge *m, const cursor *c) {
+  if (m->out_count == 0 || m->w->schema->allows_duplicates) return false;
+  for (uint32_t k = m->list_count; k-- > 0;) {
+    const uint32_t d = m->dimensions[k];
+    if (!is_text(m, k)) {
+      if (m->last[k] != c->lists[k * c->cells + c->at]) return false;
+      continue;
+    }
+    const tsr_column last = tsr__buffered_column(&m->w->schema->fields[d], &m->out[d], 0);
+    if (compare_text(&last, m->out_count - 1, &c->columns[d], c->at) != 0) return false;
+  }
+  return true;
+}
+
+static void take_back(merge *m) {
+  m->out_count--;
+  for (uint32_t f = 0; f < m->w->field_count; f++)
+    tsr__buffered_truncate(&m->w->schema->fields[f], &m->out[f], m->out_count);
+}
+
+static int flush(merge *m, tsr_error *error) {
+  if (m->out_count == 0) return TSR_OK;
+  for (uint32_t f = 0; f < m->w->field_count; f++)
+    m->out_columns[f] = tsr__buffered_column(&m->w->schema->fields[f], &m->out[f], 0);
+  TSR_TRY(tsr__fragment_writer_add(m->writer, m->out_columns, NULL, m->out_count, error));
+  m->written += m->out_count;
+  m->out_count = 1;
+  take_back(m); /* all of them */
+  return TSR_OK;
+}
+
+/* The cell at which a cursor stands: in place of the last one, if that has its coordinates. */
+static int take(merge *m, const cursor *c, tsr_error *error) {
+  const uint32_t cell = (uint32_t)c->at;
+  const bool again = equals_last(m, c);
+  if (m->out_count > 0 && (again || m->last_removed)) take_back(m);
+  if (!again && m->out_count == BATCH) TSR_TRY(flush(m, error));
+  for (uint32_t f = 0; f < m->w->field_count; f++)
+    TSR_TRY(tsr__buffered_append(&m->w->schema->fields[f], &m->out[f], &c->columns[f], &cell, 1, error));
+  m->out_count++;
+  for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
+  m->last_removed =
+      m->w->removed.own > 0 && tsr__writer_hides(m->w, tsr__own_row(number_at(m, c)), m->w->removed.count);
+  return TSR_OK;
+}
+
+static int open_cursors(merge *m, tsr_error *error) {
+  for (uint64_t i = 0; i < m->w->spilled; i++) {
+    cursor *c = &m->cursors[i];
+    void *room;
+    c->run = tsr__writer_run(m->w, i);
+    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_want), &room, error));
+    c->wants = room;
+    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_column), &room, error));
+    c->columns = room;
+    const int r = settle(m, c, error);
+    if (r < 0) return r;
+    if (r > 0) m->heap[m->heap_count++] = c;
+  }
+  for (uint64_t i = m->heap_count / 2; i-- > 0;) sift_down(m, i);
+  return TSR_OK;
+}
+
+static int merge_all(merge *m, const tsr_fragment_target *target, tsr_error *error) {
+  TSR_TRY(open_cursors(m, error));
+  TSR_TRY(tsr__fragment_writer_open(target, &m->writer, error));
+  while (m->heap_count > 0) {
+    cursor *top = m->heap[0];
+    TSR_TRY(take(m, top, error));
+    top->at++;
+    const int r = settle(m, top, error);
+    if (r < 0) return r;
+    if (r == 0) m->heap[0] = m->heap[--m->heap_count];
+    if (m->heap_count > 0) sift_down(m, 0);
+  }
+  if (m->out_count > 0 && m->last_removed) take_back(m);
+  TSR_TRY(flush(m, error));
+  return tsr__fragment_writer_finish(m->writer, error);
+}
+
+static int allocate(merge *m, tsr_error *error) {
+  tsr_memory *memory = &m->w->memory;
+  void *room;
+  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint32_t), &room, error));
+  m->dimensions = room;
+  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint64_t), &room, error));
+  m->last = room;
+  TSR_TRY(tsr__alloc_array(memory, m->w->spilled, sizeof(cursor *), &room, error));
+  m->heap = room;
+  TSR_TRY(tsr__alloc_array(memory, m->w->field_count, sizeof(tsr_column), &room, error));
+  m->out_columns = room;
+  TSR_TRY(tsr__alloc_array(memory, m->w->field_count, sizeof(tsr_buffered), &room, error));
+  m->out = room;
+  for (uint32_t f = 0; f < m->w->field_count; f++) tsr__buffered_init(&m->out[f], memory);
+  TSR_TRY(tsr__alloc_array(memory, m->w->spilled, sizeof(cursor), &room, error));
+  m->cursors = room;
+  return TSR_OK;
+}
+
+int tsr__spill_merge(tsr_writer *writer, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {
+  merge m = {.w = writer, .slots = writer->field_count + 1};
+  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty, but as large as they became */
+    tsr__buffer_release(&writer->columns[f].values);
+    tsr__buffer_release(&writer->columns[f].offsets);
+    tsr__buffer_release(&writer->columns[f].validity);
+    tsr__buffered_init(&writer->columns[f], &writer->memory);
+  }
+  m.list_count = tsr__order_lists(writer->run_schema);
+  int code = allocate(&m, error);
+  if (code >= 0) code = merge_all(&m, target, error);
+  if (code >= 0) *cells = m.written;
+  else code = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
+  tsr__fragment_writer_close(m.writer);
+  for (uint64_t i = 0; m.cursors && i < writer->spilled; i++) {
+    cursor *c = &m.cursors[i];
+    if (c->wants) drop_tile(&m, c);
+    tsr__free(c->wants);
+    tsr__free(c->columns);
+    tsr__free(c->lists);
+  }
+  for (uint32_t f = 0; m.out && f < writer->field_count; f++) tsr__buffered_release(&m.out[f]);
+  tsr__free(m.cursors);
+  tsr__free(m.out);
+  tsr__free(m.out_columns);
+  tsr__free(m.heap);
+  tsr__free(m.last);
+  tsr__free(m.dimensions);
+  return code;
 }

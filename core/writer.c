@@ -29,7 +29,6 @@ typedef tsr_piece_on_disk piece;
 
 static piece *piece_at(const tsr_writer *w, uint64_t i) { return (piece *)(void *)w->pieces.data + i; }
 static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(piece); }
-static const char *fragments_directory(const tsr_writer *w) { return w->version < 12 ? "" : "__fragments/"; }
 
 /* A path of the store: directory, name, suffix. */
 typedef struct path {
@@ -100,7 +99,7 @@ const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->s
 
 static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   while (piece_count(w) > from) {
-    path p = path_of(fragments_directory(w), piece_at(w, piece_count(w) - 1)->name, "");
+    path p = path_of(tsr__writer_fragments(w), piece_at(w, piece_count(w) - 1)->name, "");
     TSR_TRY(tsr__fragment_remove(w->array->store, p.text, error));
     w->pieces.size -= sizeof(piece);
   }
@@ -162,6 +161,7 @@ void tsr_writer_close(tsr_writer *writer) {
 /* ---- Cells ---------------------------------------------------------------------------------- */
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
+  if (count < w->first) w->first = count;
   for (uint32_t f = 0; f < w->field_count; f++)
     tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
   w->count = count;
@@ -174,6 +174,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
       TSR_TRY(tsr__check_coordinates(w->schema, f, &columns[f], selection, count, error));
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], selection, count, error));
   }
+  TSR_TRY(tsr__spill_if_full(w, error));
   for (uint32_t f = 0; f < w->field_count; f++) {
     int code = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
     if (code < 0) {
@@ -236,30 +237,32 @@ static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error
   return TSR_OK;
 }
 
-/* A new directory, listed in pieces before it is there: so it is removed whatever happens. */
-static int new_piece(tsr_writer *w, piece **made, tsr_error *error) {
+int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
+  tsr_writer *w = writer;
   uint8_t random[16];
-  tsr_name name;
-  piece one = {.name = "."};
+  tsr_name made;
   if (w->version >= 12) {
     TSR_TRY(make_if_absent(w, "__fragments", error));
     TSR_TRY(make_if_absent(w, "__commits", error));
   }
   TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
-  memcpy(one.name + 1, name.uuid, strlen(name.uuid) + 1);
+  TSR_TRY(tsr__name_new(0, 0, 0, &made, random));
+  snprintf(name, 128, ".%s", made.uuid);
+  path p = path_of(tsr__writer_fragments(w), name, "");
+  return tsr__store_make_directory(w->array->store, p.text, error);
+}
+
+/* A new directory, listed in pieces: so it is removed whatever happens. */
+static int new_piece(tsr_writer *w, piece **made, tsr_error *error) {
+  piece one = {.name = "."};
+  TSR_TRY(tsr__buffer_reserve(&w->pieces, sizeof one, error));
+  TSR_TRY(tsr__writer_directory(w, one.name, error));
   TSR_TRY(tsr__buffer_append(&w->pieces, &one, sizeof one, error));
-  path p = path_of(fragments_directory(w), one.name, "");
-  int code = tsr__store_make_directory(w->array->store, p.text, error);
-  if (code < 0) {
-    w->pieces.size -= sizeof one;
-    return code;
-  }
   *made = piece_at(w, piece_count(w) - 1);
   return TSR_OK;
 }
 
-static tsr_fragment_target target_of(tsr_writer *w, const char *directory, const tsr_interval *box) {
+tsr_fragment_target tsr__writer_target(tsr_writer *w, const char *directory, const tsr_interval *box) {
   return (tsr_fragment_target){.environment = w->array->environment,
                                .store = w->array->store,
                                .directory = directory,
@@ -269,6 +272,7 @@ static tsr_fragment_target target_of(tsr_writer *w, const char *directory, const
                                .key = tsr__array_key(w->array),
                                .box = box,
                                .memory = &w->memory,
+                               .window_bytes = w->memory.limit / 16,
                                .threads = w->threads,
                                .durable = w->durable};
 }
@@ -288,8 +292,8 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
                        tsr_error *error) {
   piece *made = NULL;
   TSR_TRY(new_piece(w, &made, error));
-  path p = path_of(fragments_directory(w), made->name, "");
-  tsr_fragment_target target = target_of(w, p.text, NULL);
+  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
   int code = tsr__write_ordered(&target, columns, order, count, error);
   if (code < 0) {
     tsr_error ignored;
@@ -298,9 +302,22 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
   return code;
 }
 
+/* Runs on disk: merged, with what is in memory as one more of them. */
+static int write_spilled(tsr_writer *w, tsr_error *error) {
+  piece *made = NULL;
+  uint64_t cells = 0;
+  TSR_TRY(tsr__spill(w, error));
+  TSR_TRY(new_piece(w, &made, error));
+  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
+  TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* what is left is removed with the other pieces */
+  return cells > 0 ? TSR_OK : remove_pieces(w, piece_count(w) - 1, error);
+}
+
 static int write_sparse(tsr_writer *w, tsr_error *error) {
   void *columns = NULL, *order = NULL;
   uint64_t count = w->count - w->first;
+  if (w->spilled) return write_spilled(w, error);
   if (!count) return TSR_OK;
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
@@ -356,8 +373,8 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
   w->prepared = false;
-  path p = path_of(fragments_directory(w), made->name, "");
-  tsr_fragment_target target = target_of(w, p.text, copy);
+  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
   int code = tsr__write_dense(&target, array_order, columns, error);
   if (code < 0) {
     tsr_error ignored;
@@ -394,8 +411,8 @@ static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error 
   const tsr_interval *box = tsr__boxes_box(boxes, index);
   piece *made = NULL;
   TSR_TRY(new_piece(w, &made, error));
-  path p = path_of(fragments_directory(w), made->name, "");
-  tsr_fragment_target target = target_of(w, p.text, box);
+  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, box);
   return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
 }
 
@@ -443,6 +460,7 @@ static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
     TSR_TRY(remove_pieces(w, mark.boxes, error));
   }
   tsr__overlay_rewind(w, mark.cells);
+  tsr__spill_rewind(w, mark.cells);
   tsr__index_rewind(w, mark.cells);
   tsr__removed_rewind(w, mark.removed);
   if (mark.cells < now.cells) truncate_columns(w, mark.cells);
@@ -517,14 +535,12 @@ static int must_delete(const preparation *p, const tsr_column *coordinates, uint
   if (w->schema->allows_duplicates) return row >= 0;
   int r = tsr__find_own(w, coordinates, i, &number, error);
   if (r < 0) return r;
-  if (r > 0) {
-    if (!tsr__writer_hides(w, tsr__own_row(number), w->removed.count)) return 0;
-    if (row >= 0) return 1;
-  }
-  if (r == 0 && w->spilled == 0 && row >= 0) return 1;
+  const bool in_memory = r > 0;
+  if (in_memory && !tsr__writer_hides(w, tsr__own_row(number), w->removed.count)) return 0;
+  if (row >= 0 && (in_memory || w->spilled == 0)) return 1;
   r = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
   if (r <= 0) return r < 0 ? r : row >= 0;
-  if (found < 0 && !tsr__writer_hides(w, found, w->removed.count)) return 0;
+  if (!in_memory && found < 0 && !tsr__writer_hides(w, found, w->removed.count)) return 0;
   return 1;
 }
 
@@ -617,7 +633,7 @@ static int name_pieces(const preparation *p, tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) {
     piece *one = piece_at(w, i);
     const char *name = p->names[i].text;
-    path from = path_of(fragments_directory(w), one->name, ""), to = path_of(fragments_directory(w), name, "");
+    path from = path_of(tsr__writer_fragments(w), one->name, ""), to = path_of(tsr__writer_fragments(w), name, "");
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
     memcpy(one->name, name, sizeof one->name);
   }

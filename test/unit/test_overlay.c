@@ -78,6 +78,8 @@ static uint64_t chance(uint64_t n) {
 typedef enum kind { ROW, COL, HILBERT, DUPLICATES, STRINGS, OLD, DENSE, DENSE_COL, KINDS } kind;
 static const char *const kind_names[] = {"row", "col", "hilbert", "duplicates", "strings", "old", "dense", "dense col"};
 static kind present_kind;
+static bool spills; /* memory is short */
+static uint64_t spilled; /* how often something was on disk */
 
 static bool is_dense(void) { return present_kind == DENSE || present_kind == DENSE_COL; }
 
@@ -351,7 +353,7 @@ static tsr_snapshot *open_base(tsr_array *array, const tsr_writer *writer) {
 }
 
 static void append(tsr_writer *writer) {
-  const uint64_t most = chance(4) ? 5 : 250, first = own_count;
+  const uint64_t most = chance(4) && !spills ? 5 : 250, first = own_count;
   const uint64_t n = 1 + chance(TSR_MIN(most, ROWS - own_count - 1));
   start();
   for (uint64_t i = 0; i < n; i++) {
@@ -466,6 +468,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
       if (chance(10) == 0 && present_kind != DUPLICATES) ok(tsr_writer_prepare(writer, &error));
     }
     assert_int_equal(tsr_writer_changed(writer), own_count + removed_count > 0);
+    spilled += spills && hidden_entries("__fragments") > 0;
   }
   check_view(writer, base);
   if (present_kind == DUPLICATES) take_away_all(writer);
@@ -494,7 +497,9 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
 
 static void run(kind which, uint64_t memory) {
   present_kind = which;
-  for (unsigned n = 0; n < 3; n++) {
+  spills = memory > 0;
+  spilled = 0;
+  for (unsigned n = 0; n < 2; n++) {
     committed_count = own_count = removed_count = 0;
     seed = 100 * which + n + 1;
     create(1 + chance(60));
@@ -506,6 +511,7 @@ static void run(kind which, uint64_t memory) {
     }
     tsr_array_close(array);
   }
+  assert_int_equal(spilled > 0, spills);
 }
 
 static void test_row(void **state) { run(ROW, 0); }
@@ -514,13 +520,78 @@ static void test_hilbert(void **state) { run(HILBERT, 0); }
 static void test_duplicates(void **state) { run(DUPLICATES, 0); }
 static void test_strings(void **state) { run(STRINGS, 0); }
 static void test_old(void **state) { run(OLD, 0); }
+static void test_spill_row(void **state) { run(ROW, 1000000); }
+static void test_spill_hilbert(void **state) { run(HILBERT, 1000000); }
+static void test_spill_duplicates(void **state) { run(DUPLICATES, 1000000); }
+static void test_spill_strings(void **state) { run(STRINGS, 1000000); }
 static void test_dense(void **state) { run(DENSE, 0); }
 static void test_dense_col(void **state) { run(DENSE_COL, 0); }
 
+/* Far more cells than there is memory for: one commit, and memory stays within its limit. */
+static void test_bounded(void **state) {
+  enum { CELLS = 300000, BATCH = 300, MEMORY = 4 << 20, CACHE = 1 << 20 };
+  tsr_environment *outer = environment;
+  tsr_array *array = NULL;
+  tsr_writer *writer = NULL;
+  tsr_snapshot *snapshot = NULL;
+  tsr_reader *reader = NULL;
+  const tsr_batch *got;
+  present_kind = ROW;
+  ok(tsr_environment_open(NULL, &environment, &error));
+  create(1000);
+  const tsr_array_options array_options = {.cache_bytes = CACHE, .threads = 2};
+  const tsr_writer_options options = {.unsynced = true, .memory_bytes = MEMORY};
+  ok(tsr_array_open(environment, path, &array_options, &array, &error));
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  for (uint64_t n = 0; n < CELLS; n += BATCH) {
+    start();
+    for (uint64_t i = 0; i < BATCH; i++) {
+      const uint64_t k = (n + i) * 7919 % (SIDE * SIDE);
+      const cell c = {(int)(k / SIDE), (int)(k % SIDE), (int64_t)(n + i), 0};
+      add(&c);
+    }
+    ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));
+  }
+  assert_true(hidden_entries("__fragments") > 3);
+  ok(tsr_writer_prepare(writer, &error));
+  assert_int_equal(tsr_writer_fragment_count(writer), 1);
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+  assert_int_equal(hidden_entries("__fragments"), 0);
+  assert_in_range(environment->memory.peak, CACHE, MEMORY + 2 * CACHE);
+  ok(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  ok(tsr_reader_start(reader, NULL, &error));
+  uint64_t rows = 0;
+  int code;
+  while ((code = tsr_reader_next(reader, &got, &error)) > 0)
+    for (uint64_t r = 0; r < got->count; r++, rows++) {
+      const cell c = cell_at(reader, got, got->selection ? got->selection[r] : got->first + r);
+      assert_true(c.value >= CELLS - SIDE * SIDE); /* the last of each coordinate */
+      assert_int_equal((uint64_t)c.value * 7919 % (SIDE * SIDE), c.x * SIDE + c.y);
+    }
+  ok(code);
+  assert_int_equal(rows, SIDE * SIDE);
+  tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+  tsr_array_close(array);
+  tsr_environment_close(environment);
+  environment = outer;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_row),     cmocka_unit_test(test_col),
-                                     cmocka_unit_test(test_hilbert), cmocka_unit_test(test_duplicates),
-                                     cmocka_unit_test(test_strings), cmocka_unit_test(test_old),
-                                     cmocka_unit_test(test_dense),   cmocka_unit_test(test_dense_col)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_row),
+                                     cmocka_unit_test(test_col),
+                                     cmocka_unit_test(test_hilbert),
+                                     cmocka_unit_test(test_duplicates),
+                                     cmocka_unit_test(test_strings),
+                                     cmocka_unit_test(test_old),
+                                     cmocka_unit_test(test_dense),
+                                     cmocka_unit_test(test_dense_col),
+                                     cmocka_unit_test(test_spill_row),
+                                     cmocka_unit_test(test_spill_hilbert),
+                                     cmocka_unit_test(test_spill_duplicates),
+                                     cmocka_unit_test(test_spill_strings),
+                                     cmocka_unit_test(test_bounded)};
+return cmocka_run_group_tests(tests, setup, teardown);
 }
