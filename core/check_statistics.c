@@ -345,7 +345,10 @@ static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uin
   bool text = field->kind == KIND_TEXT;
   summary->tiles++;
   summary->null_count += nulls;
-  if (field->nullable && nulls == tsr__fragment_tile_cells(&f->metadata, number)) {
+  bool looked_at = m->cells + m->nulls > 0;
+  if (!looked_at && f->metadata.dense && nulls > 0)
+    summary->unknown = true; /* of a dense tile, a part may be written */
+  if (field->nullable && (nulls == tsr__fragment_tile_cells(&f->metadata, number) || (looked_at && m->cells == 0))) {
     summary->unknown = summary->unknown || text; /* TileDB takes another tile's text for the next one's then */
     return TSR_OK;
   }
