@@ -372,18 +372,6 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_valu
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
 }
 
-/* Removes an old row, whose coordinates are given. Below an own one there may be older versions of the cell. */
-static int remove_row(tsx_changes *u, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
-  tsr_writer *writer = u->transaction->writer;
-  int code = tsr_writer_remove(writer, row, coordinates, index, error);
-  while (code >= 0 && row < 0 && !tsx_row_schema(u->row)->allows_duplicates) {
-    code = tsr_writer_find(writer, u->transaction->base, coordinates, index, &row, error);
-    if (code <= 0 || is_ours(u, row)) break;
-    code = tsr_writer_remove(writer, row, coordinates, index, error);
-  }
-  return code < 0 ? code : TSR_OK;
-}
-
 /* The coordinates of the reader's row, as columns of which the index is the row's. Room for them is made once. */
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
@@ -432,7 +420,7 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
   tsr_column *coordinates = sqlite3_malloc64(schema->dimension_count * sizeof *coordinates);
   if (!coordinates) return out_of_memory(error);
   code = old_coordinates(u, coordinates, error);
-  if (code == TSR_OK) code = remove_row(u, row, coordinates, index, error);
+  if (code == TSR_OK) code = tsr_writer_remove(writer, row, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
 }
@@ -479,7 +467,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (schema->dense) return tsx_fail(error, TSR_ERROR, "cells of a dense array cannot be deleted; update them");
   int code = keep_fields(u, row, schema->dimension_count, error);
-  return code < 0 ? code : remove_row(u, row, tsx_row_columns(u->row), 0, error);
+  return code < 0 ? code : tsr_writer_remove(u->transaction->writer, row, tsx_row_columns(u->row), 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */

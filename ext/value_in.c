@@ -310,7 +310,7 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
   } else {
     const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
     size = (uint64_t)sqlite3_value_bytes(value);
-    if (!text || strlen(text) != size) {
+    if (!text || strlen(text) != size || text[strspn(text, " \t\r\n")] != '[') {
       char given[96];
       describe(value, given);
       return tsx_fail(error, TSR_MISMATCH, "%s is no JSON array of %s", given, tsr_datatype_name(datatype));
