@@ -4,10 +4,13 @@ same rows. INSERT, UPDATE and DELETE with all OR clauses, moves of cells, savepo
 What an ordinary table does differently is computed here: cells move as a set, a plain INSERT replaces where the option says so, an
 UPDATE of a dense array makes cells of its box that were not there.
 
-usage: histories.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]; environment: ROUNDS, SEED
+usage: histories.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+environment: ROUNDS, SEED; KEEP, a directory: the arrays are left there, each with ROWS.json beside it (test/interop/rows.py)
 """
+import json
 import os
 import random
+import shutil
 import struct
 import sys
 import tempfile
@@ -166,7 +169,7 @@ class Twins:
         shift = self.r.randrange(SIDE)
         columns = ", ".join(self.names[1:])
         condition = self.condition()
-        source = f"SELECT (x + {shift}) % {SIDE}, {columns} FROM FROM_HERE WHERE {condition} {'AND m IS NOT NULL' if self.dense else ''} ORDER BY x, y, m"
+        source = f"SELECT (x + {shift}) % {SIDE}, {columns} FROM FROM_HERE WHERE ({condition}) {'AND m IS NOT NULL' if self.dense else ''} ORDER BY x, y, m"
         clause = self.r.choice(["OR REPLACE", "OR IGNORE"])
         a = self.run(f"INSERT {clause} INTO t " + source.replace("FROM_HERE", self.r.choice("to")))
         b = self.run(f"INSERT {clause} INTO o " + source.replace("FROM_HERE", "o"))
@@ -326,7 +329,20 @@ class Twins:
         self.check("opened again")
         path = os.path.join(os.path.dirname(self.file), "array")
         same(self.db.query(f"SELECT severity, message FROM tessera_check('{path}') WHERE severity <> 'note'"), [], "tessera_check\n" + self.ddl)
-        return path
+        if os.environ.get("KEEP"):
+            self.keep(path, os.environ["KEEP"])
+
+    def keep(self, path, folder):
+        """The array, and its rows as they are stored: raw numbers, codes, the bytes of vectors."""
+        self.db.query("CREATE VIRTUAL TABLE raw USING tessera('array', datetimes=integer, enums=code, vectors=blob)")
+        only = "WHERE m IS NOT NULL" if self.dense else ""
+        rows = self.db.query(f"SELECT {', '.join(self.names)} FROM raw {only}")
+        rows = [[{"bytes": v.hex()} if isinstance(v, bytes) else repr(v) if isinstance(v, float) else v for v in row] for row in rows]
+        fields = self.db.query(f"SELECT name, role, datatype, cell_val_num, nullable FROM tessera_schema({literal(path)})")
+        name = os.path.join(folder, f"{len(os.listdir(folder)):04d}")
+        shutil.copytree(path, name)
+        with open(name + ".json", "w", encoding="utf-8") as f:
+            json.dump({"dense": self.dense, "side": SIDE, "ddl": self.ddl, "fields": fields, "rows": rows}, f)
 
 
 FILLS = {"INT8": -128, "INT16": -2**15, "INT32": -2**31, "INT64": -2**63, "UINT8": 255, "UINT16": 2**16 - 1, "UINT32": 2**32 - 1, "UINT64": str(2**64 - 1), "FLOAT32": None, "FLOAT64": None, "UTF8": "\0"}

@@ -1,0 +1,98 @@
+"""What INSERT, UPDATE and DELETE have written, TileDB reads: the arrays of test/sqlite/histories.py, row by row, before TileDB has
+consolidated and vacuumed them and afterwards.
+
+usage: rows.py HISTORIES EXTENSION [ROUNDS [SEED]]
+"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import generate
+from tessera_c import NUMPY, VARIABLE
+from tiledb_c import TileDB, library
+
+CELLS = 20000  # room in buffers
+TEXT = {"UTF16": "utf-16-le", "UCS2": "utf-16-le", "UTF32": "utf-32-le", "UCS4": "utf-32-le"}
+BYTES = ("BLOB", "ANY", "GEOM_WKB")
+
+
+def shown(field, cell):
+    """A cell's bytes as histories.py has them."""
+    if cell is None:
+        return None
+    if field["type"] in NUMPY and field["values"] == 1:
+        v = np.frombuffer(cell, NUMPY[field["type"]])[0]
+        if field["type"].startswith("FLOAT"):
+            return None if math.isnan(v) else repr(float(v))
+        return int(v) if v < 2**63 else str(int(v))
+    if field["type"] in NUMPY or field["type"] in BYTES:
+        return {"bytes": cell.hex()}
+    return cell.decode(TEXT.get(field["type"], "utf-8"))
+
+
+def schema_of(told):
+    fields = [{"name": n, "type": t, "values": VARIABLE if v is None else v, "nullable": bool(nullable) and role == "attribute"} for n, role, t, v, nullable in told["fields"]]
+    return {"dense": told["dense"], "dims": fields[:2], "attrs": fields[2:]}
+
+
+def read(tiledb, path, told):
+    s = schema_of(told)
+    box = [(0, told["side"] - 1)] * 2 if told["dense"] else None
+    result = tiledb.read(path, s, CELLS, box=box)
+    fields = s["dims"] + s["attrs"]
+    columns = [[shown(f, cell) for cell in generate.unpacked(f, result[f["name"]])] for f in fields]
+    return [list(row) for row in zip(*columns)]
+
+
+def differ(told, found):
+    wanted = sorted(told["rows"], key=repr)
+    found = sorted(found, key=repr)
+    if told["dense"]:  # TileDB shows cells that were never written, too
+        keys = {tuple(row[:2]) for row in wanted}
+        found = [row for row in found if tuple(row[:2]) in keys]
+    if wanted == found:
+        return None
+    return f"{len(found)} rows, {len(wanted)} expected\n  too many: {[r for r in found if r not in wanted][:3]}\n  missing: {[r for r in wanted if r not in found][:3]}"
+
+
+def check(tiledb, name):
+    with open(name + ".json", encoding="utf-8") as f:
+        told = json.load(f)
+    wrong = differ(told, read(tiledb, name, told))
+    if wrong:
+        return f"{wrong}\n  {told['ddl']}"
+    tiledb.consolidate(name)
+    tiledb.vacuum(name)
+    wrong = differ(told, read(tiledb, name, told))
+    return f"consolidated: {wrong}\n  {told['ddl']}" if wrong else None
+
+
+def main():
+    histories, extension = sys.argv[1:3]
+    rounds, seed = (sys.argv[3:] + ["2", "1"][len(sys.argv) - 3:])[:2]
+    tiledb = TileDB(library())
+    failed = arrays = 0
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, KEEP=folder, ROUNDS=rounds, SEED=seed, ASAN_OPTIONS="detect_leaks=0")
+        if os.environ.get("TESSERA_PRELOAD"):
+            environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
+        result = subprocess.run([sys.executable, histories, extension, folder], env=environment)
+        if result.returncode:
+            return 1
+        for name in sorted(n[:-5] for n in os.listdir(folder) if n.endswith(".json")):
+            arrays += 1
+            wrong = check(tiledb, os.path.join(folder, name))
+            if wrong:
+                failed += 1
+                print(f"{name}: {wrong}")
+    print(f"{arrays} arrays, {failed} differ")
+    return failed > 0 or not arrays
+
+
+if __name__ == "__main__":
+    sys.exit(main())
