@@ -9,10 +9,10 @@ INSERT INTO t(d, i8, u8, i64, u64, f32, f64, b) VALUES(1, -128, 255, -9223372036
 INSERT INTO t(d, s, s16, s2, s4, c, bl, b2) VALUES(4, 'héllo', 'é😀', 'é', 'ab', 'x', x'0001', x'0102'), (5, 12, 1.5, '', '', '', '', 'ab'), (6, '', '', NULL, 'abcd', 'y', 'text', x'ffff');
 INSERT INTO t(d, y, dt, ts, w, tm) VALUES(7, '2024', '2024-02-29', '2024-01-01 10:11:12.123', '1970-01-08', '05:06:07'), (8, 2024, '2024', '2024-01', '1969-12-25', '05:06'), (9, '1900-01', 3000000, '2024-01-01T05Z', -104300, 86400), (10, -5000, '2024-01-31T00:00', '2024-01-01 05:06', '1970-01-01', -1);
 INSERT INTO t(d, v, v3, vd, vb, e, en) VALUES(11, '[1,2,-3]', '[1,null,9e999]', '["2024-02-29",null,3000000,2024]', '[0,1,true,false]', 'y', 10), (12, x'01000200', ' [ 1 , 2e0 , -9e999 ] ', '[]', x'0100', 'x', '20'), (13, x'', x'000000000000f03f000000000000004000000000000008c0', '["2024"]', '[]', NULL, 10.0);
-SELECT d, i8, u8, i64, u64, f32, f64, b FROM t WHERE d < 4;
-SELECT d, s, s16, s2, length(CAST(s4 AS BLOB)), hex(c), quote(bl), quote(b2) FROM t WHERE d BETWEEN 4 AND 6;
-SELECT d, y, dt, ts, w, tm, typeof(dt), typeof(tm) FROM t WHERE d BETWEEN 7 AND 10;
-SELECT d, v, v3, vd, vb, e, en FROM t WHERE d > 10;
+SELECT d, i8, u8, i64, u64, f32, f64, b FROM t WHERE d < 4 ORDER BY d;
+SELECT d, s, s16, s2, length(CAST(s4 AS BLOB)), hex(c), quote(bl), quote(b2) FROM t WHERE d BETWEEN 4 AND 6 ORDER BY d;
+SELECT d, y, dt, ts, w, tm, typeof(dt), typeof(tm) FROM t WHERE d BETWEEN 7 AND 10 ORDER BY d;
+SELECT d, v, v3, vd, vb, e, en FROM t WHERE d > 10 ORDER BY d;
 -- What does not fit: the kind is wrong (20), or it is outside of its limits (25), whatever the OR clause
 .mode quote
 CREATE TABLE bad(name, value);
@@ -97,7 +97,7 @@ UPDATE n SET c = NULL WHERE d = 1;
 UPDATE n SET b = NULL WHERE d = 1;
 UPDATE OR IGNORE n SET b = NULL, a = 5;
 UPDATE n SET d = NULL WHERE d = 1;
-SELECT * FROM n;
+SELECT * FROM n ORDER BY d;
 -- Of an array that is opened again: a fill value that is not the datatype's own was declared
 CREATE VIRTUAL TABLE n2 USING tessera('n');
 INSERT INTO n2(d, b, h) VALUES(9, 1, 1);
@@ -113,11 +113,11 @@ CREATE VIRTUAL TABLE q USING tessera('t', columns='i8,d');
 INSERT INTO q VALUES(101, 5);
 INSERT INTO q VALUES(5, 101), (6, 100);
 UPDATE q SET i8 = 8 WHERE d = 100;
-SELECT d, i8, y, dt, v FROM t WHERE d >= 100;
+SELECT d, i8, y, dt, v FROM t WHERE d >= 100 ORDER BY d;
 CREATE VIRTUAL TABLE q2 USING tessera('t', columns='i8');
 INSERT INTO q2 VALUES(5);
 UPDATE q2 SET i8 = 9 WHERE i8 = 8;
-SELECT d, i8, y, dt, v FROM t WHERE d >= 100;
+SELECT d, i8, y, dt, v FROM t WHERE d >= 100 ORDER BY d;
 CREATE VIRTUAL TABLE past USING tessera('t', as_of='2100-01-01');
 INSERT INTO past(d) VALUES(1);
 UPDATE past SET i8 = 1;
@@ -136,29 +136,29 @@ BEGIN;
 INSERT INTO r VALUES(8, 'h', 8);
 INSERT OR FAIL INTO r VALUES(9, 'i', 9), (8, 'h', 9);
 INSERT INTO ra VALUES(10, 'j', 10), (8, 'h', 10);
-SELECT * FROM r WHERE x > 7;
+SELECT * FROM r WHERE x > 7 ORDER BY x;
 INSERT OR ROLLBACK INTO r VALUES(9, 'i', 9);
 COMMIT;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 -- Moves: as a set, as far as nothing else stands there
 DELETE FROM r;
 INSERT INTO r VALUES(1, 'a', 1), (2, 'a', 2), (3, 'a', 3), (9, 'a', 9);
 UPDATE ra SET x = x + 1 WHERE x < 9;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE ra SET x = x + 5 WHERE a < 9;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE OR IGNORE r SET x = x + 5 WHERE a < 9;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE OR IGNORE r SET x = x + 2 WHERE a IN (1, 3);
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE r SET x = 9 WHERE a = 1;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE ra SET y = 'b', a = a * 10;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 UPDATE r SET x = x + 95;
 UPDATE r SET y = x'00';
 UPDATE r SET a = 2 FROM (SELECT 'b' AS z) WHERE z = y;
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 -- Bytes that SQL does not show stay as they are: NaN, a code without label, half a character
 CREATE VIRTUAL TABLE odd USING tessera('odd', d INT32 DIMENSION(0, 9, 10), f FLOAT64[], g FLOAT64 NOT NULL DEFAULT NULL, e TEXT NOT NULL ENUM('a'), s TEXT, z INT32);
 CREATE VIRTUAL TABLE codes USING tessera('odd', enums=code, vectors=blob);
@@ -169,7 +169,7 @@ SELECT *, CAST(s AS BLOB) FROM codes;
 -- Dense
 CREATE VIRTUAL TABLE g USING tessera('g', kind=dense, x INT32 DIMENSION(0, 9, 5), y INT32 DIMENSION(0, 9, 5), a INT32 NOT NULL DEFAULT 5, b TEXT);
 INSERT INTO g VALUES(1, 1, 1, 'a'), (3, 2, 2, 'b');
-SELECT * FROM g;
+SELECT * FROM g ORDER BY x, y;
 INSERT OR IGNORE INTO g VALUES(1, 1, 9, 'z'), (2, 1, 3, 'c');
 INSERT OR FAIL INTO g VALUES(1, 1, 9, 'z');
 INSERT INTO g VALUES(1, 1, 10, 'A');
@@ -178,7 +178,7 @@ UPDATE g SET x = x WHERE x = 1;
 UPDATE g SET x = 5 WHERE x = 1;
 DELETE FROM g WHERE x = 1;
 DELETE FROM g;
-SELECT * FROM g;
+SELECT * FROM g ORDER BY x, y;
 -- Duplicates
 CREATE VIRTUAL TABLE u USING tessera('u', x INT32 DIMENSION(0, 9, 5), a INT32, duplicates=yes);
 INSERT OR IGNORE INTO u VALUES(1, 1), (1, 2), (2, 3);
@@ -199,7 +199,7 @@ UPDATE o12 SET a = 10 WHERE x = 1;
 DELETE FROM o3 WHERE x = 1;
 DELETE FROM o12 WHERE x = 1;
 UPDATE o12 SET x = 3 WHERE x = 1;
-SELECT * FROM o3, o12 USING (x);
+SELECT * FROM o3, o12 USING (x) ORDER BY x;
 -- The shell's .import: all fields are text, an empty one is no number
 .shell echo 1,a,10 > rows.csv
 .shell echo 2,b,20 >> rows.csv
@@ -207,6 +207,6 @@ SELECT * FROM o3, o12 USING (x);
 DELETE FROM r;
 .import --csv rows.csv r
 .import --csv empty.csv r
-SELECT * FROM r;
+SELECT * FROM r ORDER BY x, y;
 -- Nothing is wrong with any of them
 SELECT path, severity, message FROM (SELECT 't' AS path UNION ALL SELECT 'n' UNION ALL SELECT 'r' UNION ALL SELECT 'odd' UNION ALL SELECT 'g' UNION ALL SELECT 'u' UNION ALL SELECT 'o3' UNION ALL SELECT 'o12'), tessera_check(path) WHERE severity <> 'note';
