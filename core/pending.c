@@ -167,6 +167,24 @@ static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
   return 1;
 }
 
+/* Writes a file that appears whole, or not at all. */
+static int write_whole(tsr_store *store, const char *path, const char *provisional, const tsr_commit *commit,
+                       bool durable, tsr_error *error) {
+  TSR_TRY(tsr__pending_unmark(store, provisional, error)); /* of one who was cut off here */
+  int code = write_new(store, provisional, commit->bytes, commit->size, durable, error);
+  if (code >= 0) code = tsr__store_rename_exclusive(store, provisional, path, error);
+  if (code < 0 && code != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
+  return code == TSR_EXISTS || code == TSR_NOT_FOUND ? TSR_OK : code; /* another one does the same */
+}
+
+static int add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH], provisional[TSR_COMMIT_PATH];
+  snprintf(path, sizeof path, COMMITS "%.120s.del", commit->name);
+  snprintf(provisional, sizeof provisional, COMMITS ".%.120s", commit->name);
+  int code = is_there(store, path, error);
+  return code ? (code < 0 ? code : TSR_OK) : write_whole(store, path, provisional, commit, durable, error);
+}
+
 /* TileDB's own consolidation of commits looks for the deletes of a .con as files of their own; they count once. */
 static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
@@ -178,14 +196,8 @@ static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_erro
     tsr_input in = tsr__input(content.data, content.size);
     code = tsr__commits_decode(&in, &arena, &commits, error);
   }
-  for (uint64_t i = 0; code >= 0 && i < commits.count; i++) {
-    const tsr_commit *commit = &commits.commits[i];
-    char path[TSR_COMMIT_PATH];
-    if (commit->kind != TSR_COMMIT_DELETE) continue;
-    snprintf(path, sizeof path, COMMITS "%.120s.del", commit->name);
-    code = write_new(store, path, commit->bytes, commit->size, durable, error);
-    if (code == TSR_EXISTS) code = TSR_OK;
-  }
+  for (uint64_t i = 0; code >= 0 && i < commits.count; i++)
+    if (commits.commits[i].kind == TSR_COMMIT_DELETE) code = add_delete(store, &commits.commits[i], durable, error);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   return code;
@@ -209,8 +221,10 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   commit_form form = parse(commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
+  bool con = form == STAGED && strcmp(name + size, ".con") == 0;
   int code = is_there(store, commit, error);
-  if (code != 0) return code < 0 ? code : 0;
+  if (code < 0) return code;
+  if (code > 0) return con ? add_deletes(store, commit, durable, error) : TSR_OK; /* who published it may have died */
   code = is_whole(store, form, name, size, staged, error);
   if (code <= 0) return code;
   code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
@@ -219,7 +233,7 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
     *error = one;
     return code;
   }
+  if (con) TSR_TRY(add_deletes(store, commit, durable, error));
   if (durable) TSR_TRY(sync_directory_of(store, commit, error));
-  if (form == STAGED && strcmp(name + size, ".con") == 0) TSR_TRY(add_deletes(store, commit, durable, error));
   return 1;
 }

@@ -33,9 +33,9 @@ static int recover_one(recovery *r, const char *marker, tsr_error *error) {
   tsr_pending pending;
   int code = tsr__pending_read(store, marker, &r->arena, &pending, error);
   if (code <= 0) return code;
-  code = tsr__pending_published(store, pending.commit, error);
-  if (code != 0) return code < 0 ? code : tsr__pending_unmark(store, marker, error);
-  switch (r->decide(r->argument, pending.commit)) {
+  const int published = tsr__pending_published(store, pending.commit, error);
+  if (published < 0) return published;
+  switch (published ? TSR_VERDICT_PUBLISH : r->decide(r->argument, pending.commit)) {
   case TSR_VERDICT_LEAVE: return TSR_OK;
   case TSR_VERDICT_PUBLISH: code = tsr__pending_publish(store, pending.commit, true, error); break;
   case TSR_VERDICT_UNDO:

@@ -1,0 +1,292 @@
+"""A transaction that writes to arrays and to an ordinary table is cut off at a system call, or the call fails: the disk is full, or
+broken. The database is opened again: there is all of the transaction or nothing of it, in the arrays as in the table, seen through
+this database; whoever else looks at an array sees all or nothing too. Then the next transaction works, and leaves nothing pending.
+
+usage: crash.py EXTENSION CORPUS [all|SAMPLES [SEED [SCENARIO]]]      (to be preloaded: inject.c as a library)
+"""
+import ctypes
+import os
+import random
+import shutil
+import sys
+import tempfile
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sqlite"))
+import host
+from host import Database, Error, literal
+
+NOTHING, KILL, KILL_WITHIN, FULL, EIO_ONCE, EIO_ALWAYS = range(6)
+FAULTS = {KILL: "killed before", KILL_WITHIN: "killed within", FULL: "disk full from", EIO_ONCE: "failing", EIO_ALWAYS: "failing from"}
+KILLED = 70
+inject = ctypes.CDLL(None)
+
+# What is there first, the transaction, and the arrays that the database knows by table.
+ROWS = "WITH RECURSIVE n(i) AS (VALUES(%d) UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+SPARSE = "x INT DIMENSION(0, 1000000), a INT, s TEXT"
+
+
+class Scenario:
+    def __init__(self, tables, first, then, created=()):
+        self.tables, self.first, self.then, self.created = tables, first, then, created
+
+
+SCENARIOS = {
+    "one fragment": Scenario(
+        {"t": SPARSE},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["INSERT INTO o VALUES('then')", "INSERT INTO t SELECT i, i, 'then' || i FROM n(30, 60)"]),
+    "version 3": Scenario(
+        {"t": "x INT DIMENSION(0, 1000000), a INT NOT NULL, s TEXT NOT NULL, format_version=3"},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["INSERT INTO t SELECT i, i, 'then' || i FROM n(30, 60)", "INSERT INTO o VALUES('then')"]),
+    "deletes": Scenario(
+        {"t": SPARSE},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["DELETE FROM t WHERE x < 10", "INSERT INTO o VALUES('then')"]),
+    "deletes and cells": Scenario(
+        {"t": SPARSE},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["INSERT INTO o VALUES('then')", "DELETE FROM t WHERE x < 10", "UPDATE t SET x = x + 100 WHERE x < 20",
+         "UPDATE t SET a = -a WHERE x > 35", "INSERT INTO t VALUES(5, 5, 'again')"]),
+    "boxes": Scenario(
+        {"t": "kind=dense, x INT DIMENSION(1, 40, 5), y INT DIMENSION(1, 40, 5), a INT"},
+        ["INSERT INTO t SELECT i, i, i FROM n(1, 9)"],
+        ["INSERT INTO t VALUES(1, 1, 7), (2, 9, 8), (30, 31, 9), (30, 32, 10)", "INSERT INTO o VALUES('then')",
+         "UPDATE t SET a = 11 WHERE x = 3 AND y = 3"]),
+    "two arrays": Scenario(
+        {"t": SPARSE, "u": SPARSE},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["INSERT INTO u SELECT x, a, s FROM t WHERE x < 20", "DELETE FROM t WHERE x < 20", "INSERT INTO o VALUES('then')"]),
+    "a new array": Scenario(
+        {"t": SPARSE},
+        ["INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 40)"],
+        ["INSERT INTO o VALUES('then')", f"CREATE VIRTUAL TABLE v USING tessera('v', {SPARSE})",
+         "INSERT INTO v SELECT x, a, s FROM t WHERE x < 20", "INSERT INTO t VALUES(5, 5, 'again')"], created=("v",)),
+}
+
+
+def with_rows(sql):
+    """n(1, 40) stands for a table of the numbers from 1 to 40."""
+    if "n(" not in sql or "FROM n(" not in sql:
+        return sql
+    head, tail = sql.split("FROM n(")
+    low, high = tail.split(")")[0].split(",")
+    return ROWS % (int(low), int(high)) + head + "FROM n" + tail.split(")", 1)[1]
+
+
+def execute(db, statements):
+    for sql in statements:
+        db.query(with_rows(sql))
+
+
+def build(folder, scenario, mode):
+    db = Database(os.path.join(folder, "t.db"))
+    db.query(f"PRAGMA journal_mode={mode}")
+    db.query("CREATE TABLE o(text)")
+    for name, definition in scenario.tables.items():
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{name}', {definition})")
+    execute(db, scenario.first)
+    db.close()
+
+
+def rows(db, table):
+    return sorted(db.query(f"SELECT * FROM {table}"), key=repr)
+
+
+def through(db, scenario):
+    """What is seen through the database: each table's rows, None where it is not there."""
+    there = {row[0] for row in db.query("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return {name: rows(db, name) if name in there else None for name in ["o", *scenario.tables, *scenario.created]}
+
+
+def beside(folder, scenario):
+    """What others see of the arrays."""
+    seen = {}
+    db = Database()
+    for name in [*scenario.tables, *scenario.created]:
+        path = os.path.join(folder, name)
+        if db.query("SELECT 1 FROM tessera_objects(?) WHERE path = ?", (folder, path)):
+            db.table(name, path)
+            seen[name] = rows(db, name)
+        else:
+            seen[name] = None
+    db.close()
+    return seen
+
+
+def unfinished(folder, scenario):
+    """What the next transaction should have published or removed. Markers that were not written to their end, and what has no name
+    yet, is for tessera_vacuum."""
+    left = []
+    for d, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(d, name)
+            if name.endswith(".pending") and "/." not in "/" + os.path.relpath(path, folder)[:-8]:
+                with open(path) as f:
+                    left += [path] if f.read().endswith("\n") else []
+    return left
+
+
+def files(folder):
+    return sorted(os.path.relpath(os.path.join(d, f), folder) for d, ds, names in os.walk(folder) for f in names + ds if not f.startswith("t.db"))
+
+
+def check_arrays(folder, scenario):
+    db = Database()
+    for name in [*scenario.tables, *scenario.created]:
+        if os.path.isdir(os.path.join(folder, name, "__schema")) or os.path.exists(os.path.join(folder, name, "__array_schema.tdb")):
+            found = db.query("SELECT severity, file, message FROM tessera_check(?) WHERE severity <> 'note'", (os.path.join(folder, name),))
+            assert not found, f"tessera_check of {name}: {found[:3]}"
+    db.close()
+
+
+def examine(folder, scenario, before, after):
+    """After whatever happened. Returns whether the transaction is there."""
+    outside = beside(folder, scenario)
+    db = Database(os.path.join(folder, "t.db"))
+    seen = through(db, scenario)
+    assert seen in (before, after), f"neither before nor after, but {seen}"
+    for name, got in outside.items():
+        allowed = (before[name],) if seen == before else (before[name], after[name])
+        assert got in allowed, f"others see of {name}: {got}, here it is {seen[name]}"
+    assert db.query("PRAGMA integrity_check") == [("ok",)]
+    check_arrays(folder, scenario)
+    assert through(db, scenario) == seen, "a second look sees something else"
+    # The next transaction
+    db.query("BEGIN")
+    wanted = dict(seen)
+    for name in [n for n in wanted if n != "o" and wanted[n] is not None]:
+        width = len(db.query(f"SELECT * FROM pragma_table_info('{name}')"))
+        row = (33, 33, 7) if width == 3 else None
+        db.query(f"INSERT INTO {name} VALUES(?, ?, ?)", row)
+    db.query("INSERT INTO o VALUES('next')")
+    during = through(db, scenario)
+    db.query("COMMIT")
+    last = through(db, scenario)
+    assert last == during, f"the next transaction saw {during}, left {last}"
+    assert beside(folder, scenario) == {n: r for n, r in last.items() if n != "o"}, "others do not see what is here"
+    for name in [n for n in wanted if n != "o" and wanted[n] is not None]:
+        left = unfinished(os.path.join(folder, name), scenario)
+        assert not left, f"left: {left}"
+    check_arrays(folder, scenario)
+    db.close()
+    return seen == after
+
+
+def transact(db, scenario):
+    db.query("BEGIN")
+    execute(db, scenario.then)
+    db.query("COMMIT")
+
+
+def in_child(function):
+    """Runs it in a process of its own: its exit status, and what it said."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 1
+        try:
+            text = function() or ""
+            status = 0
+        except BaseException:
+            text = traceback.format_exc()
+        os.write(writer, text.encode())
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as f:
+        text = f.read().decode()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status, text
+
+
+def with_fault(folder, scenario, fault, at, before, after):
+    """In the child: the transaction with a fault. What remains is looked at by the same connection, if the process lives."""
+    db = Database(os.path.join(folder, "t.db"))
+    through(db, scenario)
+    there = files(folder)
+    inject.inject_arm(fault, ctypes.c_long(at))
+    error = None
+    try:
+        transact(db, scenario)
+    except Error as e:
+        error = e
+        if db.raw.in_transaction:
+            db.query("ROLLBACK")
+    inject.inject_disarm()
+    seen = through(db, scenario)
+    if error is None:
+        assert seen == after, f"COMMIT succeeded, but here is {seen}"
+    else:
+        assert seen in (before, after), f"{error.text}: neither before nor after, but {seen}"
+        assert error.text and error.text not in ("SQL logic error", "not an error"), f"no clear error: {error.text}"
+        if fault == FULL and seen == before and not any(".pending" in f for f in files(folder)):
+            assert files(folder) == there, f"{error.text}: left {sorted(set(files(folder)) - set(there))}, gone {sorted(set(there) - set(files(folder)))}"
+    db.close()
+    return f"{error.text if error else 'no error'}"
+
+
+def run(name, scenario, mode, samples, rng):
+    failed = cuts = 0
+    with tempfile.TemporaryDirectory() as root:
+        template = os.path.join(root, "template")
+        os.mkdir(template)
+        build(template, scenario, mode)
+        work = os.path.join(root, "work")
+
+        def fresh():
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(template, work)
+
+        fresh()
+        db = Database(os.path.join(work, "t.db"))
+        before = through(db, scenario)
+        inject.inject_arm(NOTHING, ctypes.c_long(0))
+        transact(db, scenario)
+        calls = inject.inject_disarm()
+        after = through(db, scenario)
+        db.close()
+        assert before != after and calls > 10, (calls, before, after)
+        assert examine(work, scenario, before, after)
+        points = [(fault, at) for fault in FAULTS for at in range(1, calls + 3)]
+        if samples:
+            points = sorted(rng.sample(points, min(samples, len(points))))
+        there = 0
+        for fault, at in points:
+            fresh()
+            status, text = in_child(lambda: with_fault(work, scenario, fault, at, before, after))
+            try:
+                assert status in (0, KILLED), f"exit status {status}: {text}"
+                there += examine(work, scenario, before, after)
+                cuts += 1
+            except Exception as e:
+                failed += 1
+                print(f"FAILED {name}, journal_mode={mode}, {FAULTS[fault]} call {at} of {calls} ({text.strip().splitlines()[-1] if text.strip() else 'killed'})")
+                print("  ", "".join(traceback.format_exception_only(type(e), e)).strip()[:1200])
+        print(f"{name}, {mode}: {calls} calls, {cuts} faults, after {there} of them the transaction was there", flush=True)
+    return failed
+
+
+def main():
+    host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    host.binding = "sqlite3"
+    samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 6
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    words = sys.argv[5:]
+    if not hasattr(inject, "inject_arm"):
+        print("the library of inject.c is not preloaded")
+        return 1
+    inject.inject_disarm.restype = ctypes.c_long
+    rng = random.Random(seed)
+    failed = 0
+    for mode in ("delete", "wal"):
+        for name, scenario in SCENARIOS.items():
+            if not words or any(w in name for w in words):
+                failed += run(name, scenario, mode, samples, rng)
+    print(f"{failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

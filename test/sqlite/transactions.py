@@ -1,0 +1,595 @@
+"""Transactions on arrays as SQLite leads them: commits that fail and go on, savepoints that nobody announces, tables that vanish, several
+connections and databases, and what a crash between the database's commit and the array's leaves.
+
+usage: transactions.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+
+import host
+from host import Database, Error, holds, literal, same
+
+BUSY, LOCKED, READONLY, INTERRUPT, CONSTRAINT = 5, 6, 8, 9, 19
+SPARSE = "x INT DIMENSION(0, 100000), a INT, s TEXT"
+
+
+def open_database(mode="delete", folder=None):
+    file = os.path.join(folder or tempfile.mkdtemp(dir=host.FOLDER), "t.db")
+    db = Database(file)
+    db.query("PRAGMA busy_timeout = 0")
+    db.query("PRAGMA journal_mode=" + mode)
+    return file, db
+
+
+def make(db, name="t", definition=SPARSE, path=None):
+    db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({literal(path or name)}, {definition})")
+
+
+def again(file):
+    db = Database(file)
+    db.query("PRAGMA busy_timeout = 0")
+    return db
+
+
+def array(file, name="t"):
+    return os.path.join(os.path.dirname(file), name)
+
+
+def outside(file, name="t"):
+    """What others see: the keys."""
+    db = Database()
+    db.table("t", array(file, name))
+    keys = [row[0] for row in db.query("SELECT x FROM t ORDER BY x")]
+    db.close()
+    return keys
+
+
+def keys(db, name="t"):
+    return [row[0] for row in db.query(f"SELECT x FROM {name} ORDER BY x")]
+
+
+def files(path):
+    return sorted(os.path.relpath(os.path.join(d, f), path) for d, ds, fs in os.walk(path) for f in fs + ds)
+
+
+def commit_files(path):
+    return sorted(os.listdir(os.path.join(path, "__commits")))
+
+
+def sound(path):
+    db = Database()
+    same(db.query("SELECT severity, file, message FROM tessera_check(?) WHERE severity <> 'note'", (path,)), [])
+    db.close()
+
+
+def cut_off(file, name="t"):
+    """The last commit as a crash leaves it that comes between the database's commit and the array's. Returns its name."""
+    db = Database(file, load=False)
+    (commit,), = db.query(f"SELECT name FROM {name}_commits")
+    db.close()
+    path = array(file, name)
+    os.remove(os.path.join(path, commit))
+    stem = os.path.basename(commit).rsplit(".", 1)[0]
+    with open(os.path.join(path, "__commits", stem + ".pending"), "w") as f:
+        f.write(f"{commit}\n{stem}\n\n{file}\n")
+    return stem
+
+
+# ---- Commits that fail -----------------------------------------------------------------------------------------------
+
+def test_a_commit_that_meets_a_reader_goes_on():
+    file, db = open_database()
+    make(db)
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO p VALUES(1), (2)")
+    reader = again(file)
+    cursor = reader.cursor("SELECT * FROM p")
+    reader.next(cursor)
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+    db.query("INSERT INTO p VALUES(3)")
+    db.query("SAVEPOINT s")
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    holds(db.error("COMMIT").text, "locked")
+    same((keys(db), outside(file)), ([1, 2, 3], []), "the transaction goes on")
+    same([row[0] for row in reader.query("SELECT x FROM t")], [], "prepared is not committed")
+    db.query("ROLLBACK TO s")
+    same(keys(db), [1, 2])
+    holds(db.error("COMMIT").text, "locked")
+    holds(db.error("COMMIT").text, "locked")
+    db.query("INSERT INTO t VALUES(4, 4, 'd')")
+    del cursor
+    reader.close()
+    db.query("COMMIT")
+    same((keys(db), outside(file)), ([1, 2, 4], [1, 2, 4]))
+    same(len(os.listdir(os.path.join(array(file), "__fragments"))), 1, "what was prepared before is gone")
+    same(len(commit_files(array(file))), 1)
+    same(db.value("SELECT count(*) FROM t_commits"), 1)
+    sound(array(file))
+
+
+def test_a_failed_commit_is_rolled_back():
+    file, db = open_database()
+    make(db)
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO p VALUES(1), (2)")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    before = files(array(file))
+    reader = again(file)
+    cursor = reader.cursor("SELECT * FROM p")
+    reader.next(cursor)
+    holds(db.error("INSERT INTO t VALUES(2, 2, 'b')").text, "locked")   # autocommit: rolled back at once
+    same((keys(db), files(array(file))), ([1], before))
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    holds(db.error("COMMIT").text, "locked")
+    db.query("ROLLBACK")
+    same((keys(db), files(array(file))), ([1], before))
+    del cursor
+    reader.close()
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    same((keys(db), outside(file)), ([1, 3], [1, 3]))
+
+
+def test_a_commit_hook_says_no():
+    if not hasattr(Database(load=False).raw, "set_commit_hook"):
+        return
+    for mode in ("delete", "wal"):
+        file, db = open_database(mode)
+        make(db)
+        before = files(array(file))
+        db.raw.set_commit_hook(lambda: True)
+        db.error("INSERT INTO t VALUES(1, 1, 'a')")
+        db.query("BEGIN")
+        db.query("INSERT INTO t VALUES(2, 2, 'b')")
+        db.error("COMMIT")
+        db.raw.set_commit_hook(None)
+        same((keys(db), outside(file), files(array(file))), ([], [], before))
+        db.query("INSERT INTO t VALUES(3, 3, 'c')")
+        same((keys(db), outside(file)), ([3], [3]))
+
+
+def test_an_array_that_is_lost():
+    file, db = open_database()
+    make(db)
+    make(db, "u")
+    db.query("CREATE TABLE p(x)")
+    db.query("BEGIN")
+    db.query("INSERT INTO p VALUES(1)")
+    db.query("INSERT INTO u VALUES(1, 1, 'a')")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    shutil.rmtree(array(file))
+    holds(db.error("COMMIT").text, "array")   # SQLite rolls back then
+    same((db.query("SELECT * FROM p"), keys(db, "u"), outside(file, "u")), ([], [], []))
+    holds(db.error("SELECT * FROM t").text, "array not found")
+    holds(db.error("INSERT INTO t VALUES(1, 1, 'a')").text, "array not found")
+    db.query("INSERT INTO u VALUES(2, 2, 'b')")
+    db.query("DROP TABLE t")
+    same(outside(file, "u"), [2])
+
+
+def test_an_interrupt():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    before = files(array(file))
+    timer = threading.Timer(0.1, db.raw.interrupt)
+    timer.start()
+    error = db.error("WITH RECURSIVE n(i) AS (VALUES(2) UNION ALL SELECT i + 1 FROM n WHERE i < 50000) "
+                     "INSERT INTO t SELECT i, i, (SELECT count(*) FROM n) FROM n")
+    timer.join()
+    holds(error.text, "interrupted")
+    same((keys(db), files(array(file))), ([1], before))
+
+
+# ---- What a crash leaves ---------------------------------------------------------------------------------------------
+
+def test_committed_here_counts_here():
+    for mode in ("delete", "wal"):
+        file, db = open_database(mode)
+        make(db)
+        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        db.query("INSERT INTO t VALUES(2, 2, 'b')")
+        stem = cut_off(file)
+        same(outside(file), [1], "others do not see it yet")
+        reader = again(file)
+        same((keys(reader), keys(reader, "u"), keys(db)), ([1, 2],) * 3)
+        same(reader.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)
+        sound(array(file))
+        holds(Database().value("SELECT message FROM tessera_check(?) WHERE file LIKE '%pending'", (array(file),)), "prepared through a database")
+        # Another database's write leaves it alone.
+        other = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "other.db"))
+        other.table("t", array(file))
+        other.query("INSERT INTO t VALUES(3, 3, 'c')")
+        same((outside(file), keys(reader)), ([1, 3], [1, 2, 3]))
+        same(stem + ".pending" in commit_files(array(file)), True)
+        db.query("INSERT INTO u VALUES(4, 4, 'd')")
+        same((outside(file), keys(reader), keys(db)), ([1, 2, 3, 4],) * 3)
+        same([n for n in commit_files(array(file)) if "pending" in n], [])
+        sound(array(file))
+
+
+def test_recover_publishes():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    cut_off(file)
+    db.query("BEGIN")
+    holds(db.error("SELECT tessera_recover('db:t')").text, "within a transaction")
+    db.query("ROLLBACK")
+    same(db.query("SELECT tessera_recover('db:t')"), [(1,)])
+    same(db.query("SELECT tessera_recover('db:t')"), [(0,)])
+    same((outside(file), keys(db)), ([1], [1]))
+
+
+def test_drop_publishes():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    cut_off(file)
+    db.query("ALTER TABLE t RENAME TO w")
+    same(keys(db, "w"), [1])
+    db.query("DROP TABLE w")
+    same(outside(file), [1])
+
+
+def test_not_committed_is_undone():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    before = files(array(file))
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    cut_off(file)
+    db.query("DELETE FROM t_commits")   # as if the database had gone back
+    same((keys(db), outside(file)), ([1], [1]))
+    other = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "other.db"))
+    other.table("t", array(file))
+    same(other.query("SELECT tessera_recover('db:t')"), [(0,)], "it belongs to another database")
+    same(db.query("SELECT tessera_recover('db:t')"), [(1,)])
+    same(files(array(file)), before)
+
+
+def test_a_database_that_moves_with_its_arrays():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    cut_off(file)
+    db.close()
+    folder = tempfile.mkdtemp(dir=host.FOLDER) + "/moved"
+    shutil.move(os.path.dirname(file), folder)
+    db = again(folder + "/t.db")
+    same(keys(db), [1])
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    same(outside(folder + "/t.db"), [1, 2])
+
+
+def test_markers_that_are_damaged():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    stem = cut_off(file)
+    marker = os.path.join(array(file), "__commits", stem + ".pending")
+    with open(marker, "rb") as f:
+        good = f.read()
+    rng = random.Random(5)
+    for i in range(120):
+        data = bytearray(good)
+        if i < 60:
+            data = data[:rng.randrange(len(data))]
+        else:
+            data[rng.randrange(len(data))] = rng.choice(b"\0\n/.Z_9")
+        with open(marker, "wb") as f:
+            f.write(data)
+        same(keys(again(file)) in ([], [1]), True)
+        same(outside(file), [])
+    with open(marker, "wb") as f:
+        f.write(good)
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    same(outside(file), [1, 2])
+
+
+# ---- Savepoints and statements ---------------------------------------------------------------------------------------
+
+def test_random_histories():
+    """The same statements on an array and on an ordinary table."""
+    for seed in range(12):
+        rng = random.Random(seed)
+        file, db = open_database(rng.choice(("delete", "wal")))
+        make(db, "t", "x INT DIMENSION(0, 100000), a INT, s TEXT" + (", capacity=3" if seed % 2 else ""))
+        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+        db.query("CREATE TABLE o(x INTEGER PRIMARY KEY, a INT, s TEXT)")
+        depth, inside, log = [], False, []
+        for step in range(rng.choice((40, 90))):
+            name = rng.choice(("t", "u"))
+            key, value = rng.randrange(25), rng.randrange(1000)
+            kind = rng.randrange(16)
+            both = None
+            if kind < 4:
+                both = f"INSERT OR REPLACE INTO {{}} VALUES({key}, {value}, 'v{value}')"
+            elif kind == 4:
+                both = f"INSERT OR REPLACE INTO {{}} SELECT x + 25, a, s FROM o WHERE x < {key}"
+            elif kind == 5:
+                both = f"UPDATE {{}} SET a = a + {value} WHERE x < {key}"
+            elif kind == 6:
+                both = f"DELETE FROM {{}} WHERE x BETWEEN {key} AND {key + 4}"
+            elif kind == 7:
+                both = f"UPDATE {{}} SET s = 'w', x = x + 1000 WHERE x = {key}"
+            elif kind == 8 and not inside:
+                inside = True
+                log.append("BEGIN")
+                db.query("BEGIN")
+            elif kind in (9, 10) and inside:
+                depth.append(f"s{len(depth)}")
+                log.append("SAVEPOINT " + depth[-1])
+                db.query(log[-1])
+            elif kind == 11 and depth:
+                at = rng.randrange(len(depth))
+                log.append("ROLLBACK TO " + depth[at])
+                db.query(log[-1])
+                depth = depth[:at + 1]
+            elif kind == 12 and depth:
+                at = rng.randrange(len(depth))
+                log.append("RELEASE " + depth[at])
+                db.query(log[-1])
+                depth = depth[:at]
+            elif kind == 13 and inside:
+                log.append(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
+                db.query(log[-1])
+                depth, inside = [], False
+            elif kind == 14 and inside and rng.random() < 0.3:   # resets the schema where it is rolled back
+                log.append(f"CREATE TABLE extra{step}(x)")
+                db.query(log[-1])
+            elif kind == 15:
+                both = f"INSERT OR REPLACE INTO {{}} SELECT x, {value}, s FROM o WHERE x % 3 = {key % 3}"
+            if both:
+                log.append(both.format(name))
+                outcomes = []
+                for table in (name, "o"):
+                    try:
+                        db.query(both.format(table))
+                        outcomes.append("done")
+                    except Error as e:
+                        outcomes.append("failed")
+                        log.append(e.text)
+                same(outcomes[0], outcomes[1], f"seed {seed}: {log[-6:]}")
+            shown = db.query(f"SELECT * FROM {rng.choice(('t', 'u'))} ORDER BY x")
+            same(shown, db.query("SELECT * FROM o ORDER BY x"), f"seed {seed}: {log[-8:]}")
+        if inside:
+            db.query("COMMIT")
+        want = db.query("SELECT * FROM o ORDER BY x")
+        same(db.query("SELECT * FROM t ORDER BY x"), want, f"seed {seed}, after the last commit")
+        same(outside(file), [row[0] for row in want])
+        sound(array(file))
+        db.close()
+
+
+def test_cursors_outlive_the_transaction():
+    file, db = open_database()
+    make(db)
+    for end in ("COMMIT", "ROLLBACK", "ROLLBACK TO s"):
+        db.query("DELETE FROM t")
+        db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+        db.query("BEGIN")
+        db.query("SAVEPOINT s")
+        db.query("INSERT INTO t VALUES(3, 3, 'c'), (4, 4, 'd')")
+        cursor = db.cursor("SELECT x, a, s FROM t ORDER BY x")
+        got = [db.next(cursor)]
+        db.query("INSERT INTO t VALUES(5, 5, 'e')")
+        same(keys(db), [1, 2, 3, 4, 5])
+        try:
+            db.query(end)
+            got += [db.next(cursor) for _ in range(4)]
+            same(got, [(1, 1, "a"), (2, 2, "b"), (3, 3, "c"), (4, 4, "d"), None], end)
+        except Error as e:   # SQLite itself may refuse to go on
+            holds(e.text, "abort")
+        del cursor
+        if db.raw.in_transaction:
+            db.query("COMMIT")
+        same(keys(db), [1, 2] if end != "COMMIT" else [1, 2, 3, 4, 5], end)
+
+
+def test_a_statement_that_grows_what_it_reads():
+    file, db = open_database()
+    make(db)
+    db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+    db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+    for i in range(3):   # the last ones read own rows
+        db.query("BEGIN") if i == 1 else None
+        count = db.value("SELECT count(*) FROM t")
+        db.query("INSERT INTO t SELECT u.x + ?, u.a, u.s FROM u", (10 ** (i + 2),))
+        same(db.value("SELECT count(*) FROM t"), 2 * count)
+    db.query("INSERT INTO t SELECT u.x + 20000, u.a, u.s FROM u AS v, u WHERE v.x = 1")
+    same(db.value("SELECT count(*) FROM t"), 32)
+    db.query("COMMIT")
+    same(len(outside(file)), 32)
+
+
+def test_two_objects_for_a_table():
+    """ROLLBACK TO after DDL resets the schema: another object serves the table, both are synced."""
+    file, db = open_database()
+    make(db)
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    db.query("SAVEPOINT s")
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    db.query("ROLLBACK TO s")
+    same(keys(db), [1])
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    db.query("SAVEPOINT s2")
+    db.query("INSERT INTO t VALUES(4, 4, 'd')")
+    db.query("ROLLBACK TO s2")
+    same(keys(db), [1, 3])
+    db.query("COMMIT")
+    same((keys(db), outside(file), len(commit_files(array(file)))), ([1, 3], [1, 3], 1))
+
+
+def test_tables_that_vanish():
+    for writes_before in (False, True):
+        file, db = open_database()
+        make(db)
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        db.query("BEGIN")
+        if writes_before:
+            db.query("INSERT INTO t VALUES(2, 2, 'b')")
+        db.query("SAVEPOINT s")
+        db.query("CREATE VIRTUAL TABLE w USING tessera('t')")
+        db.query("INSERT INTO w VALUES(3, 3, 'c')")
+        db.query(f"CREATE VIRTUAL TABLE n USING tessera('n', {SPARSE})")
+        db.query("INSERT INTO n VALUES(1, 1, 'a')")
+        db.query("ROLLBACK TO s")
+        want = [1, 2] if writes_before else [1]
+        same(keys(db), want)
+        db.query("CREATE VIRTUAL TABLE w USING tessera('t')")
+        same(keys(db, "w"), want)
+        db.query("INSERT INTO w VALUES(4, 4, 'd')")
+        db.query("COMMIT")
+        same((keys(db), outside(file)), (want + [4], want + [4]))
+        same(os.path.exists(array(file, "n")), False)
+        sound(array(file))
+
+
+def test_drop_with_rows_is_refused():
+    file, db = open_database()
+    make(db)
+    db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    same(db.error("DROP TABLE t").code in (None, LOCKED), True)
+    same(db.error("DROP TABLE u").code in (None, LOCKED), True)
+    db.query("COMMIT")
+    same(outside(file), [1])
+    db.query("BEGIN")
+    db.query("INSERT INTO t SELECT * FROM u WHERE x > 5")   # begins, and has nothing
+    db.query("DROP TABLE t")
+    db.query("INSERT INTO u VALUES(2, 2, 'b')")
+    db.query("COMMIT")
+    same((outside(file), keys(db, "u")), ([1, 2], [1, 2]))
+
+
+# ---- Connections and databases ---------------------------------------------------------------------------------------
+
+def test_nobody_sees_an_open_transaction():
+    for mode in ("delete", "wal"):
+        file, db = open_database(mode)
+        make(db)
+        other = again(file)
+        db.query("BEGIN")
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        same((keys(other), outside(file), keys(db)), ([], [], [1]))
+        error = other.error("INSERT INTO t VALUES(2, 2, 'b')")
+        holds(error.text, "locked")
+        db.query("COMMIT")
+        same((keys(other), outside(file)), ([1], [1]))
+        other.query("INSERT INTO t VALUES(2, 2, 'b')")
+        same((keys(db), outside(file)), ([1, 2], [1, 2]))
+
+
+def test_one_state_from_the_first_write_on():
+    file, db = open_database()
+    make(db)
+    other = Database()
+    other.table("t", array(file))
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    other.query("INSERT INTO t VALUES(2, 2, 'other'), (1, 1, 'other')")
+    same((keys(db), keys(other)), ([1], [1, 2]))
+    same(db.query("SELECT s FROM t"), [("a",)])
+    db.query("COMMIT")
+    same((keys(db), outside(file)), ([1, 2], [1, 2]))
+    same(db.query("SELECT s FROM t WHERE x = 1"), [("a",)], "the later commit wins")
+
+
+def test_no_writing_where_the_database_is_read_only():
+    file, db = open_database()
+    make(db)
+    db.query("PRAGMA query_only = 1")
+    holds(db.error("INSERT INTO t VALUES(1, 1, 'a')").text, "readonly")
+    db.query("PRAGMA query_only = 0")
+    same(outside(file), [])
+
+
+def test_several_databases():
+    file, db = open_database()
+    make(db)
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    db.query("ATTACH ? AS other", (folder + "/other.db",))
+    db.query(f"CREATE VIRTUAL TABLE other.u USING tessera('u', {SPARSE})")
+    db.query(f"CREATE VIRTUAL TABLE other.t2 USING tessera({literal(array(file))})")
+    db.query(f"CREATE VIRTUAL TABLE temp.t3 USING tessera({literal(array(file))})")
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    db.query("INSERT INTO u VALUES(2, 2, 'b')")
+    for name in ("t2", "t3"):
+        holds(db.error(f"INSERT INTO {name} VALUES(3, 3, 'c')").text, "is written through a table of database main")
+    db.query("COMMIT")
+    same((outside(file), outside(folder + "/other.db", "u")), ([1], [2]))
+    db.query("INSERT INTO t2 VALUES(3, 3, 'c')")
+    db.query("INSERT INTO t3 VALUES(4, 4, 'd')")
+    same(outside(file), [1, 3, 4])
+    same([n for n in commit_files(array(file)) if "pending" in n], [])
+
+
+def test_databases_without_a_file():
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    db = Database()
+    make(db, path=folder + "/t")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    db.query("ROLLBACK")
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    same(keys(db), [1, 3])
+    same(outside(folder + "/x.db"), [1, 3])
+
+
+def test_durability_as_the_database_has_it():
+    for mode in (0, 1, 2, 3):
+        file, db = open_database()
+        db.query(f"PRAGMA synchronous = {mode}")
+        make(db)
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        same(outside(file), [1])
+
+
+def test_paths_that_mean_one_array():
+    file, db = open_database()
+    make(db)
+    path = array(file)
+    link = os.path.join(os.path.dirname(file), "link")
+    os.symlink(path, link)
+    for i, other in enumerate((path, "file://" + path, "./t", "link", path + "/")):
+        db.query(f"CREATE VIRTUAL TABLE u{i} USING tessera({literal(other)})")
+    db.query("BEGIN")
+    for i in range(5):
+        db.query(f"INSERT INTO u{i} VALUES({i}, 1, 'a')")
+        same(keys(db, f"u{(i + 2) % 5}"), list(range(i + 1)))
+    db.query("COMMIT")
+    same(len(commit_files(path)), 1)
+
+
+def test_times_increase():
+    file, db = open_database()
+    make(db)
+    for i in range(20):
+        db.query("INSERT INTO t VALUES(?, 1, 'a')", (i,))
+    times = [row[0] for row in db.query("SELECT written_at FROM t ORDER BY x")]
+    same(sorted(set(times)), times)
+
+
+def test_vacuum_keeps_what_is_known():
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    db.query("VACUUM")
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    same((keys(db), outside(file)), ([1, 2], [1, 2]))
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
