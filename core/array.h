@@ -93,6 +93,7 @@ struct tsr_array {
   bool has_key;
   uint8_t key[TSR_KEY_SIZE];
   unsigned threads;
+  bool uncached; /* decoded tiles are not kept: each is needed once */
   tsr_cache *cache;
   tsr_map schemas; /* name -> struct tsr_schema_entry, each loaded when first needed, kept until the end */
   tsr_map conditions; /* name -> struct tsr_condition_entry, the same */
@@ -171,6 +172,7 @@ int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error);
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);
 
 /* ---- listing.c: directories -> committed names ---- */
+#define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new is NAME.vac as soon as NAME is committed */
 typedef struct tsr_commit_file { /* a decoded .con, .ign, .vac or .meta: they never change */
   char *path;
   uint64_t generation; /* of the last listing that had it */

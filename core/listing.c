@@ -338,6 +338,26 @@ static bool is_decided(const tsr_array *array) {
   return false;
 }
 
+/* ".NAME.vac.new" is the vacuum file of NAME from the moment on that NAME is committed: what fragments it merges and
+ * hides are then named by one commit. */
+static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    tsr_committed item;
+    const char *text = entries->entries[i].name;
+    if (text[0] != '.' || !ends_in(text, TSR_STAGED_VACUUM)) continue;
+    item = (tsr_committed){0};
+    uint64_t stem = strlen(text) - 1 - strlen(TSR_STAGED_VACUUM);
+    if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
+    TSR_TRY(copy_text(r, text + 1, stem, &item.name));
+    if (!tsr__map_get(&r->listing->names, item.name)) continue;
+    TSR_TRY(join_path(r, directories[which], text, &item.path));
+    tsr_commit_file *known = tsr__map_get(&r->array->files, item.path);
+    if (known) known->generation = r->listing->generation;
+    TSR_TRY(append(r, &r->listing->vacuums, &item));
+  }
+  return TSR_OK;
+}
+
 static int list_commits(renewal *r) {
   tsr_listing entries;
   int rc = list_directory(r, COMMITS, &entries);
@@ -359,6 +379,7 @@ static int list_commits(renewal *r) {
       rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", directories[COMMITS],
                      name);
   }
+  if (rc >= 0) rc = add_staged_vacuums(r, COMMITS, &entries);
   tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries.count);
   tsr__listing_release(&entries);
   return rc;
@@ -409,7 +430,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     else if (rc == 0) rc = add_footers(r, directories[ROOT], entry->name);
     if (rc < 0) return rc;
   }
-  return TSR_OK;
+  return add_staged_vacuums(r, ROOT, root);
 }
 
 static int list_footers(renewal *r) {

@@ -236,7 +236,7 @@ static int load_missing(loading *l, unsigned threads, tsr_error *error) {
     j->want->decoded = true;
     bytes += j->want->tile->bytes;
   }
-  for (uint64_t i = 0; i < l->job_count; i++) {
+  for (uint64_t i = 0; i < l->job_count && !l->array->uncached; i++) {
     const tsr_want *w = l->jobs[i].want;
     tsr__cache_put(l->array->cache, w->fragment->id, w->slot, w->number, w->tile);
   }

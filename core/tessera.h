@@ -611,6 +611,41 @@ TSR_API int tsr_array_recover(tsr_array *array, const char *owner,
                               tsr_verdict (*decide)(void *argument, const char *commit), void *argument,
                               uint64_t *changed, tsr_error *error);
 
+/* ---- Maintenance -------------------------------------------------------------------------------------------------- */
+
+/* What is looked after. Arrays have all of these, groups metadata only. */
+typedef enum tsr_maintenance {
+  TSR_MAINTAIN_FRAGMENTS = 1,
+  TSR_MAINTAIN_COMMITS = 2,
+  TSR_MAINTAIN_FRAGMENT_META = 4,
+  TSR_MAINTAIN_METADATA = 8,
+  TSR_MAINTAIN_ALL = 15
+} tsr_maintenance;
+
+typedef struct tsr_consolidate_options { /* `= {0}` is the default */
+  uint64_t since, as_of; /* only what lies within these times; as_of 0 = now */
+  const char *const *fragments; /* their names; only these are merged, and all of them */
+  uint64_t fragment_count; /* 0: all */
+  uint64_t max_fragment_bytes; /* of what is merged into one; 0: no limit */
+  uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB */
+  unsigned threads; /* 0 = the array's */
+  bool purge_deleted; /* deleted cells are dropped: earlier states lose them, too */
+} tsr_consolidate_options;
+
+/* Merges fragments that follow each other in time, where no reader's view changes by it; or puts commits, footers of
+ * fragments, metadata into one file. What was replaced stays until it is vacuumed. `merged` says how many were taken
+ * up. Each merge is one commit: what stops it leaves the array as it was, or as merges before it have made it. One
+ * thing at a time (not TSR_MAINTAIN_ALL). No writer of the array may be open. */
+TSR_API int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
+                                  uint64_t *merged, tsr_error *error);
+/* Removes what was replaced, and with TSR_MAINTAIN_FRAGMENTS what unfinished writes left behind a day ago and longer,
+ * but what a pending marker names (writer options, `owner`). `what` is any of them together. */
+TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error);
+typedef struct tsr_group tsr_group;
+TSR_API int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
+                                  tsr_error *error);
+TSR_API int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 
 /* Times here are as for snapshots: since..as_of, both inclusive, TSR_TIME_BEGIN and TSR_TIME_NOW where not given. */
@@ -634,7 +669,6 @@ typedef struct tsr_objects {
 TSR_API int tsr_objects_open(tsr_environment *environment, const char *path, tsr_objects **objects, tsr_error *error);
 TSR_API void tsr_objects_close(tsr_objects *objects); /* NULL is fine */
 
-typedef struct tsr_group tsr_group;
 /* The group in a directory; `key` as for arrays. TSR_NOT_FOUND where no group is. Closed by the caller. */
 TSR_API int tsr_group_open(tsr_environment *environment, const char *path, const uint8_t *key, tsr_group **group,
                            tsr_error *error);

@@ -27,6 +27,7 @@
  *   restrict.c    tessera_restrict
  *   functions_change.c                          the functions that change metadata, schemas and groups
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
+ *   functions_maintain.c                        those that keep arrays in order: consolidate, vacuum
  *
  * Names shared between these files begin with tsx_. All of it runs on the thread that SQLite called.
  */
@@ -702,6 +703,10 @@ extern const tsx_about tsx_about_check;
 /* xIntegrity of array tables: PRAGMA integrity_check, and quick_check (bit 0 of the flags). */
 int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
+
+/* ---- functions_maintain.c ---- */
+void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
+void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what]) */
 
 /* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);

@@ -78,6 +78,11 @@ static const function functions[] = {
     {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
     {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},
     {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
+    {"tessera_consolidate", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_consolidate", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_consolidate", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_vacuum", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_vacuum", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

@@ -1,0 +1,664 @@
+/* consolidate.c: fragments that follow each other in time become one.
+ *
+ * Which: a run of fragments is merged only if every reader, whatever its times, sees the same cells afterwards:
+ *  - they have the same fields (an attribute that a fragment lacks is not written for it by a merge);
+ *  - no other fragment's times meet those of the run, from its first to its last: it would stand between them;
+ *  - merged sparse cells keep their times (version 15 and later), so fragments without them must have one time;
+ *  - dense: only as long as the boxes of what is written are fewer than the fragments.
+ *
+ * How a merged fragment takes the place of its sources: it is written under a provisional name and renamed to
+ * __T1_T2_UUID_V; then ".NAME.vac.new" beside the commits, lines that name the sources; then the commit; then that file
+ * becomes NAME.vac. Readers of this library take the first name for the second as soon as NAME is committed, so the
+ * commit is the one step that counts. TileDB sees the sources beside the merged fragment for that moment, which shows
+ * only where duplicates are allowed.
+ */
+#include <stdio.h>
+
+#include "ops_maintain.h"
+
+#define DEFAULT_MEMORY (UINT64_C(1) << 30)
+#define YOUNG          (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
+#define NO_GAIN        32 /* dense: fragments that are tried after the last that helped */
+#define PASSES         8
+#define TIMED_VERSION  15
+
+typedef struct item { /* a fragment that is listed and that no vacuum file hides, or may become one */
+  const char *name;
+  tsr_name parsed;
+  int64_t index; /* in the snapshot: it may be merged; -1: it may not */
+  uint64_t bytes, head; /* of its files; of a tile in memory */
+} item;
+
+typedef struct consolidation {
+  tsr_array *array;
+  const tsr_consolidate_options *options;
+  uint64_t since, as_of;
+  uint32_t version; /* of what is written */
+  bool dense, keep_times;
+  tsr_memory memory;
+  tsr_arena arena; /* of one pass */
+  tsr_snapshot *snapshot; /* of one pass */
+  tsr_buffer items;
+  bool split; /* a run was cut short by the memory: another pass may go on */
+  uint64_t merged;
+} consolidation;
+
+typedef struct path {
+  char text[320];
+} path;
+static path path_of(const char *directory, const char *name, const char *suffix) {
+  path p;
+  snprintf(p.text, sizeof p.text, "%s%s%s", directory, name, suffix);
+  return p;
+}
+
+static item *item_at(const consolidation *c, uint64_t i) { return (item *)(void *)c->items.data + i; }
+static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(item); }
+static const char *fragments_directory(const consolidation *c) { return c->version < 12 ? "" : "__fragments/"; }
+static const char *commits_directory(const consolidation *c) { return c->version < 12 ? "" : "__commits/"; }
+
+/* ---- What there is -------------------------------------------------------------------------- */
+
+static int find_hidden(consolidation *c, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_list *vacuums = &c->array->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__array_commit_file(c->array, vacuums->items[i].path, &file, error));
+    for (uint64_t n = 0; n < file->names.count; n++)
+      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
+  }
+  return TSR_OK;
+}
+
+static int add_item(consolidation *c, const char *name, const tsr_name *parsed, tsr_error *error) {
+  void *copy;
+  item one = {.parsed = *parsed, .index = -1};
+  TSR_TRY(tsr__arena_copy(&c->arena, name, strlen(name), &copy, error));
+  one.name = copy;
+  return tsr__buffer_append(&c->items, &one, sizeof one, error);
+}
+
+/* Directories that are not committed may be so at any time, unless they are old. */
+static int add_young(consolidation *c, const char *directory, tsr_error *error) {
+  tsr_listing entries = {.memory = &c->memory};
+  const tsr_commit_listing *listing = c->array->listing;
+  int code = tsr__store_list(c->array->store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_name parsed;
+    uint64_t modified = 0;
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    if (tsr__map_get(&listing->names, name)) continue;
+    path p = path_of(directory, *directory ? "/" : "", name);
+    tsr_error unseen;
+    if (tsr__store_modified(c->array->store, p.text, &modified, &unseen) < 0) continue;
+    if (tsr__add_sat(modified, YOUNG) > tsr__environment_now()) code = add_item(c, name, &parsed, error);
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+static int compare_items(const void *a, const void *b) {
+  const item *x = a, *y = b;
+  if (x->parsed.start != y->parsed.start) return x->parsed.start < y->parsed.start ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+static void sort_items(consolidation *c) { /* nearly sorted: the listing is */
+  for (uint64_t i = 1; i < item_count(c); i++) {
+    item moved = *item_at(c, i);
+    uint64_t at = i;
+    for (; at > 0 && compare_items(item_at(c, at - 1), &moved) > 0; at--) *item_at(c, at) = *item_at(c, at - 1);
+    *item_at(c, at) = moved;
+  }
+}
+
+static bool is_named(const consolidation *c, const char *name) {
+  for (uint64_t i = 0; i < c->options->fragment_count; i++)
+    if (strcmp(c->options->fragments[i], name) == 0) return true;
+  return c->options->fragment_count == 0;
+}
+
+static bool may_merge(const consolidation *c, const tsr_fragment *fragment) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  if (fragment->parsed.start < c->since || fragment->parsed.end > c->as_of || !is_named(c, fragment->name))
+    return false;
+  if (c->dense) return m->dense;
+  return !c->keep_times || m->has_times || fragment->parsed.start == fragment->parsed.end;
+}
+
+/* Bytes on disk, and what a tile takes in memory. */
+static int weigh(consolidation *c, item *one, tsr_error *error) {
+  tsr_fragment *fragment = c->snapshot->fragments[one->index].fragment;
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  for (uint32_t s = 0; s < m->slot_count && m->tile_count; s++) {
+    uint64_t cost;
+    if (!m->slots[s].present) continue;
+    for (int p = 0; p < TSR_PART_COUNT; p++) one->bytes = tsr__add_sat(one->bytes, m->slots[s].file_size[p]);
+    TSR_TRY(tsr__tile_cost(c->array, fragment, s, 0, &cost, error));
+    one->head = tsr__add_sat(one->head, cost);
+  }
+  tsr__array_files_done(c->array);
+  uint64_t rows = 8 * (2 * (uint64_t)m->schema->dimension_count + 3);
+  one->head = tsr__add_sat(one->head, tsr__mul_sat(fragment->cells_per_tile, rows));
+  return TSR_OK;
+}
+
+static int find_items(consolidation *c, tsr_error *error) {
+  const tsr_commit_list *fragments = &c->array->listing->fragments;
+  tsr_map hidden = {.memory = &c->memory};
+  c->items.size = 0;
+  int code = find_hidden(c, &hidden, error);
+  for (uint64_t i = 0; i < fragments->count && code >= 0; i++)
+    if (!tsr__map_get(&hidden, fragments->items[i].name))
+      code = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, error);
+  tsr__map_release(&hidden);
+  if (code >= 0) code = add_young(c, "", error);
+  if (code >= 0) code = add_young(c, "__fragments", error);
+  sort_items(c);
+  for (uint64_t i = 0; i < item_count(c) && code >= 0; i++) {
+    item *one = item_at(c, i);
+    for (uint64_t f = 0; f < c->snapshot->fragment_count; f++) {
+      const tsr_fragment *fragment = c->snapshot->fragments[f].fragment;
+      if (strcmp(fragment->name, one->name) == 0 && may_merge(c, fragment)) one->index = (int64_t)f;
+    }
+    if (one->index >= 0) code = weigh(c, one, error);
+  }
+  return code;
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
+
+typedef struct fragment_run { /* items first..first + count - 1 */
+  uint64_t first, count;
+} fragment_run;
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+static bool same_fields(const tsr_schema *a, const tsr_schema *b) {
+  if (a == b) return true;
+  if (a->dimension_count != b->dimension_count || a->attribute_count != b->attribute_count) return false;
+  for (uint32_t f = 0; f < a->dimension_count + a->attribute_count; f++) {
+    const tsr_field *x = &a->fields[f], *y = &b->fields[f];
+    if (!same_text(x->name, y->name) || x->datatype != y->datatype || x->values_per_cell != y->values_per_cell ||
+        x->nullable != y->nullable || !same_text(x->enumeration, y->enumeration))
+      return false;
+  }
+  return a->cell_order == b->cell_order && a->tile_order == b->tile_order;
+}
+
+static const tsr_schema *schema_of(const consolidation *c, uint64_t i) {
+  return c->snapshot->fragments[item_at(c, i)->index].fragment->metadata.schema;
+}
+
+static void hull(const consolidation *c, const fragment_run *run, uint64_t *start, uint64_t *end) {
+  *start = UINT64_MAX;
+  *end = 0;
+  for (uint64_t i = run->first; i < run->first + run->count; i++) {
+    *start = TSR_MIN(*start, item_at(c, i)->parsed.start);
+    *end = TSR_MAX(*end, item_at(c, i)->parsed.end);
+  }
+}
+
+/* A fragment outside of the run whose times meet the run's: its number, or -1. */
+static int64_t find_between(const consolidation *c, const fragment_run *run) {
+  uint64_t start, end;
+  hull(c, run, &start, &end);
+  for (uint64_t i = 0; i < item_count(c); i++) {
+    const tsr_name *other = &item_at(c, i)->parsed;
+    if (i >= run->first && i < run->first + run->count) continue;
+    if (other->start <= end && other->end >= start) return (int64_t)i;
+  }
+  return -1;
+}
+
+static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes, uint64_t heads) {
+  const uint64_t next = run->first + run->count;
+  if (next >= item_count(c) || item_at(c, next)->index < 0) return false;
+  if (run->count == 0) return true;
+  if (!same_fields(schema_of(c, run->first), schema_of(c, next))) return false;
+  if (c->options->max_fragment_bytes && bytes + item_at(c, next)->bytes > c->options->max_fragment_bytes) return false;
+  if (heads + item_at(c, next)->head > c->memory.limit / 2 && run->count >= 2) {
+    c->split = true;
+    return false;
+  }
+  return true;
+}
+
+/* The longest run that begins with an item, of those that the rules allow; count 0 if there is none. */
+static fragment_run find_run(consolidation *c, uint64_t first) {
+  fragment_run run = {first, 0};
+  uint64_t bytes = 0, heads = 0;
+  while (may_extend(c, &run, bytes, heads)) {
+    bytes = tsr__add_sat(bytes, item_at(c, first + run.count)->bytes);
+    heads = tsr__add_sat(heads, item_at(c, first + run.count)->head);
+    run.count++;
+  }
+  while (run.count && find_between(c, &run) >= 0) run.count--;
+  return run;
+}
+
+static int add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
+  const tsr_fragment *fragment = c->snapshot->fragments[item_at(c, i)->index].fragment;
+  if (fragment->metadata.empty_domain) return TSR_OK;
+  return tsr__box_set_add(set, fragment->box_low, fragment->box_high, error);
+}
+
+static int add_boxes(const consolidation *c, const fragment_run *run, tsr_box_set *set, tsr_error *error) {
+  for (uint64_t i = run->first; i < run->first + run->count; i++) TSR_TRY(add_box(c, i, set, error));
+  return TSR_OK;
+}
+
+/* Dense: cuts the run where most fragments are saved. */
+static int cut_dense(consolidation *c, fragment_run *run, tsr_error *error) {
+  tsr_box_set set = {.dimensions = c->snapshot->schema->dimension_count, .ends.memory = &c->memory};
+  uint64_t best = 0, gain = 0;
+  int code = TSR_OK;
+  for (uint64_t n = 1; n <= run->count && n <= best + NO_GAIN && code >= 0; n++) {
+    code = add_box(c, run->first + n - 1, &set, error);
+    const uint64_t boxes = tsr__box_set_count(&set);
+    const fragment_run part = {run->first, n};
+    if (code < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
+    if (boxes > TSR_BOXES_MOST || find_between(c, &part) >= 0) continue;
+    gain = n - boxes;
+    best = n;
+  }
+  tsr__buffer_release(&set.ends);
+  run->count = best;
+  return code;
+}
+
+/* ---- A merged fragment ---------------------------------------------------------------------- */
+
+typedef struct merging {
+  consolidation *c;
+  fragment_run run;
+  tsr_merge_plan plan;
+  const tsr_schema *schema;
+  tsr_merge_conditions conditions;
+  uint64_t start, end;
+  uint32_t count; /* merged fragments that are on disk */
+  char (*names)[128];
+  char vacuum[160]; /* the vacuum file before it has its name, or '' */
+  char staged[160]; /* of several: their commit, likewise */
+} merging;
+
+static int new_name(const merging *m, uint64_t start, uint64_t end, uint32_t version, tsr_name *name,
+                    tsr_error *error) {
+  uint8_t random[16];
+  (void)m;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  return tsr__name_new(start, end, version, name, random);
+}
+
+static int new_directory(merging *m, tsr_error *error) {
+  tsr_name name;
+  TSR_TRY(new_name(m, 0, 0, 0, &name, error));
+  snprintf(m->names[m->count], sizeof m->names[0], ".%s", name.uuid);
+  if (m->c->version >= 12) {
+    tsr_error unseen;
+    int code = tsr__store_make_directory(m->c->array->store, "__fragments", &unseen);
+    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
+    code = tsr__store_make_directory(m->c->array->store, "__commits", &unseen);
+    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
+    TSR_TRY(tsr__store_sync_directory(m->c->array->store, "", error));
+  }
+  path p = path_of(fragments_directory(m->c), m->names[m->count], "");
+  TSR_TRY(tsr__store_make_directory(m->c->array->store, p.text, error));
+  m->count++;
+  return TSR_OK;
+}
+
+static tsr_fragment_target target_of(merging *m, const char *directory, const tsr_interval *box) {
+  const consolidation *c = m->c;
+  return (tsr_fragment_target){.environment = c->array->environment,
+                               .store = c->array->store,
+                               .directory = directory,
+                               .metadata_name = "__fragment_metadata.tdb",
+                               .schema = m->schema,
+                               .version = c->version,
+                               .key = tsr__array_key(c->array),
+                               .box = box,
+                               .has_times = m->plan.keep_times,
+                               .has_delete_metadata = m->conditions.dated && !m->plan.purge,
+                               .processed_count = m->conditions.count,
+                               .processed = m->conditions.names,
+                               .memory = m->plan.memory,
+                               .threads = m->plan.threads,
+                               .durable = true};
+}
+
+static int write_sparse(merging *m, tsr_error *error) {
+  uint64_t cells = 0;
+  TSR_TRY(new_directory(m, error));
+  path p = path_of(fragments_directory(m->c), m->names[0], "");
+  const tsr_fragment_target target = target_of(m, p.text, NULL);
+  TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
+  if (cells) return TSR_OK;
+  m->count = 0; /* all was purged */
+  return tsr__fragment_remove(m->c->array->store, p.text, error);
+}
+
+static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
+  const tsr_grid *grid;
+  const uint32_t n = m->schema->dimension_count;
+  void *room;
+  TSR_TRY(tsr__array_grid(m->c->array, m->schema, &grid, error));
+  TSR_TRY(tsr__arena_array(&m->c->arena, 2 * (uint64_t)n, sizeof(uint64_t), &room, error));
+  uint64_t *low = room, *high = low + n;
+  TSR_TRY(tsr__arena_array(&m->c->arena, n, sizeof(tsr_interval), &room, error));
+  tsr_interval *box = room;
+  for (uint32_t d = 0; d < n; d++) {
+    low[d] = ends[2 * d];
+    high[d] = ends[2 * d + 1];
+    tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + low[d], box[d].low);
+    tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + high[d], box[d].high);
+  }
+  TSR_TRY(new_directory(m, error));
+  path p = path_of(fragments_directory(m->c), m->names[m->count - 1], "");
+  const tsr_fragment_target target = target_of(m, p.text, box);
+  return tsr__merge_dense(&m->plan, low, high, &target, error);
+}
+
+static int write_dense(merging *m, tsr_error *error) {
+  tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
+  int code = add_boxes(m->c, &m->run, &set, error);
+  for (uint64_t i = 0; i < tsr__box_set_count(&set) && code >= 0; i++)
+    code = write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
+  tsr__buffer_release(&set.ends);
+  return code;
+}
+
+static int name_fragments(merging *m, tsr_error *error) {
+  tsr_store *store = m->c->array->store;
+  for (uint32_t i = 0; i < m->count; i++) {
+    tsr_name name;
+    char text[128];
+    TSR_TRY(new_name(m, m->start, m->end, m->c->version, &name, error));
+    tsr__name_print(&name, text);
+    path from = path_of(fragments_directory(m->c), m->names[i], ""), to = path_of(fragments_directory(m->c), text, "");
+    TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
+    memcpy(m->names[i], text, sizeof text);
+  }
+  return tsr__store_sync_directory(store, m->c->version < 12 ? "" : "__fragments", error);
+}
+
+/* A new file, whole and on disk, under a name that nobody looks at; `path` is set before it is there. */
+static int stage(merging *m, const char *name, const char *suffix, const tsr_buffer *bytes, char *staged,
+                 tsr_error *error) {
+  tsr_store *store = m->c->array->store;
+  tsr_file *file;
+  snprintf(staged, 160, "%s.%.110s%s", commits_directory(m->c), name, suffix);
+  TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
+  int code = tsr__store_append(file, bytes->data, bytes->size, error);
+  if (code >= 0) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code >= 0) code = tsr__store_sync_directory(store, m->c->version < 12 ? "" : "__commits", error);
+  return code;
+}
+
+static int stage_vacuum(merging *m, tsr_error *error) {
+  const consolidation *c = m->c;
+  const tsr_maintained object = {.array = c->array, .version = c->version, .path = c->array->path};
+  tsr_buffer lines = {.memory = m->plan.memory};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < m->plan.count && code >= 0; i++) {
+    const tsr_fragment *source = m->plan.snapshot->fragments[m->plan.fragments[i]].fragment;
+    code = tsr__vacuum_line(&object, source->old_layout ? "" : "__fragments", source->name, &lines, error);
+  }
+  if (code >= 0) code = stage(m, m->names[0], TSR_STAGED_VACUUM, &lines, m->vacuum, error);
+  tsr__buffer_release(&lines);
+  return code;
+}
+
+static int stage_commit(merging *m, tsr_error *error) {
+  tsr_buffer lines = {.memory = m->plan.memory};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < m->count && code >= 0; i++) code = tsr__commits_encode_write(m->names[i], &lines, error);
+  if (code >= 0) code = stage(m, m->names[0], "", &lines, m->staged, error);
+  tsr__buffer_release(&lines);
+  return code;
+}
+
+/* Are the sources still what the array shows? Another consolidation may have been faster, or a vacuum. */
+static int check_sources(merging *m, tsr_error *error) {
+  consolidation *c = m->c;
+  tsr_map hidden = {.memory = &c->memory};
+  TSR_TRY(tsr__array_list(c->array, true, true, error));
+  int code = find_hidden(c, &hidden, error);
+  for (uint32_t i = 0; i < m->plan.count && code >= 0; i++) {
+    const char *name = m->plan.snapshot->fragments[m->plan.fragments[i]].fragment->name;
+    if (!tsr__map_get(&c->array->listing->names, name) || tsr__map_get(&hidden, name))
+      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+  }
+  tsr__map_release(&hidden);
+  return code;
+}
+
+/* From the commit on, nothing is taken back. */
+static int publish(merging *m, tsr_error *error) {
+  tsr_store *store = m->c->array->store;
+  const char *directory = commits_directory(m->c), *parent = m->c->version < 12 ? "" : "__commits";
+  TSR_TRY(stage_vacuum(m, error));
+  if (m->count > 1) TSR_TRY(stage_commit(m, error));
+  TSR_TRY(check_sources(m, error));
+  if (m->count > 1) {
+    path to = path_of(directory, m->names[0], ".con");
+    TSR_TRY(tsr__store_rename_exclusive(store, m->staged, to.text, error));
+  } else {
+    tsr_file *file;
+    path to = path_of(directory, m->names[0], m->c->version < 12 ? ".ok" : ".wrt");
+    TSR_TRY(tsr__store_create_exclusive(store, to.text, &file, error));
+    tsr__store_close_file(file);
+  }
+  path vacuum = path_of(directory, m->names[0], ".vac");
+  m->count = 0;
+  *m->staged = 0;
+  char staged[sizeof m->vacuum];
+  memcpy(staged, m->vacuum, sizeof staged);
+  *m->vacuum = 0;
+  TSR_TRY(tsr__store_sync_directory(store, parent, error));
+  TSR_TRY(tsr__store_rename_exclusive(store, staged, vacuum.text, error));
+  return tsr__store_sync_directory(store, parent, error);
+}
+
+static void take_back(merging *m) {
+  tsr_error unseen;
+  tsr_store *store = m->c->array->store;
+  if (*m->staged) (void)tsr__store_remove(store, m->staged, &unseen);
+  if (*m->vacuum) (void)tsr__store_remove(store, m->vacuum, &unseen);
+  for (uint32_t i = 0; i < m->count; i++) {
+    path p = path_of(fragments_directory(m->c), m->names[i], "");
+    (void)tsr__fragment_remove(store, p.text, &unseen);
+  }
+}
+
+/* ---- One run -------------------------------------------------------------------------------- */
+
+/* May deleted cells go? Not where an older fragment, outside of the run, may hold older versions of them. */
+static bool may_purge(const merging *m) {
+  const consolidation *c = m->c;
+  if (!c->options->purge_deleted || !m->plan.keep_times) return false;
+  if (m->schema->allows_duplicates) return true;
+  for (uint64_t i = 0; i < item_count(c); i++)
+    if ((i < m->run.first || i >= m->run.first + m->run.count) && item_at(c, i)->parsed.start <= m->end) return false;
+  return true;
+}
+
+/* The newest of the run's schemas by name: they have the same fields. */
+static const tsr_schema *choose_schema(const consolidation *c, const fragment_run *run) {
+  const tsr_schema *newest = schema_of(c, run->first);
+  for (uint64_t i = run->first + 1; i < run->first + run->count; i++)
+    if (strcmp(schema_of(c, i)->name, newest->name) > 0) newest = schema_of(c, i);
+  return newest;
+}
+
+/* The run's fragments in a snapshot of its schema. */
+static int plan_merge(merging *m, tsr_error *error) {
+  consolidation *c = m->c;
+  void *room;
+  m->schema = choose_schema(c, &m->run);
+  hull(c, &m->run, &m->start, &m->end);
+  TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
+  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(uint32_t), &room, error));
+  uint32_t *fragments = room;
+  for (uint64_t i = 0, f = 0; i < m->run.count; i++) {
+    const char *name = item_at(c, m->run.first + i)->name;
+    for (f = 0; f < m->plan.snapshot->fragment_count; f++)
+      if (strcmp(m->plan.snapshot->fragments[f].fragment->name, name) == 0) break;
+    if (f == m->plan.snapshot->fragment_count)
+      return tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+    fragments[i] = (uint32_t)f;
+  }
+  m->plan.fragments = fragments;
+  m->plan.count = (uint32_t)m->run.count;
+  m->plan.keep_times = c->keep_times;
+  m->plan.purge = may_purge(m);
+  TSR_TRY(tsr__arena_array(&c->arena, TSR_BOXES_MOST, sizeof m->names[0], &room, error));
+  m->names = room;
+  return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
+}
+
+static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error) {
+  merging m = {.c = c, .run = *run};
+  m.plan.array = c->array;
+  m.plan.memory = &c->memory;
+  m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
+  int code = plan_merge(&m, error);
+  bool worth = code >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
+  if (worth) code = c->dense ? write_dense(&m, error) : write_sparse(&m, error);
+  if (code >= 0 && worth && m.count) {
+    code = name_fragments(&m, error);
+    if (code >= 0) code = publish(&m, error);
+    if (code >= 0) c->merged += run->count;
+  }
+  if (code < 0) take_back(&m);
+  tsr_snapshot_close(m.plan.snapshot);
+  return code;
+}
+
+/* ---- All runs ------------------------------------------------------------------------------- */
+
+/* Fragments that were named must all be merged, and with each other. */
+static int check_named(consolidation *c, const fragment_run *run, tsr_error *error) {
+  uint64_t candidates = 0;
+  for (uint64_t n = 0; n < c->options->fragment_count; n++) {
+    const char *name = c->options->fragments[n];
+    uint64_t i = 0;
+    while (i < item_count(c) && strcmp(item_at(c, i)->name, name) != 0) i++;
+    if (i == item_count(c))
+      return tsr__fail(error, TSR_NOT_FOUND, "no fragment '%s' is committed, or another one has replaced it", name);
+    if (item_at(c, i)->index < 0)
+      return tsr__fail(error, TSR_UNSUPPORTED,
+                       "fragment %s cannot be merged: it is not within the times given, or has "
+                       "several times but not those of its cells",
+                       name);
+  }
+  for (uint64_t i = 0; i < item_count(c); i++) candidates += item_at(c, i)->index >= 0;
+  if (run->count == candidates) return TSR_OK;
+  return tsr__fail(
+      error, TSR_CONSTRAINT,
+      "the fragments named cannot be merged with each other: others lie between them in time, their fields "
+      "differ, or their boxes do not join");
+}
+
+static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
+  const bool named = c->options->fragment_count > 0;
+  const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
+  c->split = false;
+  TSR_TRY(tsr__array_list(c->array, true, true, error));
+  TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
+  TSR_TRY(find_items(c, error));
+  for (uint64_t i = 0; i < item_count(c);) {
+    if (item_at(c, i)->index < 0) {
+      i++;
+      continue;
+    }
+    fragment_run run = find_run(c, i);
+    if (c->dense && run.count) TSR_TRY(cut_dense(c, &run, error));
+    if (named) TSR_TRY(check_named(c, &run, error));
+    if (run.count < least) {
+      i++;
+      continue;
+    }
+    TSR_TRY(merge_run(c, &run, error));
+    i = run.first + run.count;
+  }
+  *merged = c->merged - before;
+  return TSR_OK;
+}
+
+/* Coordinates that a filter has moved cannot be written again as they were. */
+static int check_filters(const tsr_schema *schema, tsr_error *error) {
+  for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++) {
+    const tsr_pipeline *pipeline = tsr__schema_pipeline(schema, d);
+    for (uint32_t i = 0; i < pipeline->count; i++)
+      if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT)
+        return tsr__fail(error, TSR_UNSUPPORTED,
+                         "dimension '%s' goes through scale_float, which changes coordinates: such fragments are not "
+                         "merged",
+                         schema->fields[d].name);
+  }
+  return TSR_OK;
+}
+
+static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
+  int code = check_filters(schema, error);
+  uint64_t merged = 1;
+  for (int pass = 0; pass < PASSES && code >= 0 && merged; pass++) {
+    tsr__arena_init(&c->arena, &c->memory);
+    c->array->uncached = true;
+    code = run_pass(c, &merged, error);
+    c->array->uncached = false;
+    tsr_snapshot_close(c->snapshot);
+    c->snapshot = NULL;
+    tsr__arena_release(&c->arena);
+    if (!c->split) break;
+  }
+  tsr__buffer_release(&c->items);
+  return code;
+}
+
+static int open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
+  TSR_TRY(tsr__array_list(c->array, true, true, error));
+  TSR_TRY(tsr__array_schema_at(c->array, UINT64_MAX, schema, error));
+  if ((*schema)->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
+  TSR_TRY(tsr__schema_write_version(*schema, &c->version, error));
+  c->dense = (*schema)->dense;
+  c->keep_times = !c->dense && c->version >= TIMED_VERSION;
+  return TSR_OK;
+}
+
+static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error) {
+  const tsr_schema *schema;
+  TSR_TRY(open_schema(c, &schema, error));
+  const tsr_maintained object = {c->array->environment, c->array->store, tsr__array_key(c->array), c->array, c->version,
+                                 c->array->path};
+  if (what == TSR_MAINTAIN_COMMITS) return tsr__consolidate_commits(c->array, c->version, &c->merged, error);
+  if (what == TSR_MAINTAIN_FRAGMENT_META)
+    return tsr__consolidate_footers(c->array, c->version, c->since, c->as_of, &c->merged, error);
+  if (what == TSR_MAINTAIN_METADATA) return tsr__consolidate_metadata(&object, c->since, c->as_of, &c->merged, error);
+  if (what != TSR_MAINTAIN_FRAGMENTS) return tsr__fail(error, TSR_ERROR, "one thing is consolidated at a time");
+  if (c->version < 7)
+    return tsr__fail(error, TSR_UNSUPPORTED, "fragments of format version %u are not consolidated", c->version);
+  return consolidate_fragments(c, schema, error);
+}
+
+int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
+                          uint64_t *merged, tsr_error *error) {
+  static const tsr_consolidate_options none = {0};
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  if (!options) options = &none;
+  consolidation c = {.array = array, .options = options, .since = options->since};
+  uint64_t now = tsr__environment_now();
+  c.as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
+  tsr__memory_init(&c.memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
+                   "memory_mb");
+  c.items.memory = &c.memory;
+  int code = consolidate(&c, what, error);
+  if (code < 0) return tsr__wrap(error, "array %s", array->path);
+  *merged = c.merged;
+  return TSR_OK;
+}

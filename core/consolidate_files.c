@@ -1,0 +1,372 @@
+/* consolidate_files.c: many small files become one: commits, footers of fragments, metadata of arrays and groups. Their
+ * bytes stand in commits.c and metadata.c. The new file appears whole; what it replaces stays until it is vacuumed.
+ *
+ *   __commits/__FIRST_LAST_UUID_V.con        all commits of fragments of version 12 and later, and all deletes
+ *   __fragment_meta/__FIRST_LAST_UUID_V.meta footers of fragments of versions 5 to 10, and 12 and later
+ *   __meta/__T1_T2_UUID, and .vac            the last value of each key, and which keys are gone
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ops_maintain.h"
+
+#define FILE_MOST (UINT64_C(1) << 30)
+
+/* ---- Files that appear whole ---------------------------------------------------------------- */
+
+static void split(const char *path, char directory[160], const char **name) {
+  const char *slash = strrchr(path, '/');
+  *name = slash ? slash + 1 : path;
+  snprintf(directory, 160, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+/* Below the root nobody looks at names that begin with a dot. */
+int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+  char directory[160], staged[200];
+  const char *name;
+  tsr_file *file;
+  split(path, directory, &name);
+  snprintf(staged, sizeof staged, ".%.150s", name);
+  TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
+  int code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code >= 0) code = tsr__store_rename_exclusive(store, staged, path, error);
+  if (code < 0) {
+    tsr_error unseen;
+    (void)tsr__store_remove(store, staged, &unseen);
+    return code;
+  }
+  return tsr__store_sync_directory(store, directory, error);
+}
+
+int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const char *name, tsr_buffer *out,
+                     tsr_error *error) {
+  char here[4096];
+  const char *slash = *directory ? "/" : "";
+  if (object->version >= 19 && object->array)
+    return tsr__buffer_printf(out, error, "/%s%s%s\n", directory, slash, name);
+  const bool whole = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
+  return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", whole ? "" : here, whole ? "" : "/", object->path,
+                            directory, slash, name);
+}
+
+static int make_directory(tsr_store *store, const char *directory, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_make_directory(store, directory, &one);
+  if (code >= 0) return tsr__store_sync_directory(store, "", error);
+  if (code == TSR_EXISTS) return TSR_OK;
+  *error = one;
+  return code;
+}
+
+/* DIRECTORY/__START_END_UUID_V and a suffix. */
+static int new_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
+                    char path[160], tsr_error *error) {
+  uint8_t random[16];
+  tsr_name name;
+  char text[128];
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(start, end, version, &name, random));
+  tsr__name_print(&name, text);
+  snprintf(path, 160, "%s%s%.110s%s", directory, *directory ? "/" : "", text, suffix);
+  return TSR_OK;
+}
+
+/* ---- Commits -------------------------------------------------------------------------------- */
+
+/* Names of loose commit files, and how many consolidated ones there are. */
+static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidated, tsr_error *error) {
+  tsr_listing entries = {.memory = &array->memory};
+  int code = tsr__store_list(array->store, "__commits", &entries, error);
+  *loose = *consolidated = 0;
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  tsr_map known = {.memory = &array->memory};
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    uint64_t stem;
+    const tsr_commit_file *file;
+    char path[300];
+    if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
+    snprintf(path, sizeof path, "__commits/%.280s", entries.entries[i].name);
+    code = tsr__array_commit_file(array, path, &file, error);
+    for (uint64_t k = 0; code >= 0 && k < file->commits.count; k++)
+      code = tsr__map_put(&known, file->commits.commits[k].name, file->commits.commits[k].name, error);
+    (*consolidated)++;
+  }
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    char *name = entries.entries[i].name;
+    uint64_t stem;
+    if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".del", &stem)) continue;
+    name[stem] = 0;
+    *loose += !tsr__map_get(&known, name);
+  }
+  tsr__map_release(&known);
+  tsr__listing_release(&entries);
+  return code;
+}
+
+static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
+  if (item->bytes) return tsr__commits_encode_delete(item->name, item->bytes, item->size, out, error);
+  tsr_buffer bytes = {.memory = &array->memory};
+  int code = tsr__store_read_all(array->store, item->path, FILE_MOST, &bytes, error);
+  if (code >= 0) code = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, out, error);
+  tsr__buffer_release(&bytes);
+  return code;
+}
+
+static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
+  *start = TSR_MIN(*start, name->start);
+  *end = TSR_MAX(*end, name->end);
+}
+
+int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+  const tsr_commit_listing *listing = array->listing;
+  tsr_buffer out = {.memory = &array->memory};
+  uint64_t loose, consolidated, start = UINT64_MAX, end = 0;
+  char path[160];
+  if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
+  TSR_TRY(count_commits(array, &loose, &consolidated, error));
+  if (loose + consolidated < 2) return TSR_OK;
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+    const tsr_committed *item = &listing->fragments.items[i];
+    if (item->old_layout) continue;
+    note_times(&item->parsed, &start, &end);
+    code = tsr__commits_encode_write(item->name, &out, error);
+  }
+  for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
+    note_times(&listing->deletes.items[i].parsed, &start, &end);
+    code = put_delete(array, &listing->deletes.items[i], &out, error);
+  }
+  if (code >= 0 && out.size) {
+    code = new_path("__commits", start, end, version, ".con", path, error);
+    if (code >= 0) code = tsr__file_publish(array->store, path, out.data, out.size, error);
+    if (code >= 0) *merged = loose + consolidated;
+  }
+  tsr__buffer_release(&out);
+  return code;
+}
+
+/* ---- Footers -------------------------------------------------------------------------------- */
+
+static bool has_text_dimension(const tsr_schema *schema) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (!schema->fields[d].cell_size) return true;
+  return false;
+}
+
+/* Appends a fragment's footer, without the length that may stand behind it. */
+static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  tsr_file *file;
+  uint8_t size_bytes[8];
+  uint64_t at = m->footer_at, size;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  bool sized = m->version >= 10 || has_text_dimension(m->schema);
+  if (sized && file->size >= sizeof size_bytes) {
+    TSR_TRY(tsr__store_read_at(file, file->size - sizeof size_bytes, size_bytes, sizeof size_bytes, error));
+    size = tsr__load64(size_bytes);
+    at = file->size - sizeof size_bytes - TSR_MIN(size, file->size - sizeof size_bytes);
+  } else {
+    size = file->size - TSR_MIN(at, file->size);
+  }
+  TSR_TRY(tsr__buffer_reserve(out, size, error));
+  TSR_TRY(tsr__store_read_at(file, at, out->data + out->size, size, error));
+  out->size += size;
+  tsr__array_files_done(array);
+  return TSR_OK;
+}
+
+/* Footers of 1 to 4 and of 11 cannot be found by all readers (commits.c); nor those without a length that came from
+ * such a file themselves. */
+static bool has_footer(const tsr_fragment *fragment) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  if (m->version < 5 || m->version == 11 || fragment->parsed.version != m->version) return false;
+  return m->version >= 10 || has_text_dimension(m->schema) || m->footer_at;
+}
+
+typedef struct footers {
+  tsr_buffer names, starts, bytes; /* char *; u64: where each begins in bytes */
+  uint64_t start, end;
+} footers;
+
+static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
+  tsr_snapshot *snapshot;
+  TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < snapshot->fragment_count && code >= 0; i++) {
+    tsr_fragment *fragment = snapshot->fragments[i].fragment;
+    if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
+    note_times(&fragment->parsed, &f->start, &f->end);
+    code = tsr__interrupted(array->environment, error);
+    if (code >= 0) code = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
+    if (code >= 0) code = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
+    if (code >= 0) code = read_footer(array, fragment, &f->bytes, error);
+  }
+  tsr_snapshot_close(snapshot); /* names live as long as the fragments are listed */
+  return code;
+}
+
+static int encode_footers(const tsr_maintained *object, const footers *f, tsr_buffer *out, tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)f->names.data;
+  const uint64_t *starts = (const uint64_t *)(const void *)f->starts.data, count = f->starts.size / sizeof(uint64_t);
+  tsr_buffer table = {.memory = out->memory};
+  uint64_t size = 4;
+  int code = TSR_OK;
+  /* twice: footers stand behind the table, whose size is known only then */
+  for (int round = 0; round < 2 && code >= 0; round++) {
+    table.size = 0;
+    code = tsr__buffer_append_u32(&table, (uint32_t)count, error);
+    for (uint64_t i = 0; i < count && code >= 0; i++) {
+      uint64_t before = table.size;
+      code = tsr__buffer_append_u64(&table, 0, error);
+      if (code >= 0 && object->version >= 9) code = tsr__buffer_printf(&table, error, "%s", names[i]);
+      else if (code >= 0) code = tsr__buffer_printf(&table, error, "file://%s/%s", object->path, names[i]);
+      if (code < 0) break;
+      tsr__store64(table.data + before, table.size - before - 8);
+      code = tsr__buffer_append_u64(&table, size + starts[i], error);
+    }
+    size = table.size;
+  }
+  if (code >= 0) code = tsr__buffer_append(out, table.data, table.size, error);
+  if (code >= 0) code = tsr__buffer_append(out, f->bytes.data, f->bytes.size, error);
+  tsr__buffer_release(&table);
+  return code;
+}
+
+int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since, uint64_t as_of, uint64_t *merged,
+                             tsr_error *error) {
+  tsr_memory *memory = &array->memory;
+  const tsr_maintained object = {.store = array->store, .array = array, .version = version, .path = array->path};
+  footers f = {.names.memory = memory, .starts.memory = memory, .bytes.memory = memory, .start = UINT64_MAX};
+  tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
+  const char *directory = version < 12 ? "" : "__fragment_meta";
+  char path[160];
+  int code = gather_footers(array, since, as_of, &f, error);
+  uint64_t count = f.starts.size / sizeof(uint64_t);
+  if (code >= 0 && count >= 2) {
+    code = encode_footers(&object, &f, &content, error);
+    if (code >= 0)
+      code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
+    if (code >= 0 && *directory) code = make_directory(array->store, directory, error);
+    if (code >= 0) code = new_path(directory, f.start, f.end, version, ".meta", path, error);
+    if (code >= 0) code = tsr__file_publish(array->store, path, tile.data, tile.size, error);
+    if (code >= 0) *merged = count;
+  }
+  tsr__buffer_release(&f.names);
+  tsr__buffer_release(&f.starts);
+  tsr__buffer_release(&f.bytes);
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+/* ---- Metadata ------------------------------------------------------------------------------- */
+
+typedef struct ranked { /* an entry, and its place among all */
+  tsr_metadata_entry entry;
+  uint64_t rank;
+} ranked;
+
+static int by_key(const void *a, const void *b) {
+  const ranked *x = a, *y = b;
+  int order = tsr__bytes_compare(x->entry.key, x->entry.key_size, y->entry.key, y->entry.key_size);
+  return order ? order : x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int read_metadata(const tsr_maintained *object, const char *path, tsr_arena *arena, tsr_buffer *all,
+                         tsr_error *error) {
+  tsr_buffer content = {.memory = arena->memory};
+  tsr_generic_tile header;
+  tsr_metadata_entries entries = {0};
+  int code = tsr__read_tile(object->store, object->key, path, FILE_MOST, &content, &header, error);
+  if (code >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = tsr__metadata_decode(&in, arena, &entries, error);
+    if (code < 0) tsr__wrap(error, "%s", path);
+  }
+  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+    const ranked one = {entries.entries[i], all->size / sizeof(ranked)};
+    code = tsr__buffer_append(all, &one, sizeof one, error);
+  }
+  tsr__buffer_release(&content);
+  return code;
+}
+
+/* What is gone is kept, too: an older file, outside of the times given, may have it. */
+static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
+  ranked *entries = (ranked *)(void *)all->data;
+  const uint64_t count = all->size / sizeof *entries;
+  if (count > 1) qsort(entries, count, sizeof *entries, by_key);
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_metadata_entry *e = &entries[i].entry, *next = i + 1 < count ? &entries[i + 1].entry : NULL;
+    if (next && tsr__bytes_compare(e->key, e->key_size, next->key, next->key_size) == 0) continue;
+    TSR_TRY(tsr__metadata_encode(e, out, error));
+  }
+  return TSR_OK;
+}
+
+static int write_metadata(const tsr_maintained *object, const tsr_timed_files *files, tsr_arena *arena, tsr_buffer *out,
+                          tsr_buffer *lines, tsr_error *error) {
+  tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
+  uint64_t start = UINT64_MAX, end = 0;
+  char path[160], vacuum[170];
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < files->count && code >= 0; i++) {
+    const char *name = strrchr(files->paths[i], '/') + 1;
+    tsr_name parsed;
+    code = tsr__interrupted(object->environment, error);
+    if (code >= 0) code = read_metadata(object, files->paths[i], arena, &all, error);
+    if (code >= 0) code = tsr__vacuum_line(object, "__meta", name, lines, error);
+    if (code >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);
+  }
+  if (code >= 0) code = encode_metadata(&all, out, error);
+  if (code >= 0) code = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
+  if (code >= 0) code = new_path("__meta", start, end, 0, "", path, error);
+  if (code >= 0) code = tsr__file_publish(object->store, path, tile.data, tile.size, error);
+  if (code >= 0) {
+    snprintf(vacuum, sizeof vacuum, "%s.vac", path);
+    code = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
+  }
+  tsr__buffer_release(&all);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
+                              tsr_error *error) {
+  tsr_memory *memory = object->store->memory;
+  tsr_buffer out = {.memory = memory}, lines = {.memory = memory};
+  tsr_timed_files files = {0};
+  tsr_arena arena;
+  tsr__arena_init(&arena, memory);
+  int code = tsr__timed_files(object->store, "__meta", since, as_of, &arena, &files, error);
+  if (code >= 0 && files.count >= 2) {
+    code = write_metadata(object, &files, &arena, &out, &lines, error);
+    if (code >= 0) *merged = files.count;
+  }
+  tsr__buffer_release(&out);
+  tsr__buffer_release(&lines);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
+                          tsr_error *error) {
+  static const tsr_consolidate_options none = {0};
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  if (!options) options = &none;
+  const tsr_maintained object = {.environment = group->environment,
+                                 .store = group->store,
+                                 .key = tsr__group_key(group),
+                                 .version = TSR_FORMAT_WRITE_MAX,
+                                 .path = group->store->name};
+  uint64_t count = 0, now = tsr__environment_now();
+  int code = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,
+                                       &count, error);
+  if (code < 0) return tsr__wrap(error, "group %s", object.path);
+  *merged = count;
+  return TSR_OK;
+}

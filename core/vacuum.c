@@ -1,0 +1,588 @@
+/* vacuum.c: what was replaced goes, and what unfinished writes left behind.
+ *
+ * At no point may a crash lose what a reader would see, or bring back what it would not:
+ *  - fragments that a .vac names, if the merged one that it belongs to is committed: entries of .con files are cancelled
+ *    by an .ign, commits go, the directory of commits is synced, the fragments go, and the .vac last. A .vac of a
+ *    fragment that another .vac names comes before that one.
+ *  - commits: single ones that a .con has taken up; a .con whose living entries another one has; an .ign when no .con
+ *    has what it cancels. A delete's own file stays: TileDB looks for it when it consolidates commits.
+ *  - debris: directories of fragments and staged files that are not committed, that no pending marker names, and whose
+ *    files are all a day old.
+ */
+#include <stdio.h>
+
+#include "ops_maintain.h"
+
+#define OLD (UINT64_C(24) * 3600 * 1000) /* milliseconds */
+
+typedef struct vacuum_file { /* a .vac */
+  const char *name, *path;
+  tsr_name parsed;
+  tsr_names names;
+  bool done;
+} vacuum_file;
+
+typedef struct vacuum {
+  tsr_environment *environment;
+  tsr_store *store;
+  tsr_array *array; /* NULL: a group */
+  tsr_arena arena; /* of one of its parts */
+  uint64_t removed;
+} vacuum;
+
+typedef struct path {
+  char text[400];
+} path;
+static path path_of(const char *directory, const char *name, const char *suffix) {
+  path p;
+  snprintf(p.text, sizeof p.text, "%s%s%.255s%.64s", directory, *directory ? "/" : "", name, suffix);
+  return p;
+}
+
+/* 1: it was there; 0: it was not. */
+static int remove_file(vacuum *v, const char *name, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_remove(v->store, name, &one);
+  if (code >= 0) return 1;
+  if (code == TSR_NOT_FOUND) return 0;
+  *error = one;
+  return code;
+}
+
+static int sync_if_there(vacuum *v, const char *directory, tsr_error *error) {
+  return tsr__directory_exists(v->store, directory) ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
+}
+
+/* A listing of what may not be there. */
+static int list(vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error) {
+  *entries = (tsr_listing){.memory = v->store->memory};
+  int code = tsr__store_list(v->store, directory, entries, error);
+  return code == TSR_NOT_FOUND ? TSR_OK : code;
+}
+
+static bool has_entry(const tsr_listing *listing, const char *name) {
+  for (uint64_t a = 0, b = listing->count; a < b;) { /* sorted */
+    uint64_t middle = a + (b - a) / 2;
+    int order = strcmp(listing->entries[middle].name, name);
+    if (order == 0) return true;
+    if (order < 0) a = middle + 1;
+    else b = middle;
+  }
+  return false;
+}
+
+/* ---- Vacuum files --------------------------------------------------------------------------- */
+
+static int read_vacuum(vacuum *v, const char *file, vacuum_file *out, tsr_error *error) {
+  tsr_buffer bytes = {.memory = v->store->memory};
+  int code = tsr__store_read_all(v->store, file, UINT64_C(1) << 30, &bytes, error);
+  if (code >= 0) {
+    tsr_input in = tsr__input(bytes.data, bytes.size);
+    code = tsr__names_decode(&in, &v->arena, &out->names, error);
+    if (code < 0) tsr__wrap(error, "%s", file);
+  }
+  tsr__buffer_release(&bytes);
+  return code;
+}
+
+/* All of a directory, of `files`: vacuum_file. */
+static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
+                       tsr_error *error) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    vacuum_file one = {0};
+    uint64_t stem;
+    const char *text = entries->entries[i].name;
+    void *copy;
+    if (!tsr__name_suffix(text, ".vac", &stem) || !tsr__name_parse(text, stem, &one.parsed)) continue;
+    TSR_TRY(tsr__arena_copy(&v->arena, text, stem, &copy, error));
+    one.name = copy;
+    path p = path_of(directory, text, "");
+    TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
+    one.path = copy;
+    TSR_TRY(read_vacuum(v, one.path, &one, error));
+    TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
+  }
+  return TSR_OK;
+}
+
+/* The next one to be done: none of the names in it has a vacuum file that is to be done. NULL at the end. */
+static vacuum_file *next_vacuum(const tsr_buffer *files) {
+  vacuum_file *all = (vacuum_file *)(void *)files->data;
+  const uint64_t count = files->size / sizeof *all;
+  for (uint64_t i = 0; i < count; i++) {
+    bool waits = all[i].done;
+    for (uint64_t k = 0; k < count && !waits; k++)
+      for (uint64_t n = 0; n < all[i].names.count && !waits && !all[k].done; n++)
+        waits = strcmp(all[i].names.names[n], all[k].name) == 0;
+    if (!waits) return &all[i];
+  }
+  return NULL;
+}
+
+/* Is it a name that the vacuum file of a merged one may have: within its times, and not its own? */
+static bool is_source(const vacuum_file *file, const char *name) {
+  tsr_name parsed;
+  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= file->parsed.start &&
+         parsed.end <= file->parsed.end && strcmp(name, file->name) != 0;
+}
+
+/* ---- Metadata ------------------------------------------------------------------------------- */
+
+static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file *file, tsr_error *error) {
+  file->done = true;
+  if (!has_entry(entries, file->name)) return TSR_OK;
+  for (uint64_t n = 0; n < file->names.count; n++) {
+    if (!is_source(file, file->names.names[n])) continue;
+    path p = path_of("__meta", file->names.names[n], "");
+    int found = remove_file(v, p.text, error);
+    if (found < 0) return found;
+    v->removed += (uint64_t)found;
+  }
+  TSR_TRY(sync_if_there(v, "__meta", error));
+  int found = remove_file(v, file->path, error);
+  if (found < 0) return found;
+  v->removed += (uint64_t)found;
+  return TSR_OK;
+}
+
+static int vacuum_metadata(vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_buffer files = {.memory = v->store->memory};
+  vacuum_file *file;
+  int code = list(v, "__meta", &entries, error);
+  if (code >= 0) code = add_vacuums(v, "__meta", &entries, &files, error);
+  while (code >= 0 && (file = next_vacuum(&files))) code = vacuum_metadata_of(v, &entries, file, error);
+  if (code >= 0) code = sync_if_there(v, "__meta", error);
+  tsr__buffer_release(&files);
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* ---- Fragments ------------------------------------------------------------------------------ */
+
+/* What a consolidation did not get to: gives vacuum files of committed fragments their names. */
+static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
+  tsr_listing entries;
+  int code = list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    char *text = entries.entries[i].name;
+    uint64_t stem;
+    tsr_name parsed;
+    if (text[0] != '.' || !tsr__name_suffix(text, TSR_STAGED_VACUUM, &stem)) continue;
+    path from = path_of(directory, text, "");
+    text[stem] = 0;
+    if (!tsr__name_parse(text + 1, strlen(text + 1), &parsed)) continue;
+    if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
+    path to = path_of(directory, text + 1, ".vac");
+    tsr_error one;
+    code = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
+    if (code == TSR_EXISTS) code = remove_file(v, from.text, &one);
+    if (code == TSR_NOT_FOUND) code = TSR_OK;
+    if (code < 0) *error = one;
+  }
+  tsr__listing_release(&entries);
+  return code < 0 ? code : sync_if_there(v, directory, error);
+}
+
+/* Is the fragment's commit an entry of a .con that no .ign cancels? */
+static bool in_consolidated(vacuum *v, const tsr_map *entries, const char *name) {
+  tsr_name parsed;
+  (void)v;
+  return tsr__map_get(entries, name) && tsr__name_parse(name, strlen(name), &parsed);
+}
+
+/* Living entries of all .con files, by name. */
+static int read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *living, tsr_map *ignored,
+                             tsr_error *error) {
+  for (int con = 0; con < 2; con++)
+    for (uint64_t i = 0; i < entries->count; i++) {
+      const tsr_commit_file *file;
+      uint64_t stem;
+      if (!tsr__name_suffix(entries->entries[i].name, con ? ".con" : ".ign", &stem)) continue;
+      path p = path_of("__commits", entries->entries[i].name, "");
+      TSR_TRY(tsr__array_commit_file(v->array, p.text, &file, error));
+      for (uint64_t n = 0; !con && n < file->names.count; n++)
+        TSR_TRY(tsr__map_put(ignored, file->names.names[n], file->names.names[n], error));
+      for (uint64_t n = 0; con && n < file->commits.count; n++) {
+        const tsr_commit *commit = &file->commits.commits[n];
+        path wrt = path_of("", commit->name, ".wrt"), ok = path_of("", commit->name, ".ok");
+        if (commit->kind != TSR_COMMIT_WRITE || tsr__map_get(ignored, wrt.text) || tsr__map_get(ignored, ok.text))
+          continue;
+        TSR_TRY(tsr__map_put(living, commit->name, commit->name, error));
+      }
+    }
+  return TSR_OK;
+}
+
+/* Writes an .ign for the names of `sources` (const char *) that .con files have. */
+static int ignore_entries(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+  tsr_listing entries;
+  tsr_memory *memory = v->store->memory;
+  tsr_map living = {.memory = memory}, ignored = {.memory = memory};
+  tsr_buffer lines = {.memory = memory};
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  tsr_name all = {.start = UINT64_MAX}, one;
+  int code = list(v, "__commits", &entries, error);
+  if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
+  for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++) {
+    if (!in_consolidated(v, &living, names[i])) continue;
+    (void)tsr__name_parse(names[i], strlen(names[i]), &one);
+    all.start = TSR_MIN(all.start, one.start);
+    all.end = TSR_MAX(all.end, one.end);
+    all.version = TSR_MAX(all.version, one.version);
+    code = tsr__buffer_printf(&lines, error, "__commits/%s%s\n", names[i], one.version < 12 ? ".ok" : ".wrt");
+  }
+  if (code >= 0 && lines.size) {
+    uint8_t random[16];
+    char text[128];
+    code = tsr__random(random, sizeof random, error);
+    if (code >= 0) code = tsr__name_new(all.start, all.end, TSR_MAX(all.version, 12), &one, random);
+    if (code >= 0) {
+      tsr__name_print(&one, text);
+      path p = path_of("__commits", text, ".ign");
+      code = tsr__file_publish(v->store, p.text, lines.data, lines.size, error);
+    }
+  }
+  tsr__buffer_release(&lines);
+  tsr__map_release(&living);
+  tsr__map_release(&ignored);
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* The fragment is not committed any more. */
+static int remove_commit(vacuum *v, const char *name, tsr_error *error) {
+  path p = path_of("__commits", name, ".wrt");
+  TSR_TRY(remove_file(v, p.text, error));
+  p = path_of("", name, ".ok");
+  TSR_TRY(remove_file(v, p.text, error));
+  tsr_name parsed;
+  if (!tsr__name_parse(name, strlen(name), &parsed) || parsed.version >= 5) return TSR_OK;
+  p = path_of(name, "__fragment_metadata.tdb", ""); /* of versions 1 to 4 this is the commit */
+  TSR_TRY(remove_file(v, p.text, error));
+  return TSR_OK;
+}
+
+static int remove_directory(vacuum *v, const char *name, tsr_error *error) {
+  for (int old = 0; old < 2; old++) {
+    path p = path_of(old ? "" : "__fragments", name, "");
+    if (!tsr__directory_exists(v->store, p.text)) continue;
+    TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
+    v->removed++;
+  }
+  return TSR_OK;
+}
+
+static int vacuum_sources(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  const uint64_t count = sources->size / sizeof *names;
+  TSR_TRY(ignore_entries(v, sources, error));
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(remove_commit(v, names[i], error));
+  TSR_TRY(sync_if_there(v, "__commits", error));
+  TSR_TRY(tsr__store_sync_directory(v->store, "", error));
+  for (uint64_t i = 0; i < count; i++) {
+    TSR_TRY(tsr__interrupted(v->environment, error));
+    TSR_TRY(remove_directory(v, names[i], error));
+  }
+  return sync_if_there(v, "__fragments", error);
+}
+
+/* Does any of its fragments still exist? */
+static bool has_sources(vacuum *v, const vacuum_file *file) {
+  for (uint64_t n = 0; n < file->names.count; n++) {
+    if (!is_source(file, file->names.names[n])) continue;
+    path a = path_of("__fragments", file->names.names[n], ""), b = path_of("", file->names.names[n], "");
+    if (tsr__directory_exists(v->store, a.text) || tsr__directory_exists(v->store, b.text)) return true;
+  }
+  return false;
+}
+
+static int vacuum_replaced(vacuum *v, vacuum_file *file, tsr_error *error) {
+  tsr_buffer sources = {.memory = v->store->memory};
+  int code = TSR_OK;
+  file->done = true;
+  /* Of a merged fragment that is not there, nobody knows whether another one has its cells. */
+  if (!tsr__map_get(&v->array->listing->names, file->name) && has_sources(v, file)) return TSR_OK;
+  for (uint64_t n = 0; n < file->names.count && code >= 0; n++)
+    if (is_source(file, file->names.names[n]))
+      code = tsr__buffer_append(&sources, &file->names.names[n], sizeof(char *), error);
+  if (code >= 0) code = vacuum_sources(v, &sources, error);
+  if (code >= 0) code = remove_file(v, file->path, error);
+  if (code >= 0) v->removed += (uint64_t)code;
+  tsr__buffer_release(&sources);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* ---- Debris --------------------------------------------------------------------------------- */
+
+/* The texts of all pending markers. */
+static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
+  tsr_listing entries;
+  int code = list(v, "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    uint64_t stem;
+    if (!tsr__name_suffix(entries.entries[i].name, ".pending", &stem)) continue;
+    path p = path_of("__commits", entries.entries[i].name, "");
+    code = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
+    if (code >= 0) code = tsr__buffer_append_u8(texts, '\n', error);
+    if (code >= 0) code = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
+    if (code == TSR_NOT_FOUND) code = TSR_OK; /* published meanwhile */
+    if (code >= 0) code = tsr__buffer_append_u8(texts, '\n', error);
+  }
+  tsr__listing_release(&entries);
+  if (code >= 0) code = tsr__buffer_append_u8(texts, 0, error);
+  return code;
+}
+
+static bool is_marked(const tsr_buffer *texts, const char *name) {
+  for (uint64_t at = 0, size = strlen(name); at + size <= texts->size; at++)
+    if (memcmp(texts->data + at, name, size) == 0) return true;
+  return false;
+}
+
+/* Of a directory and all files in it, or of a file: is it a day old? */
+static bool is_old(vacuum *v, const char *name, bool directory) {
+  uint64_t modified;
+  tsr_error unseen;
+  tsr_listing entries;
+  if (tsr__store_modified(v->store, name, &modified, &unseen) < 0) return false;
+  bool old = tsr__add_sat(modified, OLD) <= tsr__environment_now();
+  if (!directory || !old) return old;
+  if (list(v, name, &entries, &unseen) < 0) return false;
+  for (uint64_t i = 0; i < entries.count && old; i++) {
+    path p = path_of(name, entries.entries[i].name, "");
+    old = strcmp(entries.entries[i].name, ".pending") != 0 && entries.entries[i].kind == TSR_ENTRY_FILE &&
+          is_old(v, p.text, false);
+  }
+  tsr__listing_release(&entries);
+  return old;
+}
+
+static bool is_provisional(const char *name) { /* .UUID */
+  return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
+}
+
+static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
+  tsr_listing entries;
+  int code = list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_name parsed;
+    bool named = tsr__name_parse(name, strlen(name), &parsed);
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !is_provisional(name))) continue;
+    if (named && (tsr__map_get(&v->array->listing->names, name) || (*directory && parsed.version < 12))) continue;
+    path p = path_of(directory, name, "");
+    if (is_marked(markers, name) || !is_old(v, p.text, true)) continue;
+    code = tsr__fragment_remove(v->store, p.text, error);
+    v->removed += code >= 0;
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* ".NAME..." : what was to become a commit, a vacuum file, or a consolidated file. */
+static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
+  tsr_listing entries;
+  int code = list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const char *name = entries.entries[i].name, *end = strchr(name + 1, '.');
+    const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
+    char stem[160];
+    tsr_name parsed;
+    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
+    memcpy(stem, name + 1, size);
+    stem[size] = 0;
+    path p = path_of(directory, name, "");
+    if (!tsr__name_parse(stem, size, &parsed) || is_marked(markers, stem) || !is_old(v, p.text, false)) continue;
+    code = remove_file(v, p.text, error);
+    if (code >= 0) v->removed += (uint64_t)code;
+  }
+  tsr__listing_release(&entries);
+  return code < 0 ? code : TSR_OK;
+}
+
+static int vacuum_fragments(vacuum *v, tsr_error *error) {
+  tsr_listing commits = {0}, root = {0};
+  tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
+  vacuum_file *file;
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(finish_staged(v, "__commits", error));
+  TSR_TRY(finish_staged(v, "", error));
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  int code = list(v, "__commits", &commits, error);
+  if (code >= 0) code = add_vacuums(v, "__commits", &commits, &files, error);
+  if (code >= 0) code = list(v, "", &root, error);
+  if (code >= 0) code = add_vacuums(v, "", &root, &files, error);
+  while (code >= 0 && (file = next_vacuum(&files))) code = vacuum_replaced(v, file, error);
+  if (code >= 0) code = tsr__array_list(v->array, true, true, error);
+  if (code >= 0) code = read_markers(v, &markers, error);
+  if (code >= 0) code = remove_debris(v, "__fragments", &markers, error);
+  if (code >= 0) code = remove_debris(v, "", &markers, error);
+  if (code >= 0) code = remove_staged(v, "__commits", &markers, error);
+  if (code >= 0) code = remove_staged(v, "", &markers, error);
+  if (code >= 0) code = tsr__array_list(v->array, true, true, error);
+  tsr__buffer_release(&files);
+  tsr__buffer_release(&markers);
+  tsr__listing_release(&commits);
+  tsr__listing_release(&root);
+  return code;
+}
+
+/* ---- Commits -------------------------------------------------------------------------------- */
+
+static bool is_living(const tsr_map *ignored, const tsr_commit *commit) {
+  path wrt = path_of("", commit->name, ".wrt"), ok = path_of("", commit->name, ".ok");
+  return commit->kind != TSR_COMMIT_WRITE || (!tsr__map_get(ignored, wrt.text) && !tsr__map_get(ignored, ok.text));
+}
+
+static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map *ignored) {
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < of->count; i++) {
+    if (!is_living(ignored, &of->commits[i])) continue;
+    uint64_t tried = 0;
+    /* as a rule they stand in the same order */
+    while (tried < in->count && (in->commits[at % in->count].kind != of->commits[i].kind ||
+                                 strcmp(in->commits[at % in->count].name, of->commits[i].name) != 0)) {
+      at++;
+      tried++;
+    }
+    if (tried >= in->count) return false;
+  }
+  return true;
+}
+
+static int remove_commits(vacuum *v, const char *name, tsr_error *error) {
+  path p = path_of("__commits", name, "");
+  int found = remove_file(v, p.text, error);
+  if (found > 0) v->removed++;
+  return found < 0 ? found : TSR_OK;
+}
+
+/* Of two .con files with the same entries the first by name goes. */
+static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
+  void *room;
+  TSR_TRY(tsr__arena_array(&v->arena, entries->count, sizeof(tsr_commit_file *), &room, error));
+  const tsr_commit_file **files = room;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    uint64_t stem;
+    if (!tsr__name_suffix(entries->entries[i].name, ".con", &stem)) continue;
+    path p = path_of("__commits", entries->entries[i].name, "");
+    TSR_TRY(tsr__array_commit_file(v->array, p.text, &files[i], error));
+  }
+  for (uint64_t i = 0; i < entries->count; i++) {
+    bool redundant = false, living = false;
+    for (uint64_t n = 0; files[i] && n < files[i]->commits.count; n++)
+      living = living || is_living(ignored, &files[i]->commits.commits[n]);
+    for (uint64_t k = 0; files[i] && k < entries->count && !redundant; k++)
+      redundant = files[k] && k != i && has_all(&files[i]->commits, &files[k]->commits, ignored);
+    if (!files[i] || (living && !redundant)) continue;
+    TSR_TRY(remove_commits(v, entries->entries[i].name, error));
+    files[i] = NULL;
+  }
+  return TSR_OK;
+}
+
+/* Those whose names no .con has any more. */
+static int vacuum_ignored(vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_map in_con = {.memory = v->store->memory};
+  int code = list(v, "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const tsr_commit_file *file;
+    uint64_t stem;
+    if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
+    path p = path_of("__commits", entries.entries[i].name, "");
+    code = tsr__array_commit_file(v->array, p.text, &file, error);
+    for (uint64_t n = 0; code >= 0 && n < file->commits.count; n++)
+      code = tsr__map_put(&in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
+  }
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const tsr_commit_file *file;
+    uint64_t stem;
+    bool needed = false;
+    if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
+    path p = path_of("__commits", entries.entries[i].name, "");
+    code = tsr__array_commit_file(v->array, p.text, &file, error);
+    for (uint64_t n = 0; code >= 0 && n < file->names.count && !needed; n++) {
+      path name = path_of("", file->names.names[n], "");
+      char *dot = strrchr(name.text, '.');
+      if (dot) *dot = 0;
+      needed = tsr__map_get(&in_con, name.text) != NULL;
+    }
+    if (code >= 0 && !needed) code = remove_commits(v, entries.entries[i].name, error);
+  }
+  tsr__map_release(&in_con);
+  tsr__listing_release(&entries);
+  return code;
+}
+
+static int vacuum_commits(vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_map living = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  int code = list(v, "__commits", &entries, error);
+  if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    uint64_t stem;
+    if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
+    path name = path_of("", entries.entries[i].name, "");
+    name.text[stem] = 0;
+    if (tsr__map_get(&living, name.text)) code = remove_commits(v, entries.entries[i].name, error);
+  }
+  if (code >= 0) code = vacuum_consolidated(v, &entries, &ignored, error);
+  if (code >= 0) code = sync_if_there(v, "__commits", error);
+  if (code >= 0) code = vacuum_ignored(v, error);
+  if (code >= 0) code = sync_if_there(v, "__commits", error);
+  tsr__map_release(&living);
+  tsr__map_release(&ignored);
+  tsr__listing_release(&entries);
+  return code < 0 ? code : tsr__array_list(v->array, true, true, error);
+}
+
+/* ---- Footers -------------------------------------------------------------------------------- */
+
+/* All but those that end last. */
+static int vacuum_footers(vacuum *v, tsr_error *error) {
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  const tsr_commit_list *footers = &v->array->listing->footers;
+  for (uint64_t i = 1; i < footers->count; i++) {
+    if (footers->items[i].parsed.end == footers->items[0].parsed.end) continue;
+    int found = remove_file(v, footers->items[i].path, error);
+    if (found < 0) return found;
+    v->removed += (uint64_t)found;
+  }
+  return tsr__array_list(v->array, true, true, error);
+}
+
+/* ---- Everything ----------------------------------------------------------------------------- */
+
+static int run(vacuum *v, tsr_maintenance what, tsr_error *error) {
+  static int (*const parts[])(vacuum *, tsr_error *) = {vacuum_fragments, vacuum_commits, vacuum_footers,
+                                                        vacuum_metadata};
+  int code = TSR_OK;
+  for (unsigned i = 0; i < 4 && code >= 0; i++) {
+    if (!(what & 1u << i)) continue;
+    tsr__arena_init(&v->arena, v->store->memory);
+    code = parts[i](v, error);
+    tsr__arena_release(&v->arena);
+  }
+  return code;
+}
+
+int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  vacuum v = {.environment = array->environment, .store = array->store, .array = array};
+  if (run(&v, what, error) < 0) return tsr__wrap(error, "array %s", array->path);
+  *removed = v.removed;
+  return TSR_OK;
+}
+
+int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  vacuum v = {.environment = group->environment, .store = group->store};
+  if (run(&v, TSR_MAINTAIN_METADATA, error) < 0) return tsr__wrap(error, "group %s", v.store->name);
+  *removed = v.removed;
+  return TSR_OK;
+}

@@ -1,0 +1,188 @@
+/* functions_maintain.c: tessera_consolidate and tessera_vacuum.
+ *
+ * They act at once, outside of the transaction, so they are refused while it has rows for the array.
+ */
+#include "extension.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+typedef struct maintained { /* what a call is about */
+  tsx_connection *connection;
+  tsx_address address;
+  tsr_group *group; /* or an array: address.array */
+  tsr_maintenance what;
+  tsr_consolidate_options options;
+  const char **names;
+} maintained;
+
+static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
+  static const struct {
+    const char *name;
+    tsr_maintenance what;
+  } kinds[] = {{"fragments", TSR_MAINTAIN_FRAGMENTS},
+               {"commits", TSR_MAINTAIN_COMMITS},
+               {"fragment_meta", TSR_MAINTAIN_FRAGMENT_META},
+               {"array_meta", TSR_MAINTAIN_METADATA},
+               {"group_meta", TSR_MAINTAIN_METADATA}};
+  if (!value || sqlite3_value_type(value) == SQLITE_NULL) return TSR_OK;
+  const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : "";
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (text && !sqlite3_stricmp(text, kinds[i].name)) {
+      *what = kinds[i].what;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_ERROR, "'%s': fragments, commits, fragment_meta or array_meta is wanted", text);
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+static int read_names(maintained *m, const char *json, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  int code = TSR_OK,
+      rc = sqlite3_prepare_v2(m->connection->db, "SELECT atom, type FROM json_each(?1)", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_text(statement, 1, json, -1, SQLITE_STATIC);
+  while (rc == SQLITE_OK && code == TSR_OK && sqlite3_step(statement) == SQLITE_ROW) {
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    uint64_t n = m->options.fragment_count;
+    void *more = sqlite3_realloc64(m->names, (n + 1) * sizeof *m->names);
+    char *copy = text ? sqlite3_mprintf("%s", text) : NULL;
+    if (more) m->names = more;
+    if (!more || (text && !copy)) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    else if (!copy) code = tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
+    if (code < 0) {
+      sqlite3_free(copy);
+      break;
+    }
+    m->names[n] = copy;
+    m->options.fragment_count++;
+  }
+  sqlite3_finalize(statement);
+  m->options.fragments = m->names;
+  if (code == TSR_OK && rc != SQLITE_OK) return tsx_fail(error, TSR_NOMEM, "%s", sqlite3_errmsg(m->connection->db));
+  if (code == TSR_OK && !m->options.fragment_count)
+    return tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
+  return code;
+}
+
+static int megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr_error *error) {
+  double number = sqlite3_value_double(value);
+  int type = sqlite3_value_type(value);
+  if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': a number of MiB is wanted", key);
+  if (!(number > 0 && number < 1e12)) return tsx_fail(error, TSR_RANGE, "'%s': more than 0 is wanted", key);
+  *bytes = (uint64_t)(number * (double)MIB);
+  if (!*bytes) *bytes = 1;
+  return TSR_OK;
+}
+
+static int read_option(maintained *m, const char *key, const char *type, sqlite3_value *value, tsr_error *error) {
+  if (!strcmp(key, "as_of")) return tsx_time_value(value, key, &m->options.as_of, error);
+  if (!strcmp(key, "since")) return tsx_time_value(value, key, &m->options.since, error);
+  if (!strcmp(key, "max_fragment_mb")) return megabytes(value, key, &m->options.max_fragment_bytes, error);
+  if (!strcmp(key, "memory_mb")) return megabytes(value, key, &m->options.memory_bytes, error);
+  if (!strcmp(key, "purge_deleted")) {
+    if (strcmp(type, "true") != 0 && strcmp(type, "false") != 0)
+      return tsx_fail(error, TSR_MISMATCH, "'%s': true or false is wanted", key);
+    m->options.purge_deleted = !strcmp(type, "true");
+    return TSR_OK;
+  }
+  if (!strcmp(key, "fragments")) {
+    if (strcmp(type, "array") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': a list of names is wanted", key);
+    return read_names(m, (const char *)sqlite3_value_text(value), error);
+  }
+  return tsx_fail(error, TSR_ERROR,
+                  "no option is called '%s': as_of, since, fragments, max_fragment_mb, memory_mb, purge_deleted", key);
+}
+
+/* SQLite reads the JSON. */
+static int read_options(maintained *m, sqlite3_value *json, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3 *db = m->connection->db;
+  int code = TSR_OK, rc;
+  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
+  rc = sqlite3_prepare_v2(db, "SELECT key, type, value, json_type(?1) FROM json_each(?1)", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
+  while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    const char *key = (const char *)sqlite3_column_text(statement, 0);
+    const char *type = (const char *)sqlite3_column_text(statement, 1);
+    const char *whole = (const char *)sqlite3_column_text(statement, 3);
+    sqlite3_value *value = sqlite3_value_dup(sqlite3_column_value(statement, 2));
+    if (!value || !type || !whole) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    else if (strcmp(whole, "object") != 0 || !key)
+      code = tsx_fail(error, TSR_MISMATCH, "options: a JSON object is wanted");
+    else if (strcmp(type, "null") != 0) code = read_option(m, key, type, value, error);
+    sqlite3_value_free(value);
+    rc = SQLITE_OK;
+  }
+  if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
+    code = tsx_fail(error, rc == SQLITE_NOMEM ? TSR_NOMEM : TSR_MISMATCH, "options: %s", sqlite3_errmsg(db));
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* ---- The calls --------------------------------------------------------------------------------------------------- */
+
+static int open_object(maintained *m, sqlite3_value *path, tsr_error *error) {
+  tsx_address *address = &m->address;
+  tsr_object_kind kind = TSR_OBJECT_ARRAY;
+  int code = tsx_address_open(m->connection, path, NULL, NULL, NULL, address, error);
+  if (code < 0) return code;
+  if (!address->array) {
+    code = tsr_object_find(m->connection->environment, address->path, &kind, error);
+    if (code < 0) return code;
+  }
+  if (kind == TSR_OBJECT_NONE) return tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", address->path);
+  if (kind == TSR_OBJECT_GROUP)
+    return tsr_group_open(m->connection->environment, address->path, address->has_key ? address->key : NULL, &m->group,
+                          error);
+  if (tsx_transaction_open_on(m->connection, address->path))
+    return tsx_fail(error, TSR_ERROR, "array %s: the transaction has rows for it: commit first", address->path);
+  return tsx_address_array(address, error);
+}
+
+static void close_object(maintained *m) {
+  for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
+  sqlite3_free(m->names);
+  tsr_group_close(m->group);
+  tsx_address_close(&m->address);
+}
+
+static void finish(sqlite3_context *context, maintained *m, int code, uint64_t count, const tsr_error *error) {
+  if (code < 0) tsx_result_error(context, error);
+  else sqlite3_result_int64(context, (sqlite3_int64)count);
+  close_object(m);
+}
+
+static bool is_group_only(const maintained *m) { return m->group && !(m->what & TSR_MAINTAIN_METADATA); }
+
+static int refuse_group(const maintained *m, tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR, "%s is a group: only its metadata ('array_meta') is kept in order",
+                  m->address.path);
+}
+
+void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values) {
+  maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
+  tsr_error error = {0};
+  uint64_t merged = 0;
+  int code = open_object(&m, values[0], &error);
+  if (code == TSR_OK && m.group) m.what = TSR_MAINTAIN_METADATA;
+  m.options.memory_bytes = m.address.memory_bytes;
+  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
+  if (code == TSR_OK) code = read_options(&m, count > 2 ? values[2] : NULL, &error);
+  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
+  if (code == TSR_OK && m.group) code = tsr_group_consolidate(m.group, &m.options, &merged, &error);
+  else if (code == TSR_OK) code = tsr_array_consolidate(m.address.array->core, m.what, &m.options, &merged, &error);
+  finish(context, &m, code, merged, &error);
+}
+
+void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
+  maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
+  tsr_error error = {0};
+  uint64_t removed = 0;
+  int code = open_object(&m, values[0], &error);
+  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
+  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
+  if (code == TSR_OK && m.group) code = tsr_group_vacuum(m.group, &removed, &error);
+  else if (code == TSR_OK) code = tsr_array_vacuum(m.address.array->core, m.what, &removed, &error);
+  finish(context, &m, code, removed, &error);
+}
