@@ -61,6 +61,11 @@ typedef struct tsr_held tsr_held;
 int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
 /* May minimum, maximum and null count of a field of the fragment's schema be believed? Floats: the sum decides. */
 bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field);
+/* Of floats: are these bounds of a tile without NaN, infinity, or a sum that stuck? */
+bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum);
+/* Of a slot's tiles, or of all of them together (`own`). No file may be in use. */
+int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool own, tsr_statistics *statistics,
+                         tsr_error *error);
 /* Do believable statistics of a tile say that none of its cells pass? */
 bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *statistics, uint64_t tile,
                         uint64_t cells);
@@ -110,6 +115,16 @@ typedef struct tsr_source { /* of batches: read_dense.c and read_sparse.c */
   int (*column)(struct tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error);
   void (*close)(struct tsr_source *source); /* gives back what it holds; its memory is the reader's arena's */
 } tsr_source;
+/* A tile of whose cells all are wanted, none is deleted, and none can have another version: all that its fragment has
+ * written of it. Or cells of a dense array that were never written. */
+typedef struct tsr_whole {
+  uint32_t fragment; /* TSR_NO_FRAGMENT: never written */
+  uint64_t tile, cells;
+  const uint64_t *low, *high; /* dense: its box, in ordinals; sparse: NULL, the R-tree has it */
+} tsr_whole;
+#define TSR_NO_FRAGMENT UINT32_MAX
+/* 1: its cells are taken, no batch has them; 0; < 0. No file is in use. */
+typedef int (*tsr_taker)(void *argument, const tsr_whole *whole, tsr_error *error);
 struct tsr_reader {
   tsr_snapshot *snapshot;
   tsr_memory memory; /* the query's budget */
@@ -118,6 +133,8 @@ struct tsr_reader {
   tsr_plan plan;
   tsr_source *source; /* NULL: nothing can be found */
   bool done; /* after the last batch, or an error */
+  tsr_taker take; /* NULL, or asked for each whole tile before it is read; set between open and start */
+  void *taker;
   bool *fields; /* decoded ahead */
   bool times;
   uint32_t test_count; /* predicates */
@@ -264,6 +281,39 @@ typedef enum tsr_sweep_result { TSR_SWEEP_END, TSR_SWEEP_TILE, TSR_SWEEP_NEEDS }
  * Or it needs the next tile first. */
 int tsr__sweep_next(tsr_sweep *sweep, tsr_sparse_tile *tile, tsr_error *error);
 void tsr__sweep_close(tsr_sweep *sweep); /* NULL is fine; its own memory is the reader's arena's */
+
+/* ---- aggregate_sums.c: count, sum, minimum and maximum in typed loops ---- */
+typedef struct tsr_sums { /* of one group */
+  uint64_t count, nulls; /* cells that are no null, and those that are; NaN is null */
+  union {
+    uint64_t integer[2]; /* 128 bits, two's complement, low first: memory may be aligned to 8 only */
+    double real[2]; /* the sum, and what was lost in rounding it (no number once it has met infinity) */
+  } sum;
+  union {
+    int64_t i;
+    uint64_t u;
+    double f;
+  } min, max; /* if count > 0 */
+  double doubt; /* how far sums of floats that came from statistics may be off, about */
+} tsr_sums;
+/* Values as they stand in a column: pointers to those of index 0. */
+typedef struct tsr_cells {
+  tsr_machine machine;
+  const uint8_t *values, *validity; /* validity NULL: no nulls */
+  const uint32_t *selection; /* NULL: 0..count-1 */
+  uint64_t count; /* at most TSR_SUMS_CELLS */
+} tsr_cells;
+#define TSR_SUMS_CELLS 65536u
+void tsr__sums_init(tsr_machine machine, tsr_sums *sums);
+void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums);
+/* Each to its own group: cell r to sums[groups[r]]. */
+void tsr__sums_scatter(const tsr_cells *cells, const uint32_t *groups, tsr_sums *sums);
+void tsr__sums_merge(tsr_machine machine, tsr_sums *sums, const tsr_sums *more);
+/* Adds `count` values, of which these are minimum, maximum (both in the machine's type) and sum (as statistics have it:
+ * a double, or 64 bits). */
+void tsr__sums_add_known(tsr_machine machine, uint64_t count, const void *min, const void *max, uint64_t sum,
+                         tsr_sums *sums);
+double tsr__sums_real(tsr_machine machine, const tsr_sums *sums); /* the sum as a double */
 
 /* ---- fragment_writer.c: cells in global order, or dense tiles -> the files of one fragment ---- */
 typedef struct tsr_fragment_target {

@@ -267,8 +267,7 @@ static bool text_outside(const tsr_spans *spans, const uint8_t *min, uint64_t mi
   return tsr__spans_relate_text(spans, min, min_size, high, max_size) == TSR_OUTSIDE;
 }
 
-/* Bounds of floats that no NaN has reset. */
-static bool is_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum) {
+bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum) {
   double d[3];
   if (!sum) return false;
   memcpy(&d[0], sum, sizeof(double));
@@ -294,7 +293,7 @@ bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_
   const uint64_t size = s->value_size;
   const uint8_t *min = s->min + (size ? tile * size : s->min_offsets[tile]);
   const uint8_t *max = s->max + (size ? tile * size : s->max_offsets[tile]);
-  if (test->nan && !is_plain(field, min, max, s->sums ? &s->sums[tile] : NULL)) return false;
+  if (test->nan && !tsr__statistics_plain(field, min, max, s->sums ? &s->sums[tile] : NULL)) return false;
   if (takes_nulls) {
     if (field->nullable && (!counted || s->null_counts[tile] > 0)) return false;
     if (test->nat && tsr__key(field->datatype, min) == 0) return false;
@@ -308,9 +307,8 @@ bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_
   return tsr__spans_relate(&test->spans, low, high) == (test->negated ? TSR_INSIDE : TSR_OUTSIDE);
 }
 
-/* Of the tiles, or of all of them together. */
-static int load_statistics(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool own,
-                           tsr_statistics *statistics, tsr_error *error) {
+int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool own, tsr_statistics *statistics,
+                         tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   const uint8_t *key = tsr__array_key(array);
   tsr_file *file = NULL;
@@ -351,9 +349,9 @@ int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error
     if (!field || f->tiles || test->nan || is_text(field) || f->metadata.tile_count == 1)
       continue; /* its tile says the same */
     if (!tsr__statistics_believed(&f->metadata, number)) continue;
-    TSR_TRY(load_statistics(reader->snapshot->array, f,
-                            (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
-                            error));
+    TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
+                                 error));
     if (tsr__test_excludes(test, field, &statistics, 0, UINT64_MAX)) return 1;
   }
   return 0;
@@ -368,9 +366,9 @@ int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
     if (!field || f->tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
-    TSR_TRY(load_statistics(reader->snapshot->array, f,
-                            (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], false, &statistics,
-                            error));
+    TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], false, &statistics,
+                                 error));
     if (tsr__test_excludes(test, field, &statistics, tile, tsr__fragment_tile_cells(&f->metadata, tile))) return 1;
   }
   return 0;

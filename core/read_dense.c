@@ -8,6 +8,8 @@
  */
 #include "ops.h"
 
+#define TILES_LOOKED_AT 1024 /* for a window, at most */
+
 typedef struct candidate { /* a fragment for the cells of a space tile, newest first */
   const tsr_plan_box *box;
   bool used; /* it owns cells */
@@ -264,10 +266,28 @@ static void drop_sparse(dense_source *s) {
   s->sparse_count = 0;
 }
 
-/* The tile at which the walk stands, with those who own its cells. */
+/* Is the tile taken as a whole? Its box must be all that is wanted, and all that its one fragment has of it. */
+static int offer(dense_source *s, const space_tile *tile, tsr_error *error) {
+  uint64_t cells = 1;
+  if (!s->reader->take || s->reader->test_count > 0 || (tile->count > 0 && !tile->covered)) return 0;
+  const tsr_plan_box *box = tile->count > 0 ? tile->candidates[0].box : NULL;
+  for (uint32_t d = 0; d < s->dimensions; d++) {
+    cells *= tile->high[d] - tile->low[d] + 1; /* no more than the tile has */
+    if (box && (tile->low[d] > TSR_MAX(box->low[d], tile_start(s, tile->at, d)) ||
+                tile->high[d] < TSR_MIN(box->high[d], tile_end(s, tile->at, d))))
+      return 0;
+  }
+  if (tile->cells != cells) return 0;
+  const tsr_whole whole = {.fragment = box ? box->fragment : TSR_NO_FRAGMENT,
+                           .tile = box ? tile->candidates[0].number : 0,
+                           .cells = cells,
+                           .low = tile->low,
+                           .high = tile->high};
+  return s->reader->take(s->reader->taker, &whole, error);
+}
+
+/* Who owns the tile's cells. */
 static int add_tile(dense_source *s, space_tile *tile, tsr_error *error) {
-  TSR_TRY(note_wanted(s, tile, error));
-  TSR_TRY(find_candidates(s, tile, error));
   if (s->loads) TSR_TRY(mark_used(s, tile, error));
   return s->reader->test_count > 0 ? exclude(s, tile, error) : TSR_OK;
 }
@@ -296,9 +316,17 @@ static int fill_window(dense_source *s, tsr_error *error) {
   s->tile_count = s->tile_at = 0;
   TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(space_tile), &memory, error));
   s->tiles = memory;
-  while (s->tile_count < most && !s->ended) {
+  for (uint64_t looked = 0; s->tile_count < most && looked < TILES_LOOKED_AT && !s->ended; looked++) {
     space_tile *tile = &s->tiles[s->tile_count];
     uint64_t cost = 0;
+    TSR_TRY(note_wanted(s, tile, error));
+    TSR_TRY(find_candidates(s, tile, error));
+    const int taken = offer(s, tile, error);
+    if (taken < 0) return taken;
+    if (taken) {
+      advance(s);
+      continue;
+    }
     TSR_TRY(add_tile(s, tile, error));
     if (s->loads) TSR_TRY(cost_of(s, tile, &cost, error));
     bytes = tsr__add_sat(bytes, cost);
@@ -592,6 +620,7 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
     if (s->tile_at == s->tile_count) {
       if (s->ended) return 0;
       TSR_TRY(fill_window(s, error));
+      if (s->tile_count == 0) continue; /* all taken */
     }
     const space_tile *tile = &s->tiles[s->tile_at];
     TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, &s->reader->window, &s->pieces, error));

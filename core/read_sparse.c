@@ -249,6 +249,15 @@ static int test_cells(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error)
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
+/* Is a tile that can share no coordinate with others taken as a whole? */
+static int offer(sparse_source *s, const tsr_plan_tile *planned, uint64_t cells, tsr_error *error) {
+  const tsr_snapshot_fragment *f = &s->reader->snapshot->fragments[planned->fragment];
+  if (!s->reader->take || !planned->inside || f->cut || f->condition_count > 0 || s->reader->test_count > 0) return 0;
+  if (f->fragment->metadata.has_delete_metadata || s->reader->snapshot->removed > 0) return 0;
+  const tsr_whole whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
+  return s->reader->take(s->reader->taker, &whole, error);
+}
+
 /* Takes the next tiles of the plan, up to `end` in the order, as the budget and the limit allow. */
 static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
   tsr_reader *reader = s->reader;
@@ -269,6 +278,12 @@ static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *err
       if (excluded < 0) return excluded;
       if (excluded) {
         tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
+        s->at++;
+        continue;
+      }
+      const int taken = offer(s, planned, n, error);
+      if (taken < 0) return taken;
+      if (taken) {
         s->at++;
         continue;
       }

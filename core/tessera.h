@@ -491,6 +491,41 @@ TSR_API int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *bo
 TSR_API int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                            unsigned threads, void *out, uint64_t size, tsr_error *error);
 
+/* ---- Aggregates ------------------------------------------------------------------------------------------------- */
+
+/* Count, sum, minimum and maximum of a field over a box, all together or for each value of some dimensions: in
+ * parallel, over columns, and from the statistics of tiles where they can be believed, without reading these.
+ * Nulls are null cells, NaN, and what was never written. */
+#define TSR_BY_MOST 3
+typedef struct tsr_aggregate_request {
+  const tsr_ranges *dimensions; /* one per dimension, or NULL: everything */
+  uint32_t field; /* one number, BOOL, datetime or time in a cell */
+  const uint32_t *by; /* dimensions; the groups come in the order of their values */
+  uint32_t by_count;
+  bool read_all; /* nothing is taken from statistics */
+  uint64_t memory_bytes; /* working memory and groups, at most; 0 = 1 GiB */
+  unsigned threads; /* 0 = the array's */
+} tsr_aggregate_request;
+typedef struct tsr_aggregate_row {
+  const void *keys[TSR_BY_MOST]; /* a value of each dimension in `by` */
+  uint64_t key_sizes[TSR_BY_MOST]; /* bytes */
+  uint64_t count, nulls; /* cells that are no null, and those that are */
+  bool fits; /* integers: the sum fits into 64 bits, signed */
+  int64_t sum; /* integers, if it fits; else 0 */
+  double real_sum; /* the sum, rounded */
+  uint8_t min[8], max[8]; /* in the field's datatype; zeros where count is 0 */
+} tsr_aggregate_row;
+typedef struct tsr_aggregate tsr_aggregate;
+/* All is read here. TSR_NOMEM, naming memory_mb, where there are more groups than fit. Closed by the caller, before the
+ * snapshot. */
+TSR_API int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
+                               tsr_error *error);
+TSR_API void tsr_aggregate_close(tsr_aggregate *aggregate); /* NULL is fine */
+/* Groups that have cells, in the order of their keys; without `by` there is one, with cells or without. */
+TSR_API uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate);
+/* Its keys are borrowed until the next call. */
+TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row);
+
 /* ---- Writing ------------------------------------------------------------------------------------------------------ */
 
 /* A schema for a new array is a tsr_schema that the caller fills in, and keeps until the call returns:

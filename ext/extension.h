@@ -21,6 +21,7 @@
  *   address.c     a path or db: address as an argument -> an open array; keys given for paths
  *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
  *   tables_array.c, tables_group.c              the tables that look inside
+ *   tables_aggregate.c                          tessera_aggregate
  *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
  *   npy.c         blocks of dense arrays as NPY files, both ways
@@ -115,6 +116,7 @@ typedef struct tsx_connection {
   bool quiet; /* a rollback goes on: the database is not touched */
   const char *import; /* what a CREATE of tessera_import brings in, while it runs */
   char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */
+  struct tsx_scan *cells_for; /* for a moment: the scan on tessera_aggregate whose cells the next one shows */
 } tsx_connection;
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
@@ -464,6 +466,8 @@ typedef struct tsx_slice { /* `= {0}` then release is safe */
 /* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
+/* The same as one range for each dimension, which point into the slice. */
+void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions);
 
 /* ---- address.c ---- */
 typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
@@ -697,9 +701,17 @@ int tsx_register_tables(tsx_connection *connection);
 /* The address that a scan's arg1, key, as_of and since make; `arguments` is how many its table has. */
 int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error);
 
-/* ---- tables_array.c, tables_group.c, tables_check.c ---- */
+/* ---- tables_array.c, tables_group.c, tables_check.c, tables_aggregate.c ---- */
+typedef struct tsx_inside { /* what tables that look inside an array have at hand; first in their states */
+  tsx_address address;
+  tsx_snapshot *snapshot; /* NULL where only the schema is asked for */
+  const tsr_schema *schema;
+  char **names;
+} tsx_inside;
+int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error);
+void tsx_inside_close(tsx_scan *scan);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
-extern const tsx_about tsx_about_check;
+extern const tsx_about tsx_about_check, tsx_about_aggregate;
 /* xIntegrity of array tables: PRAGMA integrity_check, and quick_check (bit 0 of the flags). */
 int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
@@ -716,6 +728,8 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);
 
 /* ---- npy.c ---- */
+/* The attribute that a table shows under a name. */
+int tsx_attribute_find(const tsr_schema *schema, const char *name, uint32_t *field, tsr_error *error);
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
 

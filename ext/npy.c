@@ -55,8 +55,7 @@ static int describe(const tsr_field *field, element *e, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The attribute that a table shows under a name. */
-static int find_attribute(const tsr_schema *schema, const char *name, uint32_t *field, tsr_error *error) {
+int tsx_attribute_find(const tsr_schema *schema, const char *name, uint32_t *field, tsr_error *error) {
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
   uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
@@ -148,7 +147,7 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   bool empty = false;
   int code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) code = find_attribute(schema, name, &field, error);
+  if (code == TSR_OK) code = tsx_attribute_find(schema, name, &field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
   if (code == TSR_OK) code = tsx_slice_parse(address->connection->db, json, schema, &slice, error);
@@ -346,7 +345,7 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
   npy n;
   element e;
   bool swap;
-  int code = find_attribute(b->schema, name, &f, error);
+  int code = tsx_attribute_find(b->schema, name, &f, error);
   if (code < 0) return code;
   const tsr_field *field = &b->schema->fields[f];
   if (b->columns[f].values) return tsx_fail(error, TSR_ERROR, "attribute '%s' stands twice", name);

@@ -190,6 +190,18 @@ int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, 
   return code;
 }
 
+void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions) {
+  for (uint32_t d = 0; d < slice->dimension_count; d++) {
+    const tsx_bound *bound = &slice->bounds[d];
+    const tsr_interval *box = &slice->box[d];
+    const bool text = schema->fields[d].cell_size == 0;
+    ranges[d] = (tsr_range){.low_size = box->low_size, .high_size = box->high_size};
+    if (bound->low_given) ranges[d].low = text ? (const void *)box->low_text : box->low;
+    if (bound->high_given) ranges[d].high = text ? (const void *)box->high_text : box->high;
+    dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1, .all = !bound->low_given && !bound->high_given};
+  }
+}
+
 void tsx_slice_release(tsx_slice *slice) {
   for (uint32_t d = 0; slice->bounds && d < slice->dimension_count; d++) {
     sqlite3_free(slice->bounds[d].low_text);

@@ -3,15 +3,9 @@
  */
 #include "extension.h"
 
-/* What all of them have at hand; first in each state. */
-typedef struct inside {
-  tsx_address address;
-  tsx_snapshot *snapshot; /* NULL where only the schema is asked for */
-  const tsr_schema *schema;
-  char **names;
-} inside;
+typedef tsx_inside inside;
 
-static int open_inside(tsx_scan *scan, int arguments, bool fragments, tsr_error *error) {
+int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error) {
   inside *in = scan->state;
   tsx_address *address = &in->address;
   int code = tsx_scan_address(scan, arguments, address, error);
@@ -25,7 +19,7 @@ static int open_inside(tsx_scan *scan, int arguments, bool fragments, tsr_error 
   return code;
 }
 
-static void close_inside(tsx_scan *scan) {
+void tsx_inside_close(tsx_scan *scan) {
   inside *in = scan->state;
   tsx_names_free(in->names, in->schema);
   tsx_snapshot_release(in->snapshot);
@@ -92,7 +86,7 @@ enum {
 
 static int array_open(tsx_scan *scan, tsr_error *error) {
   array_state *state = scan->state;
-  int code = open_inside(scan, 1, true, error);
+  int code = tsx_inside_open(scan, 1, true, error);
   if (code < 0) return code;
   tsr_snapshot *snapshot = state->in.snapshot->core;
   state->fragments = tsr_fragment_count(snapshot);
@@ -176,7 +170,7 @@ const tsx_about tsx_about_array = {.name = "tessera_array",
                                    .open = array_open,
                                    .next = array_next,
                                    .column = array_column,
-                                   .close = close_inside};
+                                   .close = tsx_inside_close};
 
 /* ---- tessera_schema ---------------------------------------------------------------------------------------------- */
 
@@ -194,7 +188,7 @@ enum {
   SCHEMA_ENUMERATION
 };
 
-static int schema_open(tsx_scan *scan, tsr_error *error) { return open_inside(scan, 1, false, error); }
+static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
 
 static int schema_next(tsx_scan *scan, tsr_error *error) {
   const inside *in = scan->state;
@@ -263,7 +257,7 @@ const tsx_about tsx_about_schema = {.name = "tessera_schema",
                                     .open = schema_open,
                                     .next = schema_next,
                                     .column = schema_column,
-                                    .close = close_inside};
+                                    .close = tsx_inside_close};
 
 /* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
 
@@ -286,7 +280,7 @@ static int find_enumeration(const inside *in, const char *asked, const tsr_enume
 
 static int enumeration_open(tsx_scan *scan, tsr_error *error) {
   enumeration_state *state = scan->state;
-  int code = open_inside(scan, 2, false, error);
+  int code = tsx_inside_open(scan, 2, false, error);
   if (code < 0) return code;
   return find_enumeration(&state->in, (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1)), &state->enumeration,
                           error);
@@ -316,7 +310,7 @@ const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
                                          .open = enumeration_open,
                                          .next = enumeration_next,
                                          .column = enumeration_column,
-                                         .close = close_inside};
+                                         .close = tsx_inside_close};
 
 /* ---- tessera_fragments ------------------------------------------------------------------------------------------- */
 
@@ -338,7 +332,7 @@ enum {
   FRAGMENTS_SCHEMA
 };
 
-static int fragments_open(tsx_scan *scan, tsr_error *error) { return open_inside(scan, 1, true, error); }
+static int fragments_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
 
 static int fragments_next(tsx_scan *scan, tsr_error *error) {
   fragments_state *state = scan->state;
@@ -380,7 +374,7 @@ const tsx_about tsx_about_fragments = {
     .open = fragments_open,
     .next = fragments_next,
     .column = fragments_column,
-    .close = close_inside};
+    .close = tsx_inside_close};
 
 /* ---- tessera_tiles ----------------------------------------------------------------------------------------------- */
 
@@ -411,7 +405,7 @@ enum {
   TILES_NULL_COUNT
 };
 
-static int tiles_open(tsx_scan *scan, tsr_error *error) { return open_inside(scan, 1, true, error); }
+static int tiles_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
 
 static void drop_fragment(tiles_state *state) {
   tsr_tiles_close(state->tiles);
@@ -422,7 +416,7 @@ static void drop_fragment(tiles_state *state) {
 
 static void tiles_close(tsx_scan *scan) {
   drop_fragment(scan->state);
-  close_inside(scan);
+  tsx_inside_close(scan);
 }
 
 static int take_fragment(tiles_state *state, tsr_error *error) {

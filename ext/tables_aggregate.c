@@ -1,0 +1,319 @@
+/* tables_aggregate.c: tessera_aggregate(path, attribute[, slice[, by]]): count, sum, minimum, maximum and mean of an
+ * attribute, as SQL's functions give them over the same rows.
+ *
+ * Numbers are left to the core. All other attributes (text, datetimes, several values in a cell, labels), and numbers and
+ * keys that SQL has no number or no one type for, go to SQLite's own functions: by a statement whose rows come from a second scan of this table,
+ * which gives a cell's value in the column `min`. The connection's cells_for tells that scan whom it serves.
+ */
+#include "extension.h"
+
+typedef struct state {
+  tsx_inside in;
+  uint32_t field, by[TSR_BY_MOST], by_count;
+  tsx_slice slice;
+  tsr_range *ranges;
+  tsr_ranges *dimensions;
+  /* numbers */
+  tsr_aggregate *aggregate;
+  tsr_aggregate_row row;
+  /* others: SQLite's answers */
+  sqlite3_stmt *statement;
+  /* the second scan: its cells */
+  const struct state *served; /* NULL in the first */
+  tsx_column column;
+  tsr_reader *reader;
+  const tsr_batch *batch;
+  uint64_t at;
+  const tsr_column *value, *keys[TSR_BY_MOST];
+} state;
+
+enum {
+  AGGREGATE_KEY1,
+  AGGREGATE_KEY2,
+  AGGREGATE_KEY3,
+  AGGREGATE_COUNT,
+  AGGREGATE_SUM,
+  AGGREGATE_MIN,
+  AGGREGATE_MAX,
+  AGGREGATE_MEAN,
+  AGGREGATE_NULLS
+};
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static int add_by(state *s, const char *name, tsr_error *error) {
+  uint32_t d = 0;
+  if (s->by_count == TSR_BY_MOST) return tsx_fail(error, TSR_ERROR, "groups are by up to %d dimensions", TSR_BY_MOST);
+  while (name && d < s->in.schema->dimension_count && sqlite3_stricmp(s->in.names[d], name) != 0) d++;
+  if (!name || d == s->in.schema->dimension_count)
+    return tsx_fail(error, TSR_ERROR, "there is no dimension '%s' to group by", name ? name : "");
+  s->by[s->by_count++] = d;
+  return TSR_OK;
+}
+
+/* A name, or a JSON array of names. */
+static int parse_by(sqlite3 *db, state *s, sqlite3_value *by, tsr_error *error) {
+  if (!by || sqlite3_value_type(by) == SQLITE_NULL) return TSR_OK;
+  const char *text = (const char *)sqlite3_value_text(by);
+  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (text[strspn(text, " \t\r\n")] != '[') return add_by(s, text, error);
+  sqlite3_stmt *names = NULL;
+  if (sqlite3_prepare_v2(db, "SELECT value FROM json_each(?1)", -1, &names, NULL) != SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
+  int code = sqlite3_bind_value(names, 1, by) == SQLITE_OK ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int step = SQLITE_DONE;
+  while (code == TSR_OK && (step = sqlite3_step(names)) == SQLITE_ROW)
+    code = add_by(s, (const char *)sqlite3_column_text(names, 0), error);
+  if (code == TSR_OK && step != SQLITE_DONE)
+    code = tsx_fail(error,
+                    step == SQLITE_NOMEM       ? TSR_NOMEM
+                    : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                               : TSR_MISMATCH,
+                    "what to group by is a name or a JSON array of names: %s", sqlite3_errmsg(db));
+  sqlite3_finalize(names);
+  return code;
+}
+
+static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {
+  sqlite3 *db = scan->connection->db;
+  const tsr_schema *schema = s->in.schema;
+  const char *name = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1));
+  if (!name) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = tsx_attribute_find(schema, name, &s->field, error);
+  if (code == TSR_OK) code = tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &s->slice, error);
+  if (code == TSR_OK) code = parse_by(db, s, tsx_scan_argument(scan, 3), error);
+  if (code < 0) return code;
+  s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
+  s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
+  if (!s->ranges || !s->dimensions) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  tsx_slice_ranges(&s->slice, schema, s->ranges, s->dimensions);
+  return TSR_OK;
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
+
+static bool is_number(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return field->values_per_cell == 1 && !field->enumeration &&
+         (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_FLOAT || kind == TSR_KIND_BOOLEAN);
+}
+
+static int aggregate_numbers(state *s, tsr_error *error) {
+  const tsr_aggregate_request request = {.dimensions = s->dimensions,
+                                         .field = s->field,
+                                         .by = s->by,
+                                         .by_count = s->by_count,
+                                         .memory_bytes = s->in.address.memory_bytes};
+  return tsr_aggregate_open(s->in.snapshot->core, &request, &s->aggregate, error);
+}
+
+static bool is_past_signed(const void *value) {
+  uint64_t number;
+  memcpy(&number, value, sizeof number);
+  return number > INT64_MAX;
+}
+
+/* Has a key another type in SQL than its like: numbers past the signed range, times without ISO text? These have an order
+ * of their own. */
+static bool is_odd(const tsr_field *dimension, const void *key) {
+  const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
+  char text[48];
+  int64_t time;
+  if (dimension->datatype == TSR_UINT64) return is_past_signed(key);
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) return false;
+  memcpy(&time, key, sizeof time);
+  return time != INT64_MIN && tsr_datetime_print(dimension->datatype, time, text) == 0;
+}
+
+/* Must SQLite do it after all? */
+static bool is_sqlites(const state *s) {
+  const tsr_field *fields = s->in.schema->fields;
+  bool keys = false;
+  for (uint32_t k = 0; k < s->by_count; k++) keys |= tsr_datatype_size(fields[s->by[k]].datatype) == 8;
+  const bool values = fields[s->field].datatype == TSR_UINT64;
+  for (uint64_t i = 0; (keys || values) && i < tsr_aggregate_count(s->aggregate); i++) {
+    tsr_aggregate_row row;
+    tsr_aggregate_get(s->aggregate, i, &row);
+    if (values && row.count > 0 && is_past_signed(row.max)) return true;
+    for (uint32_t k = 0; k < s->by_count; k++)
+      if (is_odd(&fields[s->by[k]], row.keys[k])) return true;
+  }
+  return false;
+}
+
+static int number_column(const state *s, sqlite3_context *context, int column, tsr_error *error) {
+  const tsr_aggregate_row *row = &s->row;
+  const tsr_field *field = &s->in.schema->fields[s->field];
+  if (column <= AGGREGATE_KEY3) {
+    if ((uint32_t)column >= s->by_count) return TSR_OK;
+    const tsr_field *dimension = &s->in.schema->fields[s->by[column]];
+    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, row->keys[column],
+                     row->key_sizes[column]);
+    return TSR_OK;
+  }
+  if (column == AGGREGATE_COUNT) tsx_result_unsigned(context, row->count);
+  if (column == AGGREGATE_NULLS) tsx_result_unsigned(context, row->nulls);
+  if (row->count == 0) return TSR_OK;
+  switch (column) {
+  case AGGREGATE_SUM:
+    if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) sqlite3_result_double(context, row->real_sum);
+    else if (row->fits) sqlite3_result_int64(context, row->sum);
+    else return tsx_fail(error, TSR_ERROR, "integer overflow");
+    break;
+  case AGGREGATE_MIN: tsx_value_result(context, field->datatype, 1, row->min, field->cell_size); break;
+  case AGGREGATE_MAX: tsx_value_result(context, field->datatype, 1, row->max, field->cell_size); break;
+  case AGGREGATE_MEAN: sqlite3_result_double(context, row->real_sum / (double)row->count); break;
+  default: break;
+  }
+  return TSR_OK;
+}
+
+/* ---- Other attributes -------------------------------------------------------------------------------------------- */
+
+static int statement_error(sqlite3 *db, int step, tsr_error *error) {
+  const int code = step == SQLITE_NOMEM       ? TSR_NOMEM
+                   : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                   : step == SQLITE_CORRUPT   ? TSR_CORRUPT
+                   : step == SQLITE_FULL      ? TSR_FULL
+                   : step == SQLITE_IOERR     ? TSR_IO
+                                              : TSR_ERROR;
+  return tsx_fail(error, code, "%s", sqlite3_errmsg(db));
+}
+
+static int aggregate_others(tsx_scan *scan, state *s, tsr_error *error) {
+  static const char *const groups[] = {"", " GROUP BY key1 ORDER BY key1", " GROUP BY key1, key2 ORDER BY key1, key2",
+                                       " GROUP BY key1, key2, key3 ORDER BY key1, key2, key3"};
+  sqlite3 *db = scan->connection->db;
+  char *text =
+      sqlite3_mprintf("SELECT key1, key2, key3, count(min), sum(min), min(min), max(min), avg(min), count(*) - "
+                      "count(min) FROM tessera_aggregate('', '')%s",
+                      groups[s->by_count]);
+  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = sqlite3_prepare_v2(db, text, -1, &s->statement, NULL);
+  sqlite3_free(text);
+  if (code != SQLITE_OK) return statement_error(db, code, error);
+  scan->connection->cells_for = scan;
+  return TSR_OK;
+}
+
+static int step_others(tsx_scan *scan, const state *s, tsr_error *error) {
+  const int step = sqlite3_step(s->statement);
+  scan->connection->cells_for = NULL;
+  if (step == SQLITE_ROW) return 1;
+  return step == SQLITE_DONE ? 0 : statement_error(scan->connection->db, step, error);
+}
+
+/* The second scan. */
+static int open_cells(tsx_scan *scan, state *s, tsr_error *error) {
+  static const tsx_options options = {0};
+  s->served = scan->connection->cells_for->state;
+  scan->connection->cells_for = NULL;
+  const state *f = s->served;
+  const tsr_schema *schema = f->in.schema;
+  const tsr_field *field = &schema->fields[f->field];
+  const tsr_enumeration *enumeration = NULL;
+  const uint32_t n = schema->dimension_count + schema->attribute_count;
+  int code = TSR_OK;
+  if (field->enumeration)
+    code = tsr_array_enumeration(f->in.address.array->core, schema, field->enumeration, &enumeration, error);
+  if (code < 0) return code;
+  tsx_column_choose(field, enumeration, &options, &s->column);
+  bool *fields = sqlite3_malloc64(n * sizeof *fields);
+  if (!fields) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(fields, 0, n * sizeof *fields);
+  fields[f->field] = true;
+  for (uint32_t k = 0; k < f->by_count; k++) fields[f->by[k]] = true;
+  const tsr_request request = {
+      .dimensions = f->dimensions, .fields = fields, .memory_bytes = f->in.address.memory_bytes};
+  code = tsr_reader_open(f->in.snapshot->core, &s->reader, error);
+  if (code == TSR_OK) code = tsr_reader_start(s->reader, &request, error);
+  sqlite3_free(fields);
+  return code;
+}
+
+static int next_cell(state *s, tsr_error *error) {
+  if (s->batch && ++s->at < s->batch->count) return 1;
+  s->at = 0;
+  int code = tsr_reader_next(s->reader, &s->batch, error);
+  if (code <= 0) return code;
+  code = tsr_reader_column(s->reader, s->served->field, &s->value, error);
+  for (uint32_t k = 0; code >= 0 && k < s->served->by_count; k++)
+    code = tsr_reader_column(s->reader, s->served->by[k], &s->keys[k], error);
+  return code < 0 ? code : 1;
+}
+
+static void cell_column(const state *s, sqlite3_context *context, int column) {
+  const uint64_t i = s->batch->selection ? s->batch->selection[s->at] : s->batch->first + s->at;
+  if (column == AGGREGATE_MIN) tsx_column_result(context, &s->column, s->value, i, false);
+  if (column > AGGREGATE_KEY3 || (uint32_t)column >= s->served->by_count) return;
+  const tsr_field *dimension = &s->served->in.schema->fields[s->served->by[column]];
+  const tsr_column *key = s->keys[column];
+  const uint64_t at = key->constant ? 0 : i;
+  const uint8_t *values = key->values;
+  if (key->offsets)
+    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, values + key->offsets[at],
+                     key->offsets[at + 1] - key->offsets[at]);
+  else
+    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, values + at * key->cell_size,
+                     key->cell_size);
+}
+
+/* ---- The table --------------------------------------------------------------------------------------------------- */
+
+static int aggregate_open(tsx_scan *scan, tsr_error *error) {
+  state *s = scan->state;
+  if (scan->connection->cells_for) return open_cells(scan, s, error);
+  int code = tsx_inside_open(scan, 4, true, error);
+  if (code == TSR_OK) code = parse_arguments(scan, s, error);
+  if (code < 0) return code;
+  const bool number = is_number(&s->in.schema->fields[s->field]);
+  if (number) code = aggregate_numbers(s, error);
+  if (code < 0 || (number && !is_sqlites(s))) return code;
+  tsr_aggregate_close(s->aggregate);
+  s->aggregate = NULL;
+  return aggregate_others(scan, s, error);
+}
+
+static int aggregate_next(tsx_scan *scan, tsr_error *error) {
+  state *s = scan->state;
+  if (s->served) return next_cell(s, error);
+  if (s->statement) return step_others(scan, s, error);
+  if ((uint64_t)scan->row >= tsr_aggregate_count(s->aggregate)) return 0;
+  tsr_aggregate_get(s->aggregate, (uint64_t)scan->row, &s->row);
+  return 1;
+}
+
+static int aggregate_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const state *s = scan->state;
+  if (s->served) cell_column(s, context, column);
+  else if (s->statement) sqlite3_result_value(context, sqlite3_column_value(s->statement, column));
+  else return number_column(s, context, column, error);
+  return TSR_OK;
+}
+
+static void aggregate_close(tsx_scan *scan) {
+  state *s = scan->state;
+  if (scan->connection->cells_for == scan) scan->connection->cells_for = NULL;
+  sqlite3_finalize(s->statement);
+  tsr_reader_close(s->reader);
+  tsr_aggregate_close(s->aggregate);
+  tsx_slice_release(&s->slice);
+  sqlite3_free(s->ranges);
+  sqlite3_free(s->dimensions);
+  if (!s->served) tsx_inside_close(scan);
+}
+
+const tsx_about tsx_about_aggregate = {.name = "tessera_aggregate",
+                                       .usage = "tessera_aggregate(path, attribute[, slice[, by]])",
+                                       .columns =
+                                           (const char *const[]){"key1", "key2", "key3", "count INTEGER", "sum", "min",
+                                                                 "max", "mean REAL", "nulls INTEGER", NULL},
+                                       .arguments = 4,
+                                       .required = 2,
+                                       .same = -1,
+                                       .rows = 100,
+                                       .state_size = sizeof(state),
+                                       .open = aggregate_open,
+                                       .next = aggregate_next,
+                                       .column = aggregate_column,
+                                       .close = aggregate_close};
