@@ -89,24 +89,28 @@ static uint64_t bucket_text(const uint8_t *text, uint64_t size, unsigned bits) {
  * The part of the curve inside that cell is a mirrored and turned copy of the whole, so the lower bits are brought back
  * to the standard position: for each axis, a set bit mirrors axis 0, a clear one exchanges the axis with axis 0. The
  * names of the cells, one after the other, are the code in Gray code. */
-static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
+static inline __attribute__((always_inline)) uint64_t curve_of(uint64_t *axes, unsigned dimensions, unsigned bits) {
   uint64_t gray = 0;
   for (unsigned level = bits; level-- > 0;) {
-    uint64_t below = (UINT64_C(1) << level) - 1;
+    const uint64_t below = (UINT64_C(1) << level) - 1;
     for (unsigned i = 0; i < dimensions; i++) {
-      uint64_t bit = axes[i] >> level & 1;
+      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* no branches: bits are as by chance */
+      const uint64_t differ = (axes[0] ^ axes[i]) & below & ~set;
       gray = gray << 1 | bit;
-      if (bit) {
-        axes[0] ^= below;
-      } else {
-        uint64_t differ = (axes[0] ^ axes[i]) & below;
-        axes[0] ^= differ;
-        axes[i] ^= differ;
-      }
+      axes[0] ^= differ | (below & set);
+      axes[i] ^= differ;
     }
   }
   for (unsigned shift = 1; shift < 64; shift *= 2) gray ^= gray >> shift;
   return gray;
+}
+
+static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
+  switch (dimensions) {
+  case 2: return curve_of(axes, 2, 31);
+  case 3: return curve_of(axes, 3, 21);
+  default: return curve_of(axes, dimensions, bits);
+  }
 }
 
 uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, const uint64_t *sizes) {

@@ -593,5 +593,5 @@ int main(void) {
                                      cmocka_unit_test(test_spill_duplicates),
                                      cmocka_unit_test(test_spill_strings),
                                      cmocka_unit_test(test_bounded)};
-return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, teardown);
 }
