@@ -238,8 +238,10 @@ static cell cell_at(tsr_reader *reader, const tsr_batch *got, uint64_t i) {
 typedef struct wish { /* low > high: all */
   int x_low, x_high, y_low, y_high;
   int64_t a_low, a_high;
+  tsr_sort order[2];
+  uint32_t order_count;
 } wish;
-static const wish everything = {0, SIDE - 1, 0, SIDE - 1, 0, INT64_MAX};
+static const wish everything = {.x_high = SIDE - 1, .y_high = SIDE - 1, .a_high = INT64_MAX};
 
 static bool is_wanted(const wish *w, const cell *c) {
   return c->x >= w->x_low && c->x <= w->x_high && c->y >= w->y_low && c->y <= w->y_high && c->value >= w->a_low &&
@@ -259,8 +261,30 @@ static int start_reader(tsr_reader *reader, const wish *w) {
                                .predicates = &predicate,
                                .predicate_count = w->a_high < INT64_MAX,
                                .fields = fields,
+                               .order = w->order,
+                               .order_count = w->order_count,
                                .times = chance(2)};
   return tsr_reader_start(reader, &request, &error);
+}
+
+static int text_rank(int x) { /* names stand in the order of their bytes */
+  char own_name[16], other[16];
+  int rank = 0;
+  name_of(x, own_name);
+  for (int i = 0; i < SIDE; i++) {
+    name_of(i, other);
+    rank += strcmp(other, own_name) < 0;
+  }
+  return rank;
+}
+
+static bool in_order(const wish *w, const cell *c, const cell *next) {
+  for (uint32_t k = 0; k < w->order_count; k++) {
+    int p = w->order[k].dimension ? c->y : c->x, q = w->order[k].dimension ? next->y : next->x;
+    if (!w->order[k].dimension && present_kind == STRINGS) p = text_rank(p), q = text_rank(q);
+    if (p != q) return (p < q) != w->order[k].descending;
+  }
+  return true;
 }
 
 static void check_rows(tsr_snapshot *snapshot, const wish *w) {
@@ -268,6 +292,8 @@ static void check_rows(tsr_snapshot *snapshot, const wish *w) {
   tsr_reader *reader = NULL;
   const tsr_batch *got;
   uint64_t rows = 0, wanted = 0;
+  cell before = {0};
+  bool first = true;
   int code;
   memset(found, 0, sizeof found);
   ok(tsr_reader_open(snapshot, &reader, &error));
@@ -276,6 +302,9 @@ static void check_rows(tsr_snapshot *snapshot, const wish *w) {
     for (uint64_t r = 0; r < got->count; r++) {
       const cell c = cell_at(reader, got, got->selection ? got->selection[r] : got->first + r);
       uint64_t i = 0;
+      if (!first) assert_true(in_order(w, &before, &c));
+      before = c;
+      first = false;
       if (!got->written) {
         for (; i < visible_count; i++) assert_false(visible[i].x == c.x && visible[i].y == c.y);
         continue;
@@ -301,6 +330,9 @@ static wish some_wish(void) {
   if (chance(2)) w.x_low = (int)chance(SIDE), w.x_high = w.x_low + (int)chance((uint64_t)(SIDE - w.x_low));
   if (chance(2)) w.y_low = (int)chance(SIDE), w.y_high = w.y_low + (int)chance((uint64_t)(SIDE - w.y_low));
   if (chance(3) == 0) w.a_low = (int64_t)chance(1000), w.a_high = w.a_low + (int64_t)chance(300);
+  w.order_count = (uint32_t)chance(3);
+  w.order[0] = (tsr_sort){.dimension = (uint32_t)chance(2), .descending = chance(2)};
+  w.order[1] = (tsr_sort){.dimension = 1 - w.order[0].dimension, .descending = chance(2)};
   return w;
 }
 
