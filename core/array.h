@@ -170,6 +170,8 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
 int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error); /* gone already: fine */
 /* Publishes a prepared commit: 1; 0 if it is published already, or there is nothing to publish. */
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);
+/* Takes a published commit back, as far as it is there; its fragments stay. For stores with transactions. */
+int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error);
 
 /* ---- listing.c: directories -> committed names ---- */
 #define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new is NAME.vac as soon as NAME is committed */

@@ -89,6 +89,7 @@ struct tsr_writer {
   uint64_t boxes; /* the first pieces: boxes that were appended; the others are made when it is prepared */
   bool prepared; /* all of it has its name; nothing was changed since */
   bool published;
+  bool reopened; /* `commit` was published, and is to be taken back */
   char commit[TSR_COMMIT_PATH]; /* what publishes, or '' */
 };
 

@@ -185,8 +185,17 @@ static int add_delete(tsr_store *store, const tsr_commit *commit, bool durable, 
   return code ? (code < 0 ? code : TSR_OK) : write_whole(store, path, provisional, commit, durable, error);
 }
 
-/* TileDB's own consolidation of commits looks for the deletes of a .con as files of their own; they count once. */
-static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_error *error) {
+static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  (void)durable;
+  snprintf(path, sizeof path, COMMITS "%.120s.del", commit->name);
+  return tsr__pending_unmark(store, path, error);
+}
+
+/* Adds or removes the files of the deletes in a .con. TileDB's own consolidation of commits looks for them; they count
+ * once. */
+static int each_delete(tsr_store *store, const char *con, bool durable,
+                       int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
   tsr_arena arena;
   tsr_commits commits = {0};
@@ -197,7 +206,7 @@ static int add_deletes(tsr_store *store, const char *con, bool durable, tsr_erro
     code = tsr__commits_decode(&in, &arena, &commits, error);
   }
   for (uint64_t i = 0; code >= 0 && i < commits.count; i++)
-    if (commits.commits[i].kind == TSR_COMMIT_DELETE) code = add_delete(store, &commits.commits[i], durable, error);
+    if (commits.commits[i].kind == TSR_COMMIT_DELETE) code = change(store, &commits.commits[i], durable, error);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   return code;
@@ -224,7 +233,8 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   bool con = form == STAGED && strcmp(name + size, ".con") == 0;
   int code = is_there(store, commit, error);
   if (code < 0) return code;
-  if (code > 0) return con ? add_deletes(store, commit, durable, error) : TSR_OK; /* who published it may have died */
+  if (code > 0)
+    return con ? each_delete(store, commit, durable, add_delete, error) : TSR_OK; /* who published it may have died */
   code = is_whole(store, form, name, size, staged, error);
   if (code <= 0) return code;
   code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
@@ -233,7 +243,15 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
     *error = one;
     return code;
   }
-  if (con) TSR_TRY(add_deletes(store, commit, durable, error));
+  if (con) TSR_TRY(each_delete(store, commit, durable, add_delete, error));
   if (durable) TSR_TRY(sync_directory_of(store, commit, error));
   return 1;
+}
+
+int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
+  uint64_t stem;
+  int code = is_there(store, commit, error);
+  if (code <= 0) return code;
+  if (tsr__name_suffix(commit, ".con", &stem)) TSR_TRY(each_delete(store, commit, false, remove_delete, error));
+  return tsr__pending_unmark(store, commit, error);
 }

@@ -111,6 +111,8 @@ static int remove_commit(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_error one;
   if (!*w->commit) return TSR_OK;
+  if (w->reopened) TSR_TRY(tsr__pending_withdraw(w->array->store, w->commit, error));
+  w->reopened = false;
   tsr__pending_paths(w->commit, marker, staged);
   if (*staged && w->version >= 12) {
     int code = tsr__store_remove(w->array->store, staged, &one);
@@ -732,6 +734,11 @@ static int publish(tsr_writer *w, tsr_error *error) {
   }
   w->published = true;
   return TSR_OK;
+}
+
+void tsr_writer_reopen(tsr_writer *writer) {
+  writer->reopened |= writer->published;
+  writer->published = writer->prepared = false;
 }
 
 int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {

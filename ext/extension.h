@@ -569,6 +569,7 @@ typedef struct tsx_transaction {
   uint64_t rewinds; /* counts ways back */
   tsx_newcomer *newcomers;
   bool synced; /* xSync has run */
+  bool published; /* in the database: by xSync, in SQLite's own transaction */
   bool alone; /* no other database file was written then */
   unsigned data_version; /* of the database file, then */
 } tsx_transaction;

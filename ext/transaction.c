@@ -105,7 +105,14 @@ static int note_newcomer(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
+/* In the database xSync has published, in a transaction that goes on: ROLLBACK TO may have taken that back. */
+static void reopen(tsx_transaction *transaction) {
+  if (transaction->published) tsr_writer_reopen(transaction->writer);
+  transaction->published = false;
+}
+
 static int rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
+  reopen(transaction);
   tsx_array_trim(transaction->array);
   transaction->rewinds++;
   return tsr_writer_rewind(transaction->writer, mark, error);
@@ -151,6 +158,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
   tsx_journal_find_id(table);
   if (!transaction && (code = begin(table, error)) < 0) return code;
   if (!table->begun && (code = note_newcomer(table, error)) < 0) return code;
+  reopen(table->array->transaction);
   *out = table->array->transaction;
   return TSR_OK;
 }
@@ -245,9 +253,13 @@ static int sync(tsx_table *table, tsr_error *error) {
   if (code < 0 || (array->creation && !array->wanted)) return code; /* its CREATE has been taken back */
   transaction->synced = true;
   transaction->data_version = tsx_data_version(table);
+  if (transaction->published) return TSR_OK; /* and nothing has changed since */
   if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
   if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
-  return array->in_database ? tsr_writer_publish(transaction->writer, error) : tsx_journal_write(table, error);
+  if (!array->in_database) return tsx_journal_write(table, error);
+  code = tsr_writer_publish(transaction->writer, error);
+  transaction->published = code >= 0;
+  return code;
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {

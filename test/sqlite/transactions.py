@@ -296,16 +296,33 @@ def test_markers_that_are_damaged():
 # ---- Savepoints and statements ---------------------------------------------------------------------------------------
 
 def test_random_histories():
+    random_histories(12, False)
+
+
+def test_random_histories_in_the_database():
+    random_histories(8, True)
+
+
+def random_histories(count, inside_database):
     """The same statements on an array and on an ordinary table."""
-    for seed in range(12):
+    for seed in range(count):
         rng = random.Random(seed)
-        file, db = open_database(rng.choice(("delete", "wal")))
-        make(db, "t", "x INT DIMENSION(0, 100000), a INT, s TEXT" + (", capacity=3" if seed % 2 else ""))
-        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+        mode = rng.choice(("delete", "wal"))
+        file, db = open_database(mode)
+        definition = "x INT DIMENSION(0, 100000), a INT, s TEXT" + (", capacity=3" if seed % 2 else "")
+        if inside_database:
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera({definition})")
+            tables = ("t",)
+        else:
+            make(db, "t", definition)
+            db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
+            tables = ("t", "u")
+        db.query("CREATE TABLE p(x)")
+        db.query("INSERT INTO p VALUES(1), (2)")
         db.query("CREATE TABLE o(x INTEGER PRIMARY KEY, a INT, s TEXT)")
         depth, inside, log = [], False, []
         for step in range(rng.choice((40, 90))):
-            name = rng.choice(("t", "u"))
+            name = rng.choice(tables)
             key, value = rng.randrange(25), rng.randrange(1000)
             kind = rng.randrange(16)
             both = None
@@ -338,9 +355,22 @@ def test_random_histories():
                 db.query(log[-1])
                 depth = depth[:at]
             elif kind == 13 and inside:
-                log.append(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
-                db.query(log[-1])
-                depth, inside = [], False
+                if mode == "delete" and rng.random() < 0.4:   # a reader is in the way, the transaction goes on
+                    reader = again(file)
+                    cursor = reader.cursor("SELECT * FROM p")
+                    reader.next(cursor)
+                    try:
+                        db.query("COMMIT")
+                        depth, inside = [], False   # there was nothing to commit
+                    except Error as e:
+                        holds(e.text, "locked")
+                        log.append("COMMIT that failed")
+                    del cursor
+                    reader.close()
+                else:
+                    log.append(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
+                    db.query(log[-1])
+                    depth, inside = [], False
             elif kind == 14 and inside and rng.random() < 0.3:   # resets the schema where it is rolled back
                 log.append(f"CREATE TABLE extra{step}(x)")
                 db.query(log[-1])
@@ -357,12 +387,14 @@ def test_random_histories():
                         outcomes.append("failed")
                         log.append(e.text)
                 same(outcomes[0], outcomes[1], f"seed {seed}: {log[-6:]}")
-            shown = db.query(f"SELECT * FROM {rng.choice(('t', 'u'))} ORDER BY x")
+            shown = db.query(f"SELECT * FROM {rng.choice(tables)} ORDER BY x")
             same(shown, db.query("SELECT * FROM o ORDER BY x"), f"seed {seed}: {log[-8:]}")
         if inside:
             db.query("COMMIT")
         want = db.query("SELECT * FROM o ORDER BY x")
         same(db.query("SELECT * FROM t ORDER BY x"), want, f"seed {seed}, after the last commit")
+        if inside_database:
+            same(db.query("SELECT tessera_export('t', ?)", (array(file),)) != [], True)
         same(outside(file), [row[0] for row in want])
         sound(array(file))
         db.close()
