@@ -437,12 +437,17 @@ static int64_t row_of(const cursor *c) {
 }
 
 /* Who asks for all hidden columns and the rowid of a row wants to change it: this is what an UPDATE does with the rows
- * that its scan has chosen. */
+ * that its scan has chosen. A DELETE asks for the rowid alone; its rows matter where the array has duplicates, and within
+ * a transaction (outside of one, its commit comes at once). */
 #define ASKED_ROWID 8u
 #define ASKED_ALL   15u
 static void note_asked(cursor *c, unsigned what) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  if (c->asked == ASKED_ALL || (c->asked |= what) != ASKED_ALL) return;
+  if (c->asked == ASKED_ALL) return;
+  c->asked |= what;
+  if (what == ASKED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
+    c->asked = ASKED_ALL;
+  if (c->asked != ASKED_ALL) return;
   if (!table->schema->dense) tsx_update_touch(table, c->number, row_of(c));
 }
 

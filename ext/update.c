@@ -362,6 +362,7 @@ static int note_move(tsx_changes *u, const move *made, tsr_error *error) {
 static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_value **values, sqlite3_int64 *rowid,
                       tsr_error *error) {
   int code = take_values(u, values, error);
+  if (code == TSR_CONSTRAINT) u->code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
@@ -383,15 +384,13 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
   return TSR_OK;
 }
 
-/* Is the place free that the row wants? 1 if a row to come stands there, 0 if nothing is in the way, or it is replaced;
- * TSR_CONSTRAINT. */
+/* Is the place free that the row wants? 1 if a row to come stands there, 0 if nothing is in the way; TSR_CONSTRAINT. */
 static int look_ahead(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
   int code = find_there(u, u->transaction, &there, error);
   if (code <= 0 || there == row) return code < 0 ? code : 0;
   *over = there;
   if (!is_ours(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
-  if (replaces(u)) return 0;
   fail_exists(u, error);
   return give_way(u, row, error);
 }
@@ -404,25 +403,43 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
   return false;
 }
 
-static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
-  tsr_writer *writer = u->transaction->writer;
-  const tsr_schema *schema = tsx_row_schema(u->row);
-  move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
-  int code = 0;
-  if (u->slots && !schema->allows_duplicates && (moved || u->move_count) &&
-      (code = look_ahead(u, row, &made.over, error)) < 0)
-    return code;
-  made.is_over = code > 0;
-  if ((code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error)) < 0) return code;
-  if (u->slots) set_done(u, row);
-  if (!moved && !schema->allows_duplicates) return TSR_OK;
-  if (moved && (code = note_move(u, &made, error)) < 0) return code;
-  tsr_column *coordinates = sqlite3_malloc64(schema->dimension_count * sizeof *coordinates);
+/* Where the array has duplicates: a delete condition takes all committed cells at its coordinates along, and so all must
+ * be among those that the statement has chosen. COMMIT asks again. */
+static int check_twins(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+  int64_t there;
+  if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
+  if (u->cursor != u->table->opened) return TSR_OK; /* the rows remembered may be those of another statement */
+  if (!u->slots && make_slots(u, error) < 0) return error->code;
+  int code = tsr_writer_find(u->transaction->writer, u->transaction->base, coordinates, index, &there, error);
+  if (code > 0 && there >= 0 && !fate_of(u, there))
+    return tsx_fail(error, TSR_ERROR,
+                    "%s: cells are deleted by their coordinates: another one has the same, and would go, too",
+                    u->table->name);
+  return code < 0 ? code : TSR_OK;
+}
+
+static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *error) {
+  tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
   if (!coordinates) return out_of_memory(error);
-  code = old_coordinates(u, coordinates, error);
-  if (code == TSR_OK) code = tsr_writer_remove(writer, row, coordinates, index, error);
+  int code = old_coordinates(u, coordinates, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
+  if (code == TSR_OK) code = check_twins(u, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
+}
+
+static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
+  tsr_writer *writer = u->transaction->writer;
+  bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
+  move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
+  int code = TSR_OK;
+  if (u->slots && !duplicates && !replaces(u) && (moved || u->move_count)) code = look_ahead(u, row, &made.over, error);
+  made.is_over = code > 0;
+  if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
+  if (code >= 0) code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error);
+  if (code < 0) return code;
+  if (u->slots) set_done(u, row);
+  return moved ? note_move(u, &made, error) : TSR_OK;
 }
 
 /* The row that keeps its place has more right to it than one that the statement has moved there: where rows that are in
@@ -451,7 +468,10 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   if (code < 0) return code;
   if (u->slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found it twice */
   code = set_row(u, row, values, &index, error);
-  if (code == TSR_CONSTRAINT) return give_way(u, row, error); /* NULL */
+  if (code == TSR_CONSTRAINT) {
+    u->code = SQLITE_CONSTRAINT_NOTNULL;
+    return give_way(u, row, error);
+  }
   if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
   if (code < 0) return code;
   moved = code;
@@ -466,8 +486,10 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
 static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (schema->dense) return tsx_fail(error, TSR_ERROR, "cells of a dense array cannot be deleted; update them");
+  const tsr_column *columns = tsx_row_columns(u->row);
   int code = keep_fields(u, row, schema->dimension_count, error);
-  return code < 0 ? code : tsr_writer_remove(u->transaction->writer, row, tsx_row_columns(u->row), 0, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, columns, 0, error);
+  return code < 0 ? code : check_twins(u, columns, 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
@@ -534,7 +556,7 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   int code = change(u, count, values, rowid, &error);
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);
-  if (code == SQLITE_CONSTRAINT) code = u->code ? u->code : SQLITE_CONSTRAINT_NOTNULL;
+  if (code == SQLITE_CONSTRAINT && u->code) code = u->code;
   if ((code & 0xFF) == SQLITE_CONSTRAINT && u->conflict == SQLITE_IGNORE) return code; /* no message is wanted */
   if (!strncmp(error.message, "array ", 6))
     return tsx_vtab_fail(vtab, code, "%s: %s", table->name, error.message); /* the core does not know the table */

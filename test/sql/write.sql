@@ -187,7 +187,15 @@ UPDATE u SET a = a * 10 WHERE x = 1;
 SELECT * FROM u ORDER BY x, a;
 DELETE FROM u WHERE a = 20;
 UPDATE u SET a = 1 WHERE a = 20;
-DELETE FROM u WHERE x = 1;
+BEGIN;
+INSERT INTO u VALUES(5, 1), (5, 2);
+DELETE FROM u WHERE a = 20;
+UPDATE u SET a = 1 WHERE a = 20;
+DELETE FROM u WHERE a = 2;
+UPDATE u SET x = 6, a = a + 1 WHERE x = 1;
+COMMIT;
+SELECT * FROM u ORDER BY x, a;
+DELETE FROM u WHERE x = 6;
 SELECT * FROM u ORDER BY x, a;
 -- What an old format lacks
 CREATE VIRTUAL TABLE o3 USING tessera('o3', x INT32 DIMENSION(0, 9, 5), a INT32 NOT NULL, format_version=3);
