@@ -1,0 +1,264 @@
+"""Measures tessera against other systems on the same data, in one run: for each query the systems take turns, several times, and the median
+counts. Prints a table of ratios of time, tessera's to the other's, beside the goals, and compares all answers: one that differs is a failure.
+
+usage: bench.py EXTENSION FOLDER [smoke|quick|full] [--only TEXT] [--turns N] [--json FILE]
+
+FOLDER keeps the virtual environment with the other systems (one that cannot be installed is left out) and the data, from run to run.
+--only takes the rows whose query contains the text. --json writes what was measured as well.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+PACKAGES = [["apsw"], ["numpy"], ["tiledb==0.36.1"], ["duckdb"], ["pyarrow"], ["zarr"]]  # apsw: a SQLite that loads extensions
+ENOUGH = 0.05  # seconds of repetitions in one turn
+
+# What is asked, of which workload, by which of tessera's two ways, and the goals: at most so many times as long as the other.
+ROWS = [
+    ("point", "raster", "tessera", "point lookup", {"tiledb": 1 / 90, "duckdb": 1 / 45, "sqlite": 1.5}),
+    ("tile", "raster", "tessera", "box of one tile, by rows", {"sqlite": 1 / 15, "tiledb": 2}),
+    ("tile", "raster", "function", "box of one tile, tessera_npy", {"tiledb": 1 / 7, "duckdb": 1 / 7}),
+    ("tenth", "raster", "tessera", "sum of a tenth, by rows", {"sqlite": 1 / 3.8}),
+    ("tenth", "raster", "function", "sum of a tenth, tessera_aggregate", {"tiledb": 1 / 2.8, "duckdb": 1 / 1.2}),
+    ("total", "raster", "tessera", "sum of all, by rows", {"sqlite": 1}),
+    ("total", "raster", "function", "sum of all, tessera_aggregate", {"duckdb": 1 / 50}),
+    ("group", "raster", "tessera", "GROUP BY a dimension, by rows", {"sqlite": 1}),
+    ("group", "raster", "function", "GROUP BY a dimension, tessera_aggregate", {"tiledb": 1 / 2.5, "duckdb": 1}),
+    ("join", "raster", "tessera", "join of 10,000 pairs", {"sqlite": 1 / 2.9, "tiledb": 1 / 13, "duckdb": 1 / 15}),
+    ("rare", "raster", "tessera", "predicate of 0.1 %, raster", {"sqlite": 1 / 270, "tiledb": 1 / 52, "duckdb": 1.6}),
+    ("rare", "cube", "tessera", "predicate of 0.1 %, cube", {"sqlite": 1 / 40, "tiledb": 1 / 6, "duckdb": 1.6}),
+    ("first", "raster", "tessera", "ORDER BY y, x LIMIT 100, raster", {"sqlite": 1}),
+    ("first", "points", "tessera", "ORDER BY x, y LIMIT 100, points", {"tiledb": 1 / 140}),
+    ("small", "points", "tessera", "points: box of 1,000", {"rtree": 1 / 2.8, "tiledb": 1 / 8}),
+    ("large", "points", "tessera", "points: box of 200,000", {"rtree": 1 / 40, "tiledb": 1 / 1.5}),
+    ("rare", "points", "tessera", "predicate of 0.1 %, points", {}),
+    ("total", "points", "tessera", "sum of all, points", {}),
+    ("small", "genes", "tessera", "string dimension: box of 1,000", {}),
+    ("group", "genes", "tessera", "string dimension: GROUP BY", {}),
+]
+WRITTEN = {"million": ("INSERT ... SELECT of {:,} cells", {"sqlite": 1 / 3.5, "tiledb": 1 / 3, "rtree": 1 / 24}),
+           "dense": ("tessera_write_npy of {0:,} x {0:,}", {"tiledb": 1}),
+           "opening": ("opening {:,} fragments, and a box of them", {"tiledb": 1 / 3.4}),
+           "consolidating": ("consolidating {:,} fragments", {"tiledb": 1 / 4}),
+           "memory": ("... memory of that process", {"tiledb": 1 / 14})}
+
+
+def prepare(folder):
+    """The Python of the environment, made on first use; packages that cannot be had are named and left out."""
+    python = os.path.join(folder, "venv", "bin", "python")
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(python):
+        subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "venv")], check=True)
+    for package in PACKAGES:
+        name = package[0].split("==")[0]
+        if subprocess.run([python, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode == 0:
+            continue
+        for wanted in dict.fromkeys([package[0], name]):
+            if subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--timeout", "30",
+                               "--retries", "1", wanted], stderr=subprocess.DEVNULL).returncode == 0:
+                break
+        else:
+            print(f"{name} could not be installed: it is left out", file=sys.stderr)
+    return python
+
+
+def size_of(path):
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(path) for f in names)
+
+
+def same(answer, reference):
+    """Whether two answers agree: so many rows, and the sums of their last columns, which systems add up in different orders."""
+    def digest(rows):
+        if hasattr(rows, "dtype"):  # a block, against count and sum
+            return [rows.size, float(rows.sum(dtype="f8"))]
+        if len(rows) == 1:
+            return [float(value) for value in rows[0]]
+        return [len(rows), float(sum(row[-1] for row in rows))]
+    one, other = digest(answer), digest(reference)
+    return len(one) == len(other) and all(abs(a - b) <= 1e-5 * abs(b) + 1e-6 for a, b in zip(one, other))
+
+
+def turn(ask):
+    """The median time of as many repetitions as fit into a moment."""
+    times = []
+    while not times or (sum(times) < ENOUGH and len(times) < 25):
+        start = time.perf_counter()
+        answer = ask()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), answer
+
+
+class Bench:
+    def __init__(self, arguments):
+        import systems
+        self.arguments, self.faults = arguments, 0
+        systems.Tessera.library = arguments.extension
+        self.folder = os.path.join(arguments.folder, arguments.size)
+        os.makedirs(self.folder, exist_ok=True)
+        self.systems = []
+        for system in systems.SYSTEMS:
+            try:
+                for module in system.needs:
+                    __import__(module)
+                self.systems.append(system())
+            except ImportError as lacking:
+                print(f"{system.title} is left out: {lacking}", file=sys.stderr)
+        self.measured = []  # (title, way, {system: seconds}, goals)
+        self.sizes = {}
+
+    def build(self, workload, values):
+        """The copies of a workload; what an earlier run has made is kept, tessera's while the extension is not newer."""
+        for system in self.systems:
+            path = os.path.join(self.folder, workload + system.suffix)
+            done = path + ".done"
+            if not system.has(workload) or system.name == "function":
+                continue
+            if not os.path.exists(done) or (system.name == "tessera" and os.path.getmtime(done) < os.path.getmtime(self.arguments.extension)):
+                shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+                print(f"  {workload} for {system.title}", file=sys.stderr)
+                system.build(workload, values, path)
+                open(done, "w").close()
+            self.sizes.setdefault(workload, {})[system.name] = size_of(path)
+
+    def read(self, workload):
+        import data
+        wanted = [row for row in ROWS if row[1] == workload and self.arguments.only in row[3]]
+        if not wanted:
+            return
+        values = data.make(workload, self.arguments.size)
+        p = data.parameters(workload, values)
+        self.build(workload, values)
+        del values
+        used = [s for s in self.systems if s.has(workload)]
+        handles = {s.name: s.open(workload, os.path.join(self.folder, workload + s.suffix), p) for s in used}
+        queries = {s.name: s.queries(workload, p) for s in used}
+        for query in dict.fromkeys(row[0] for row in wanted):
+            asked = {name: (lambda name=name: queries[name][query](handles[name])) for name in handles if query in queries[name]}
+            seconds = self.take_turns(f"{workload} {query}", asked)
+            for _, _, way, title, goals in (row for row in wanted if row[0] == query):
+                if way in seconds:
+                    self.measured.append((title, {"tessera": seconds[way], **{n: s for n, s in seconds.items() if n not in ("tessera", "function")}}, goals))
+        for system in used:
+            system.close(handles[system.name])
+
+    def take_turns(self, title, asked):
+        answers = {name: ask() for name, ask in asked.items()}  # also warms up
+        for name in answers:
+            if not same(answers[name], answers["tessera"]):
+                self.faults += 1
+                print(f"{title}: {name} answers otherwise than tessera: {str(answers[name])[:200]} against {str(answers['tessera'])[:200]}", file=sys.stderr)
+        times = {name: [] for name in asked}
+        for _ in range(self.arguments.turns):
+            for name, ask in asked.items():
+                times[name].append(turn(ask)[0])
+        return {name: statistics.median(t) for name, t in times.items()}
+
+    def write(self):
+        import writes
+        title = {part: WRITTEN[part][0] for part in WRITTEN}
+        if not any(self.arguments.only in t for t in title.values()):
+            return
+        w = writes.Writes(self.arguments.size, self.folder, self.arguments.extension, {s.name for s in self.systems})
+        count = {"million": w.count, "dense": w.side, "opening": w.fragments, "consolidating": w.fragments, "memory": w.fragments}
+
+        def add(part, seconds):
+            self.measured.append((title[part].format(count[part]), seconds, WRITTEN[part][1]))
+
+        path = None
+        for part in ("million", "dense", "opening"):
+            if self.arguments.only not in title[part]:
+                continue
+            if part == "opening":
+                path = w.many_fragments()
+            cases = w.opening(path) if part == "opening" else getattr(w, part)()
+            times, answers = {name: [] for name in cases}, {}
+            for _ in range(self.arguments.turns):
+                for name, case in cases.items():
+                    made = w.path("made")
+                    start = time.perf_counter()
+                    answers[name] = case(made)
+                    times[name].append(time.perf_counter() - start)
+            if len(set(answers.values())) > 1:
+                self.faults += 1
+                print(f"{title[part]}: different counts: {answers}", file=sys.stderr)
+            add(part, {name: statistics.median(t) for name, t in times.items()})
+        if path and self.arguments.only in title["consolidating"]:
+            turns = [w.consolidating(path) for _ in range(min(3, self.arguments.turns))]
+            if "tessera" in turns[0]:
+                for part, which in (("consolidating", 0), ("memory", 1)):
+                    add(part, {name: statistics.median(t[name][which] for t in turns) for name in turns[0]})
+        shutil.rmtree(w.folder)
+
+    def run(self):
+        for workload in ("raster", "cube", "points", "genes"):
+            self.read(workload)
+        self.write()
+        for workload, sizes in self.sizes.items():
+            if self.arguments.only in "size on disk":
+                self.measured.append((f"size on disk, {workload}", sizes, {"tiledb": 1}))
+        self.report()
+        return 1 if self.faults else 0
+
+    def report(self):
+        others = [s for s in self.systems if s.name not in ("tessera", "function")]
+        print("\n| query | tessera | " + " | ".join(s.title for s in others) + " |\n|---|---|" + "---|" * len(others))
+        for title, values, goals in self.measured:
+            own = values["tessera"]
+            cells = [ratio(own / values[s.name], goals.get(s.name)) if s.name in values else "" for s in others]
+            print(f"| {title} | {amount(title, own)} | " + " | ".join(cells) + " |")
+        missed = [(values["tessera"] / values[n] / goal, title, n) for title, values, goals in self.measured for n, goal in goals.items() if n in values]
+        missed = sorted((m for m in missed if m[0] > 1), reverse=True)
+        goals = sum(n in values for _, values, goals in self.measured for n in goals)
+        print(f"\n{goals - len(missed)} of {goals} goals reached." + (" Missed, the farthest first:" if missed else ""))
+        for factor, title, name in missed:
+            print(f"- {title}, against {name}: {factor:.2f} times the goal")
+        if self.arguments.json:
+            with open(self.arguments.json, "w", encoding="utf-8") as file:
+                json.dump([{"query": t, "values": v, "goals": g} for t, v, g in self.measured], file, indent=1)
+
+
+def amount(title, value):
+    if title.startswith("size"):
+        return f"{value / 1e6:.1f} MB"
+    if "memory" in title:
+        return f"{value:.0f} MiB"
+    return f"{value * 1e3:.3g} ms"
+
+
+def ratio(value, goal):
+    def text(number):
+        return f"{number:.2g}" if number >= 0.95 else f"1/{1 / number:.2g}" if number > 0.0101 else f"1/{1 / number:.0f}"
+    if goal is None:
+        return text(value)
+    return f"{text(value)} ({text(goal)})" if value <= goal else f"**{text(value)}** ({text(goal)})"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("extension", type=os.path.abspath)
+    parser.add_argument("folder", type=os.path.abspath)
+    parser.add_argument("size", nargs="?", default="quick", choices=["smoke", "quick", "full"])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    inside = os.path.join(arguments.folder, "venv")
+    if os.path.realpath(sys.prefix) != os.path.realpath(inside):
+        return subprocess.run([prepare(arguments.folder), os.path.abspath(__file__)] + sys.argv[1:]).returncode
+    try:
+        import apsw, numpy  # noqa: F401, E401
+    except ImportError as lacking:
+        print(f"skipped: {lacking}: without it nothing can be measured")
+        return 77
+    return Bench(arguments).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

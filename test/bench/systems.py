@@ -1,0 +1,398 @@
+"""The systems of the bench. Each builds its copy of a workload in a folder, opens it, and answers the queries of it.
+
+A query's answer is a list of rows or a numpy array; answers of all systems are compared. What a system cannot be asked in a way that its
+users would ask it, is left out: `queries` says what it has.
+"""
+import json
+
+import numpy as np
+
+from data import ATTRIBUTES, DIMENSIONS, SIDE, TILES, columns, tile_order
+
+DECLARED = {"raster": "y INTEGER, x INTEGER, v REAL", "cube": "t INTEGER, lat INTEGER, lon INTEGER, v REAL",
+            "points": "x INTEGER, y INTEGER, v REAL, k INTEGER, name TEXT", "genes": "contig TEXT, pos INTEGER, v REAL, depth INTEGER"}
+GROUPED = {"raster": "y", "genes": "contig"}
+
+
+def sql_queries(workload, p):
+    """SQL and arguments of each query that the workload has. All systems with SQL get the same text."""
+    dimensions = DIMENSIONS[workload]
+    found = {"rare": (f"SELECT count(*), sum(v) FROM r WHERE v > ?", [p["threshold"]]), "total": ("SELECT sum(v) FROM r", [])}
+    if "point" in p:
+        found["point"] = ("SELECT v FROM r WHERE " + " AND ".join(f"{d} = ?" for d in dimensions), p["point"])
+    for name in ("tile", "tenth", "small", "large"):
+        if name in p:
+            where = " AND ".join(f"{d} BETWEEN ? AND ?" for d in dimensions)
+            found[name] = (f"SELECT count(*), sum(v) FROM r WHERE {where}", [bound for pair in p[name] for bound in pair])
+    if workload in GROUPED:
+        found["group"] = (f"SELECT {GROUPED[workload]} AS g, sum(v) FROM r GROUP BY g", [])
+    if "pairs" in p:
+        found["join"] = (f"SELECT count(*), sum(r.v) FROM pairs p JOIN r ON " + " AND ".join(f"r.{d} = p.{d}" for d in dimensions), [])
+    if workload in ("raster", "points"):
+        by = ", ".join(dimensions)
+        found["first"] = (f"SELECT {by}, v FROM r ORDER BY {by} LIMIT 100", [])
+    return found
+
+
+def rows_of(cells, order=None, step=200_000):
+    names = list(cells)
+    for start in range(0, len(cells[names[0]]), step):
+        part = order[start:start + step] if order is not None else slice(start, start + step)
+        yield from zip(*[cells[n][part].tolist() for n in names])
+
+
+def fill_pairs(execute_many, execute, p):
+    execute("CREATE TEMP TABLE pairs(y INTEGER, x INTEGER)")
+    execute_many("INSERT INTO pairs VALUES (?, ?)", list(zip(*p["pairs"])))
+
+
+class Sqlite:
+    """The dimensions as primary key of a table without rowid, its cells stored in that order."""
+    name, title, suffix = "sqlite", "SQLite key", ".db"
+    needs = ["apsw"]
+
+    def connect(self, path):
+        import apsw
+        connection = apsw.Connection(path)
+        for pragma in ("mmap_size=4000000000", "cache_size=-65536"):
+            connection.execute("PRAGMA " + pragma).fetchall()
+        return connection
+
+    def has(self, workload):
+        return True
+
+    def fill(self, connection, workload, cells):
+        keys = [cells[d].astype(str) if cells[d].dtype == object else cells[d] for d in DIMENSIONS[workload]]
+        connection.execute(f"CREATE TABLE r({DECLARED[workload]}, PRIMARY KEY({', '.join(DIMENSIONS[workload])})) WITHOUT ROWID")
+        order = None if workload in TILES else np.lexsort(keys[::-1])
+        connection.executemany(f"INSERT INTO r VALUES ({', '.join('?' * len(cells))})", rows_of(cells, order))
+
+    def build(self, workload, data, path):
+        connection = self.connect(path)
+        connection.execute("PRAGMA journal_mode=OFF").fetchall()
+        connection.execute("BEGIN")
+        self.fill(connection, workload, columns(workload, data))
+        connection.execute("COMMIT")
+        connection.execute("ANALYZE")
+        connection.close()
+
+    def open(self, workload, path, p):
+        connection = self.connect(path)
+        if "pairs" in p:
+            fill_pairs(connection.executemany, connection.execute, p)
+        return connection
+
+    def close(self, handle):
+        handle.close()
+
+    def queries(self, workload, p):
+        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in sql_queries(workload, p).items()}
+
+
+class Covering(Sqlite):
+    """An ordinary table in the order of arrival, with an index of dimensions and value."""
+    name, title, suffix = "covering", "SQLite index", ".covering.db"
+
+    def has(self, workload):
+        return workload not in TILES
+
+    def fill(self, connection, workload, cells):
+        connection.execute(f"CREATE TABLE r({DECLARED[workload]})")
+        connection.executemany(f"INSERT INTO r VALUES ({', '.join('?' * len(cells))})", rows_of(cells))
+        connection.execute(f"CREATE UNIQUE INDEX ri ON r({', '.join(DIMENSIONS[workload])}, v)")
+
+
+class Rtree(Sqlite):
+    """SQLite's R*Tree with the attributes as auxiliary columns, filled in Z-order."""
+    name, title, suffix = "rtree", "R*Tree", ".rtree.db"
+    declared = "CREATE VIRTUAL TABLE r USING rtree_i32(id, x0, x1, y0, y1, +v, +k, +name)"
+
+    def has(self, workload):
+        return workload == "points"
+
+    def fill(self, connection, workload, cells):
+        connection.execute(self.declared)
+        x, y = cells["x"], cells["y"]
+        cells = {"id": np.arange(len(x)), "x0": x, "x1": x, "y0": y, "y1": y, **{a: cells[a] for a in ATTRIBUTES[workload]}}
+        connection.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows_of(cells, tile_order(workload, {"x": x, "y": y})))
+
+    def queries(self, workload, p):
+        where = "x0 >= ? AND x1 <= ? AND y0 >= ? AND y1 <= ?"
+        return {name: (lambda handle, box=p[name]: handle.execute(f"SELECT count(*), sum(v) FROM r WHERE {where}",
+                                                                   [bound for pair in box for bound in pair]).fetchall())
+                for name in ("small", "large")}
+
+
+SHUFFLED, PACKED = "FILTERS(byteshuffle, zstd(5))", "FILTERS(zstd(5))"
+TESSERA_COLUMNS = {
+    "points": f"x INT64 DIMENSION(0, {SIDE - 1}, {SIDE // 10}) {SHUFFLED}, y INT64 DIMENSION(0, {SIDE - 1}, {SIDE // 10}) {SHUFFLED}, "
+              f"v FLOAT64 NOT NULL {SHUFFLED}, k INT32 NOT NULL {SHUFFLED}, name TEXT NOT NULL {PACKED}, "
+              "cell_order=hilbert, capacity=10000, offsets_filters=(byteshuffle, zstd(5))",
+    "genes": f"contig TEXT DIMENSION {PACKED}, pos INT64 DIMENSION(0, 1000000000) {SHUFFLED}, "
+             f"v FLOAT64 NOT NULL {SHUFFLED}, depth INT32 NOT NULL {SHUFFLED}, capacity=10000, offsets_filters=(byteshuffle, zstd(5))"}
+
+
+def tessera_columns(workload, shape=None):
+    if workload in TESSERA_COLUMNS:
+        return TESSERA_COLUMNS[workload]
+    dimensions = ", ".join(f"{d} INT32 DIMENSION(0, {n - 1}, {min(n, t)}) FILTERS(none)"
+                           for d, n, t in zip(DIMENSIONS[workload], shape, TILES[workload]))
+    return f"{dimensions}, v FLOAT32 NOT NULL {SHUFFLED}, kind=dense"
+
+
+def npy(array):
+    import io
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+class Tessera(Sqlite):
+    """This extension, over an array that it has written itself, with the tiles and filters of TileDB's."""
+    name, title, suffix = "tessera", "tessera", ".tessera"
+    library = None
+
+    def connect(self, path):
+        connection = super().connect(path)
+        connection.enable_load_extension(True)
+        connection.load_extension(self.library)
+        return connection
+
+    def build(self, workload, data, path):
+        connection = self.connect(":memory:")
+        shape = data.shape if workload in TILES else None
+        connection.execute(f"CREATE VIRTUAL TABLE r USING tessera('{path}', {tessera_columns(workload, shape)})")
+        if workload in TILES:
+            connection.execute("SELECT tessera_write_npy(?, 'v', ?)", (path, npy(data))).fetchall()
+        else:
+            cells = columns(workload, data)
+            connection.execute("BEGIN")
+            connection.executemany(f"INSERT INTO r VALUES ({', '.join('?' * len(cells))})", rows_of(cells))
+            connection.execute("COMMIT")
+        connection.close()
+
+    def open(self, workload, path, p):
+        connection = self.connect(":memory:")
+        connection.execute(f"CREATE VIRTUAL TABLE r USING tessera('{path}')")
+        if "pairs" in p:
+            fill_pairs(connection.executemany, connection.execute, p)
+        return connection
+
+
+class TesseraFunctions(Tessera):
+    """The same arrays, asked through tessera_npy and tessera_aggregate."""
+    name, title = "function", "tessera function"
+
+    def has(self, workload):
+        return workload == "raster"
+
+    def build(self, workload, data, path):
+        pass  # Tessera has
+
+    def queries(self, workload, p):
+        box = {name: json.dumps(dict(zip(DIMENSIONS[workload], p[name]))) for name in ("tile", "tenth")}
+
+        def block(handle):
+            found = handle.execute("SELECT tessera_npy('db:r', 'v', ?)", (box["tile"],)).fetchall()[0][0]
+            header = int.from_bytes(found[8:10], "little")
+            return np.frombuffer(found, dtype=np.float32, offset=10 + header)
+
+        found = {"tile": block}
+        probe = self.connect(":memory:")
+        if probe.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'tessera_aggregate'").fetchall()[0][0]:
+            aggregate = "FROM tessera_aggregate('db:r', 'v'"
+            found["tenth"] = lambda handle: handle.execute(f"SELECT count, sum {aggregate}, ?)", (box["tenth"],)).fetchall()
+            found["total"] = lambda handle: handle.execute(f"SELECT sum {aggregate})").fetchall()
+            found["group"] = lambda handle: handle.execute(f"SELECT key1, sum {aggregate}, '{{}}', 'y')").fetchall()
+        probe.close()
+        return found
+
+
+class Tiledb:
+    """TileDB-Py: reads into numpy, with TileDB's own query condition and multi_index."""
+    name, title, suffix = "tiledb", "TileDB", ".tiledb"
+    needs = ["tiledb"]
+    duplicates, cell_order = False, "hilbert"
+
+    def has(self, workload):
+        return True
+
+    def schema(self, workload, shape=None):
+        import tiledb
+        shuffled, packed = tiledb.FilterList([tiledb.ByteShuffleFilter(), tiledb.ZstdFilter(5)]), tiledb.FilterList([tiledb.ZstdFilter(5)])
+        if workload in TILES:
+            sides = zip(DIMENSIONS[workload], shape, TILES[workload])
+            domain = tiledb.Domain(*[tiledb.Dim(d, domain=(0, n - 1), tile=min(n, t), dtype="int32") for d, n, t in sides])
+            return tiledb.ArraySchema(domain, attrs=[tiledb.Attr("v", dtype="f4", filters=shuffled)])
+        attributes = [tiledb.Attr("v", dtype="f8", filters=shuffled)]
+        if workload == "points":
+            domain = tiledb.Domain(*[tiledb.Dim(d, domain=(0, SIDE - 1), tile=SIDE // 10, dtype="int64", filters=shuffled) for d in "xy"])
+            attributes += [tiledb.Attr("k", dtype="i4", filters=shuffled), tiledb.Attr("name", dtype=str, var=True, filters=packed)]
+        else:
+            domain = tiledb.Domain(tiledb.Dim("contig", domain=(None, None), tile=None, dtype="ascii", filters=packed),
+                                   tiledb.Dim("pos", domain=(0, 10**9), tile=None, dtype="int64", filters=shuffled))
+            attributes += [tiledb.Attr("depth", dtype="i4", filters=shuffled)]
+        return tiledb.ArraySchema(domain, sparse=True, capacity=10_000, allows_duplicates=self.duplicates, offsets_filters=shuffled,
+                                  cell_order=self.cell_order if workload == "points" else "row-major", attrs=attributes)
+
+    def build(self, workload, data, path):
+        import tiledb
+        tiledb.Array.create(path, self.schema(workload, data.shape if workload in TILES else None))
+        with tiledb.open(path, "w") as array:
+            if workload in TILES:
+                array[:] = data
+            else:
+                coordinates = tuple(data[d].astype("S") if data[d].dtype == object else data[d] for d in DIMENSIONS[workload])
+                array[coordinates] = {a: data[a] for a in ATTRIBUTES[workload]}
+
+    def open(self, workload, path, p):
+        import tiledb
+        return tiledb.open(path)
+
+    def close(self, handle):
+        handle.close()
+
+    def dense(self, workload, p, read):
+        """Queries as numpy answers them from blocks; `read` takes slices. Shared with zarr."""
+        box = {name: tuple(slice(low, high + 1) for low, high in p[name]) for name in ("tile", "tenth") if name in p}
+
+        def rare(values):
+            values = values[values > np.float32(p["threshold"])]
+            return [(values.size, values.sum(dtype="f8"))]
+
+        found = {"total": lambda handle: [(read(handle, slice(None)).sum(dtype="f8"),)],
+                 "rare": lambda handle: rare(read(handle, slice(None)))}
+        if workload == "raster":
+            found["point"] = lambda handle: [(float(np.ravel(read(handle, tuple(slice(i, i + 1) for i in p["point"])))[0]),)]
+            found["tile"] = lambda handle: read(handle, box["tile"])
+            found["tenth"] = lambda handle: (lambda z: [(z.size, z.sum(dtype="f8"))])(read(handle, box["tenth"]))
+            found["group"] = lambda handle: list(enumerate(read(handle, slice(None)).sum(axis=1, dtype="f8").tolist()))
+            found["join"] = lambda handle: (lambda z: [(len(z), z.sum(dtype="f8"))])(read(handle, slice(None))[tuple(p["pairs"])])
+            found["first"] = lambda handle: [(0, x, v) for x, v in enumerate(read(handle, (slice(0, 1), slice(0, 100))).ravel().tolist())]
+        return found
+
+    def queries(self, workload, p):
+        if workload in TILES:
+            return self.dense(workload, p, lambda handle, box: handle[box]["v"])
+
+        def read(handle, box, dimensions=False, condition=None):
+            return handle.query(attrs=["v"], dims=dimensions, cond=condition).multi_index[box]
+
+        def summed(found):
+            return [(found["v"].size, found["v"].sum())]
+
+        everything = (slice(None), slice(None))
+
+        def first(handle):
+            found = read(handle, everything, DIMENSIONS[workload])
+            order = np.argsort(found["x"] * SIDE + found["y"])[:100]
+            return list(zip(*[found[n][order].tolist() for n in ("x", "y", "v")]))
+
+        found = {"rare": lambda handle: summed(read(handle, everything, condition=f"v > {p['threshold']!r}")),
+                 "total": lambda handle: [(read(handle, everything)["v"].sum(),)]}
+        for name in ("small", "large"):
+            if name in p:  # a string dimension has one value here
+                box = tuple(low if isinstance(low, str) else slice(low, high) for low, high in p[name])
+                found[name] = lambda handle, box=box: summed(read(handle, box))
+        if workload == "points":
+            found["first"] = first
+        return found
+
+
+class TiledbRows(Tiledb):
+    """The points where TileDB reads them fastest: row-major, with duplicates allowed, so that nothing is compared."""
+    name, title, suffix = "tiledb_rows", "TileDB, row-major with duplicates", ".rows.tiledb"
+    duplicates, cell_order = True, "row-major"
+
+    def has(self, workload):
+        return workload == "points"
+
+
+class Duckdb:
+    """DuckDB's own table, filled in the order of tiles."""
+    name, title, suffix = "duckdb", "DuckDB", ".duckdb"
+    needs = ["duckdb", "pyarrow"]
+
+    def has(self, workload):
+        return True
+
+    def load(self, connection, workload, data):
+        order, cells = tile_order(workload, data), columns(workload, data)
+        cells = {name: values[order] for name, values in cells.items()}
+        import pyarrow
+        table = pyarrow.table({n: pyarrow.array(v.tolist(), pyarrow.string()) if v.dtype == object else pyarrow.array(v) for n, v in cells.items()})
+        connection.register("cells", table)
+        connection.execute("CREATE TABLE r AS SELECT * FROM cells")
+
+    def build(self, workload, data, path):
+        import duckdb
+        connection = duckdb.connect(path)
+        self.load(connection, workload, data)
+        connection.execute("CHECKPOINT")
+        connection.close()
+
+    def open(self, workload, path, p):
+        import duckdb
+        connection = duckdb.connect(path, read_only=True)
+        if "pairs" in p:
+            self.pairs(connection, p)
+        return connection
+
+    def pairs(self, connection, p):
+        y, x = (np.array(side) for side in p["pairs"])
+        connection.execute("CREATE TEMP TABLE pairs AS SELECT unnest($1) AS y, unnest($2) AS x", [y, x])
+
+    def close(self, handle):
+        handle.close()
+
+    def queries(self, workload, p):
+        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in sql_queries(workload, p).items()}
+
+
+class Parquet(Duckdb):
+    """The same rows in a Parquet file, zstd, which DuckDB reads."""
+    name, title, suffix = "parquet", "Parquet", ".parquet"
+
+    def build(self, workload, data, path):
+        import duckdb
+        connection = duckdb.connect(":memory:")
+        self.load(connection, workload, data)
+        connection.execute(f"COPY r TO '{path}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 5)")
+        connection.close()
+
+    def open(self, workload, path, p):
+        import duckdb
+        connection = duckdb.connect(":memory:")
+        connection.execute(f"CREATE VIEW r AS SELECT * FROM read_parquet('{path}')")
+        if "pairs" in p:
+            self.pairs(connection, p)
+        return connection
+
+
+class Zarr(Tiledb):
+    """zarr with the same chunks, blosc's zstd and byte shuffle."""
+    name, title, suffix = "zarr", "zarr", ".zarr"
+    needs = ["zarr"]
+
+    def has(self, workload):
+        return workload in TILES
+
+    def build(self, workload, data, path):
+        import zarr
+        codec = zarr.codecs.BloscCodec(cname="zstd", clevel=5, shuffle="shuffle")
+        chunks = tuple(min(n, t) for n, t in zip(data.shape, TILES[workload]))
+        array = zarr.create_array(store=path, shape=data.shape, chunks=chunks, dtype="f4", compressors=codec)
+        array[...] = data
+
+    def open(self, workload, path, p):
+        import zarr
+        return zarr.open_array(path, mode="r")
+
+    def close(self, handle):
+        pass
+
+    def queries(self, workload, p):
+        return self.dense(workload, p, lambda handle, box: handle[box])
+
+
+SYSTEMS = [Tessera, TesseraFunctions, Sqlite, Covering, Rtree, Tiledb, TiledbRows, Duckdb, Parquet, Zarr]
