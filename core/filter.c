@@ -289,6 +289,56 @@ static int decode_tile(run *r, const uint8_t *in, uint64_t in_size, uint8_t *out
   return TSR_OK;
 }
 
+int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
+                         uint64_t *last, tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0, low = 0, high = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks && at < end; i++) {
+    stored_chunk chunk;
+    if (read_chunk(&input, &chunk, error) < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    if (at + chunk.original <= from) low = at + chunk.original;
+    at += chunk.original;
+    high = at;
+  }
+  *first = low;
+  *last = high;
+  return TSR_OK;
+}
+
+static int decode_part(run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out,
+                       tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks && at < last; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc == TSR_OK && at >= first && chunk.original > 0) {
+      if (chunk.original > last - at)
+        rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu, %llu were expected", chunk.original,
+                       (unsigned long long)at, (unsigned long long)(last - at));
+      if (rc == TSR_OK) rc = decode_chunk(r, chunk, out + (at - first), error);
+      tsr__arena_reset(&r->arena);
+    }
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    at += chunk.original;
+  }
+  if (at == last) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, %llu are wanted", (unsigned long long)chunks,
+                   (unsigned long long)at, (unsigned long long)last);
+}
+
+int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
+                              tsr_error *error) {
+  run r;
+  TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
+  int rc = decode_part(&r, in, in_size, first, last, out, error);
+  close_run(&r);
+  return rc;
+}
+
 static int decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, tsr_strings *strings, const uint8_t *in,
                   uint64_t in_size, uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error) {
   run r;

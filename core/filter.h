@@ -26,6 +26,15 @@ typedef struct tsr_tile_shape {
 int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
                          uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error);
 
+/* Which chunks of a stored tile hold its bytes from..end, in memory: *first..*last is what they hold. */
+int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
+                         uint64_t *last, tsr_error *error);
+/* Backward, only the chunks that hold the bytes first..last, as tsr__pipeline_chunks has them; `out` has room for them.
+ */
+int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
+                              tsr_error *error);
+
 /* Does this pipeline keep a variable string field's offsets inside the data? (RLE: ASCII from 12, UTF8 from 17;
  * dictionary: ASCII from 13, UTF8 from 17.) */
 bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,

@@ -240,7 +240,8 @@ typedef struct tsr_tile {
   _Atomic uint32_t references;
   uint64_t cells, bytes; /* bytes: what it costs to keep */
   uint64_t cell_size; /* 0: variable */
-  uint8_t *values;
+  uint64_t first, end; /* only these cells' values are there; end 0: all */
+  uint8_t *values; /* from `first` on */
   uint64_t values_size;
   uint64_t *offsets; /* variable: cells + 1, checked to rise and to end within values */
   uint8_t *validity; /* cells, or NULL */
@@ -252,6 +253,7 @@ typedef struct tsr_tile_source { /* stored bytes of a tile's parts, read already
   uint64_t sizes[TSR_PART_COUNT];
   uint64_t variable_size; /* from the slot's var_sizes */
   uint64_t cells;
+  uint64_t first, end; /* cells whose values are wanted, for tsr__tile_divides; end 0: all */
 } tsr_tile_source;
 typedef struct tsr_tile_format { /* how a slot's tiles are stored */
   tsr_datatype datatype;
@@ -266,6 +268,8 @@ typedef struct tsr_tile_format { /* how a slot's tiles are stored */
 } tsr_tile_format;
 int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const uint8_t *key, tsr_tile_format *format,
                      tsr_error *error);
+/* Can chunks of such tiles be decoded alone? */
+bool tsr__tile_divides(const tsr_tile_format *format);
 /* Thread-safe. The tile's memory comes from `memory`, scratch too. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);

@@ -12,6 +12,8 @@
 #define RUN_BYTES                                                                                                      \
   (UINT64_C(4) << 20) /* stored bytes that are read at once, at most, where there is more than one tile */
 
+#define PART 4 /* this part of a tile, or less, is decoded alone */
+
 typedef struct job { /* a tile that is not in the cache */
   tsr_want *want;
   uint64_t cost; /* charged */
@@ -91,7 +93,16 @@ static int prepare_job(loading *l, job *j, tsr_error *error) {
       return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
     j->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
   }
-  const uint64_t cost = cost_of(&j->format, s, number, j->source.cells);
+  uint64_t cost = cost_of(&j->format, s, number, j->source.cells);
+  const uint64_t wanted = j->want->end - j->want->first;
+  if (j->want->end > 0 && wanted <= j->source.cells / PART && tsr__tile_divides(&j->format)) {
+    const uint64_t chunks = tsr__mul_sat(2, j->format.values->max_chunk_size),
+                   size = tsr__mul_sat(tsr_datatype_size(j->format.datatype), j->format.values_per_cell);
+    j->source.first = j->want->first;
+    j->source.end = j->want->end;
+    cost = TSR_MIN(
+        cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(wanted, size)), j->format.nullable ? j->source.cells : 0));
+  }
   TSR_TRY(tsr__memory_charge(l->memory, cost, error));
   j->cost = cost;
   return TSR_OK;
@@ -184,11 +195,22 @@ static tsr_tile *find_tile(tsr_array *array, const tsr_want *want) {
 }
 
 /* What is not in memory becomes a job. */
+/* Has the tile the values that are wanted? */
+static bool has_cells(const tsr_tile *tile, const tsr_want *want) {
+  if (tile->end == 0) return true;
+  return want->end > 0 && tile->first <= want->first && want->end <= tile->end;
+}
+
 static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t i = 0; i < count; i++) {
     tsr_want *w = &wants[i];
     tsr_tile *tile = find_tile(l->array, w);
+    if (tile && !has_cells(tile, w)) { /* the second time, the whole tile is worth it */
+      tsr__tile_drop(tile);
+      tile = NULL;
+      w->end = 0;
+    }
     if (!tile) {
       missing++;
       continue;

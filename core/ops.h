@@ -87,6 +87,7 @@ typedef struct tsr_want {
   tsr_fragment *fragment;
   uint32_t slot;
   uint64_t number;
+  uint64_t first, end; /* cells whose values are wanted; end 0: all */
   tsr_tile *tile; /* out: held */
   bool decoded; /* out: it was not in the cache */
   tsr_held *held; /* for whom */
@@ -105,6 +106,7 @@ struct tsr_held {
   uint32_t fragment; /* index in the snapshot */
   bool counted; /* in cells_decoded */
   uint64_t number, cells;
+  uint64_t first, end; /* no other cells are asked for: their values may be missing */
   struct tsr_held *next; /* among those free */
   tsr_tile *tiles[]; /* by slot, NULL where not loaded */
 };

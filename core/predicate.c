@@ -220,9 +220,9 @@ int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const 
 int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error) {
   tsr_buffer *room = &reader->chosen;
   room->size = 0;
-  TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(held->cells, BLOCK) * sizeof(uint32_t), error));
-  for (uint64_t first = 0; first < held->cells; first += BLOCK) {
-    uint64_t count = TSR_MIN(held->cells - first, BLOCK);
+  TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(held->end - held->first, BLOCK) * sizeof(uint32_t), error));
+  for (uint64_t first = held->first; first < held->end; first += BLOCK) {
+    uint64_t count = TSR_MIN(held->end - first, BLOCK);
     TSR_TRY(tsr__tests_select(reader, held, first, NULL, &count, (uint32_t *)(void *)room->data, error));
     if (count > 0) return 1;
   }

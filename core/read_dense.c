@@ -224,9 +224,13 @@ static int mark_used(dense_source *s, space_tile *tile, tsr_error *error) {
   return TSR_OK;
 }
 
-static int hold(dense_source *s, candidate *c, tsr_error *error) {
+/* Of its tile only what lies between the first and the last wanted cell is asked for. */
+static int hold(dense_source *s, const space_tile *tile, candidate *c, tsr_error *error) {
   if (c->held) return TSR_OK;
-  return tsr__reader_hold(s->reader, c->box->fragment, c->number, s->grid->tile_cells, &c->held, error);
+  TSR_TRY(tsr__reader_hold(s->reader, c->box->fragment, c->number, s->grid->tile_cells, &c->held, error));
+  c->held->first = tsr__grid_cell(s->grid, tile->low);
+  c->held->end = tsr__grid_cell(s->grid, tile->high) + 1;
+  return TSR_OK;
 }
 
 /* Bytes that the tile's used candidates will take. */
@@ -336,7 +340,7 @@ static int fill_window(dense_source *s, tsr_error *error) {
       if (tile->candidates[c].excluded)
         tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
       if (!tile->candidates[c].used) continue;
-      TSR_TRY(hold(s, &tile->candidates[c], error));
+      TSR_TRY(hold(s, tile, &tile->candidates[c], error));
       if (reader->test_count > 0) TSR_TRY(tsr__tests_want(reader, tile->candidates[c].held, error));
       else TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
     }
@@ -487,7 +491,7 @@ static int split_by_owner(dense_source *s, space_tile *tile, const tsr_piece *pi
   for (uint32_t c = 0; c <= tile->count; c++) {
     const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
     if (n == 0 || (c < tile->count && (tile->candidates[c].box->sparse || tile->candidates[c].excluded))) continue;
-    if (c < tile->count) TSR_TRY(hold(s, &tile->candidates[c], error));
+    if (c < tile->count) TSR_TRY(hold(s, tile, &tile->candidates[c], error));
     const bool run = sorted[from + n - 1] - sorted[from] == n - 1;
     TSR_TRY(add_part(s,
                      (part){.held = c < tile->count ? tile->candidates[c].held : NULL,
@@ -508,7 +512,7 @@ static int make_parts(dense_source *s, space_tile *tile, tsr_error *error) {
     part p = {.count = piece->cells};
     uint32_t *cells = NULL;
     if (tile->covered) {
-      TSR_TRY(hold(s, &tile->candidates[0], error));
+      TSR_TRY(hold(s, tile, &tile->candidates[0], error));
       p.held = tile->candidates[0].held;
     }
     if (!tsr__piece_is_run(piece)) TSR_TRY(select_cells(&s->reader->selection, piece, &cells, error));

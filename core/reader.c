@@ -245,7 +245,8 @@ int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   }
   h->fragment = fragment;
   h->number = number;
-  h->cells = cells;
+  h->cells = h->end = cells;
+  h->first = 0;
   h->counted = false;
   h->next = NULL;
   *held = h;
@@ -271,6 +272,8 @@ int tsr__reader_want(tsr_reader *reader, tsr_held *held, int64_t slot, tsr_error
   const tsr_want want = {.fragment = reader->snapshot->fragments[held->fragment].fragment,
                          .slot = (uint32_t)slot,
                          .number = held->number,
+                         .first = held->first,
+                         .end = held->end,
                          .held = held};
   return tsr__buffer_append(&reader->wants, &want, sizeof want, error);
 }
@@ -299,7 +302,7 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
     held->tiles[wants[i].slot] = wants[i].tile;
     if (wants[i].decoded && !held->counted) {
       held->counted = true;
-      cells += held->cells;
+      cells += wants[i].tile->end > 0 ? wants[i].tile->end - wants[i].tile->first : held->cells;
     }
   }
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);
@@ -320,7 +323,8 @@ void tsr__reader_slot_column(const tsr_reader *reader, const tsr_held *held, con
   if (field->values_per_cell == TSR_VARIABLE) {
     column->offsets = tile->offsets + first;
   } else {
-    column->values = tile->values + coordinates_at(reader, held, field, slot) + first * field->cell_size;
+    column->values =
+        tile->values + coordinates_at(reader, held, field, slot) + (first - tile->first) * field->cell_size;
     column->cell_size = field->cell_size;
   }
 }

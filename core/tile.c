@@ -17,7 +17,8 @@
  * __coords holds the values of the first dimension of all cells, then of the second, and so on; in version 1 without a
  * compressor, cell after cell. It is always decoded to the former.
  *
- * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. Sizes are those that cells and metadata
+ * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. Where only some cells are wanted, their chunks
+ * alone are decoded (of values of fixed size: no filter looks beyond a chunk). Sizes are those that cells and metadata
  * ask for, and are compared with what the chunks say before memory is taken.
  */
 #include "format.h"
@@ -131,9 +132,17 @@ static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *me
   return TSR_OK;
 }
 
+bool tsr__tile_divides(const tsr_tile_format *format) {
+  return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
+}
+
 static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                         tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {format->datatype, tile->cell_size, format->version, format->key};
+  if (tile->end > 0)
+    return tsr__pipeline_decode_part(format->values, &shape, source->bytes[TSR_PART_FIXED],
+                                     source->sizes[TSR_PART_FIXED], tile->first * tile->cell_size,
+                                     tile->end * tile->cell_size, tile->values, memory, error);
   TSR_TRY(tsr__pipeline_decode(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                                tile->values, tile->values_size, memory, error));
   if (format->coordinate_dimensions > 1 && !format->coordinates_split) {
@@ -148,6 +157,20 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
   int code = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
                                   source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
   return code < 0 ? tsr__wrap(error, "validity") : TSR_OK;
+}
+
+/* The cells of the chunks that hold what is wanted. Below version 11 a chunk may end within a cell: then all. */
+static int find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size, uint64_t *first,
+                      uint64_t *end, tsr_error *error) {
+  uint64_t from, to;
+  *first = *end = 0;
+  if (source->end == 0 || !tsr__tile_divides(format)) return TSR_OK;
+  TSR_TRY(tsr__pipeline_chunks(source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED], source->first * cell_size,
+                               source->end * cell_size, &from, &to, error));
+  if (from % cell_size != 0 || to % cell_size != 0 || to / cell_size - from / cell_size == source->cells) return TSR_OK;
+  *first = from / cell_size;
+  *end = to / cell_size;
+  return TSR_OK;
 }
 
 /* Compares what the parts hold with what the cells take, and allocates the tile. */
@@ -168,6 +191,9 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
     int code = check_size(source, TSR_PART_VALIDITY, source->cells, error);
     if (code < 0) return tsr__wrap(error, "validity");
   }
+  uint64_t first, end;
+  TSR_TRY(find_cells(format, source, cell_size, &first, &end, error));
+  if (end > 0) values_size = (end - first) * cell_size;
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
   uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
@@ -176,6 +202,8 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   TSR_TRY(tsr__alloc(memory, bytes, &block, error));
   tsr_tile *made = block;
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
+  made->first = first;
+  made->end = end;
   atomic_init(&made->references, 1);
   uint8_t *base = block;
   if (variable) made->offsets = (uint64_t *)(void *)(base + ((sizeof(tsr_tile) + 15) & ~UINT64_C(15)));

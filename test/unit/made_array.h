@@ -51,6 +51,7 @@ typedef struct made_array {
   const tsr_condition *condition_list[4];
   int64_t slots[MADE_DIMENSIONS + MADE_ATTRIBUTES];
   char names[MADE_DIMENSIONS][2];
+  uint64_t chunk; /* bytes of a chunk, whole cells; 0: a tile has one */
   tsr_buffer parts[(MADE_ATTRIBUTES + 1 + MADE_DIMENSIONS + 3) * TSR_PART_COUNT]; /* of the fragment being made */
 } made_array;
 
@@ -189,16 +190,20 @@ static inline tsr_fragment *made_fragment(made_array *m, uint64_t start, uint64_
   return f;
 }
 
-/* Appends one chunk to a part of a slot's tile `number`. Tiles are added in order. */
+/* Appends a part of a slot's tile `number`, in chunks of m->chunk bytes. Tiles are added in order. */
 static inline void made_part(made_array *m, tsr_fragment *f, uint32_t slot, tsr_part_kind part, uint64_t number,
                              const void *bytes, uint64_t size) {
   tsr_buffer *b = &m->parts[slot * TSR_PART_COUNT + part];
   b->memory = &m->array.memory;
-  assert_int_equal(tsr__buffer_append_u64(b, 1, NULL), TSR_OK);
-  assert_int_equal(tsr__buffer_append_u32(b, (uint32_t)size, NULL), TSR_OK);
-  assert_int_equal(tsr__buffer_append_u32(b, (uint32_t)size, NULL), TSR_OK);
-  assert_int_equal(tsr__buffer_append_u32(b, 0, NULL), TSR_OK);
-  assert_int_equal(tsr__buffer_append(b, bytes, size, NULL), TSR_OK);
+  const uint64_t chunk = m->chunk && size ? m->chunk : TSR_MAX(1, size), chunks = size ? (size + chunk - 1) / chunk : 1;
+  assert_int_equal(tsr__buffer_append_u64(b, chunks, NULL), TSR_OK);
+  for (uint64_t i = 0; i < chunks; i++) {
+    const uint64_t here = TSR_MIN(chunk, size - i * chunk);
+    assert_int_equal(tsr__buffer_append_u32(b, (uint32_t)here, NULL), TSR_OK);
+    assert_int_equal(tsr__buffer_append_u32(b, (uint32_t)here, NULL), TSR_OK);
+    assert_int_equal(tsr__buffer_append_u32(b, 0, NULL), TSR_OK);
+    assert_int_equal(tsr__buffer_append(b, (const uint8_t *)bytes + i * chunk, here, NULL), TSR_OK);
+  }
   f->metadata.slots[slot].file_size[part] = f->metadata.slots[slot].offsets[part][number + 1] = b->size;
 }
 

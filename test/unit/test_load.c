@@ -50,6 +50,44 @@ static void test_cache(void **state) {
   made_close(&m);
 }
 
+static tsr_tile load_cells(made_array *m, tsr_fragment *f, uint64_t first, uint64_t end, bool decoded) {
+  tsr_memory budget;
+  tsr__memory_init(&budget, &m->array.memory, 100000, "memory_mb");
+  tsr_want want = {.fragment = f, .number = 3, .first = first, .end = end};
+  assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &budget, NULL), TSR_OK);
+  assert_int_equal(want.decoded, decoded);
+  const tsr_tile tile = *want.tile;
+  const uint64_t from = tile.end ? tile.first : 0, to = tile.end ? tile.end : 8;
+  for (uint64_t i = from; i < to; i++) assert_int_equal(tsr__load32(tile.values + 4 * (i - from)), 24 + i);
+  tsr__tile_return(want.tile, &budget);
+  assert_int_equal(budget.used, 0);
+  return tile;
+}
+
+/* A few cells come with their chunk; when others are wanted of the tile, it is decoded as a whole. */
+static void test_part(void **state) {
+  (void)state;
+  made_array m;
+  made_cell cells[8 * TILES];
+  made_open(&m, false, 1, false, 0, 99, NULL);
+  m.chunk = 8; /* two cells */
+  for (int i = 0; i < 8 * TILES; i++) cells[i] = (made_cell){.at = {i}, .value = i};
+  tsr_fragment *f = made_sparse(&m, 1, 1, cells, 8 * TILES, false, false);
+  tsr_tile tile = load_cells(&m, f, 3, 4, true);
+  assert_int_equal(tile.first, 2);
+  assert_int_equal(tile.end, 4);
+  tile = load_cells(&m, f, 2, 4, false);
+  assert_int_equal(tile.end, 4);
+  tile = load_cells(&m, f, 6, 7, true);
+  assert_int_equal(tile.end, 0);
+  load_cells(&m, f, 3, 4, false);
+  load_cells(&m, f, 0, 0, false);
+  tsr__cache_forget(m.array.cache, f->id);
+  tile = load_cells(&m, f, 1, 4, true); /* no few */
+  assert_int_equal(tile.end, 0);
+  made_close(&m);
+}
+
 static void test_cost(void **state) {
   (void)state;
   made_array m;
@@ -140,8 +178,8 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cache), cmocka_unit_test(test_cost),
-                                     cmocka_unit_test(test_budget), cmocka_unit_test(test_monster),
-                                     cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cache),   cmocka_unit_test(test_cost),
+                                     cmocka_unit_test(test_part),    cmocka_unit_test(test_budget),
+                                     cmocka_unit_test(test_monster), cmocka_unit_test(test_damage)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

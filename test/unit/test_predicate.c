@@ -541,6 +541,7 @@ static void test_dense_reads(void **state) {
     made_open(&m, true, 2, false, 0, 15, extents);
     m.schema.cell_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
     made_finish_grid(&m);
+    m.chunk = 8 * made_random(5);
     for (uint64_t f = 0, fragments = 1 + made_random(4); f < fragments; f++) {
       uint64_t low[2], high[2];
       for (uint32_t d = 0; d < 2; d++) {

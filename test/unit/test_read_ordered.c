@@ -102,6 +102,7 @@ static void test_dense(void **state) {
     made_open(&m, true, n, false, -3, 12, extents);
     m.schema.cell_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
     m.schema.tile_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+    m.chunk = 8 * made_random(5);
     made_finish_grid(&m);
     for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
       uint64_t low[3], high[3];

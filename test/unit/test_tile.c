@@ -362,6 +362,51 @@ static void test_out_of_budget(void **state) {
   assert_true(worked);
 }
 
+/* Of a fixed-size tile, single chunks: those that hold the cells wanted, and no others are looked at. */
+static void test_part(void **state) {
+  fixture *f = *state;
+  static int32_t values[1000];
+  static uint8_t validity[1000];
+  for (int32_t i = 0; i < 1000; i++) values[i] = 3 * i, validity[i] = i % 5 != 0;
+  f->source.cells = 1000;
+  f->format.nullable = true;
+  store(f, TSR_PART_VALIDITY, validity, sizeof validity, 64);
+  for (uint32_t chunk = 4; chunk <= 4400; chunk += 396) {
+    store(f, TSR_PART_FIXED, values, sizeof values, chunk);
+    for (uint64_t first = 0; first < 1000; first += 37)
+      for (uint64_t end = first + 1; end <= 1000; end += 111) {
+        tsr_tile *tile;
+        f->source.first = first;
+        f->source.end = end;
+        assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, NULL), TSR_OK);
+        const uint64_t cells = chunk / 4, low = first / cells * cells,
+                       high = TSR_MIN(1000, (end + cells - 1) / cells * cells);
+        assert_int_equal(tile->end, high - low == 1000 ? 0 : high);
+        assert_int_equal(tile->first, tile->end ? low : 0);
+        assert_int_equal(tile->values_size, 4 * (high - low));
+        assert_memory_equal(tile->values, values + low, 4 * (high - low));
+        assert_memory_equal(tile->validity, validity, sizeof validity);
+        tsr__tile_drop(tile);
+      }
+  }
+  store(f, TSR_PART_FIXED, values, sizeof values, 50); /* as versions below 11 may: chunks end within cells */
+  f->source.first = 500;
+  f->source.end = 501;
+  tsr_tile *tile;
+  assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, NULL), TSR_OK);
+  assert_int_equal(tile->end, 0);
+  assert_memory_equal(tile->values, values, sizeof values);
+  tsr__tile_drop(tile);
+  store(f, TSR_PART_FIXED, values, sizeof values, 400);
+  const uint64_t size = f->source.sizes[TSR_PART_FIXED];
+  for (uint64_t cut = 1; cut <= size; cut++) { /* headers of all chunks are read, to know that the tile is whole */
+    f->source.sizes[TSR_PART_FIXED] = size - cut;
+    tsr_error error = {0};
+    assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, &error), TSR_CORRUPT);
+  }
+  f->source.first = f->source.end = 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -369,6 +414,7 @@ int main(void) {
       TEST(test_fixed),
       TEST(test_fixed_of_other_size),
       TEST(test_several_values),
+      TEST(test_part),
       TEST(test_variable),
       TEST(test_variable_refused),
       TEST(test_offsets_in_values),
