@@ -23,11 +23,6 @@ static const char *text_of(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
 }
 
-static void finish(sqlite3_context *context, int code, uint64_t files, const tsr_error *error) {
-  if (code < 0) tsx_result_error(context, error);
-  else sqlite3_result_int64(context, (sqlite3_int64)files);
-}
-
 /* tessera_export(table, path): how many files. */
 void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
@@ -39,10 +34,11 @@ void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
   if (code == TSR_OK && (!path || tsx_store_is(path)))
-    code = tsx_fail(&error, TSR_MISMATCH, "tessera_export: the path of a directory is wanted");
+    code = tsx_fail(&error, TSR_MISMATCH, "the path of a directory is wanted");
   if (code == TSR_OK) code = tsr_array_copy_files(connection->environment, address.path, path, false, &files, &error);
   tsx_address_close(&address);
-  finish(context, code, files, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)files);
+  tsx_function_end(context, "tessera_export", code, &error);
 }
 
 /* ---- Import ------------------------------------------------------------------------------------------------------ */
@@ -85,7 +81,7 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   char *schema = NULL, *name = NULL;
   const char *text = text_of(values[0]);
   int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
-  if (code == TSR_OK && !text) code = tsx_fail(&error, TSR_MISMATCH, "tessera_import: the name of a table is wanted");
+  if (code == TSR_OK && !text) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
   if (code == TSR_OK && !sqlite3_strnicmp(text, "db:", 3)) text += 3;
   if (code == TSR_OK) code = tsx_address_parse(text, &schema, &name, &error);
   if (code == TSR_OK) code = tsx_address_array(&source, &error);
@@ -94,5 +90,5 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   sqlite3_free(schema);
   sqlite3_free(name);
   tsx_address_close(&source);
-  if (code < 0) tsx_result_error(context, &error);
+  tsx_function_end(context, "tessera_import", code, &error);
 }

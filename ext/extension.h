@@ -113,6 +113,7 @@ typedef struct tsx_connection {
   struct tsx_table *array_tables; /* those that are connected, the newest first */
   tsx_key *keys;
   struct tsx_tree *trees; /* store_sqlite.c: that are open */
+  bool in_function; /* tsx_function_begin has opened a savepoint */
   bool quiet; /* a rollback goes on: the database is not touched */
   const char *import; /* what a CREATE of tessera_import brings in, while it runs */
   char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */
@@ -723,7 +724,9 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /*
 
 /* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);
-/* Gives an error, where `code` is one, the name of the function that fails. */
+/* Before a function changes what lies at a path: in the database, all of it or nothing happens. */
+void tsx_function_begin(tsx_connection *connection, const char *path);
+/* Ends that, and gives an error, where `code` is one, the name of the function that fails. Of functions only. */
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
 /* The first `texts` arguments, as far as they are given, are text. */
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);

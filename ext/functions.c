@@ -1,11 +1,34 @@
 /* functions.c: the tessera_* functions. */
 #include "extension.h"
 
+/* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
+ * outer statement writes; then what fails is taken back with that one, if it fails. */
+void tsx_function_begin(tsx_connection *connection, const char *path) {
+  if (!tsx_store_is(path) || connection->in_function) return;
+  connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static int end_savepoint(tsx_connection *connection, int code, tsr_error *error) {
+  sqlite3 *db = connection->db;
+  if (!connection->in_function) return code;
+  connection->in_function = false;
+  tsx_store_rest(connection, false);
+  if (code >= 0) {
+    int result = sqlite3_exec(db, "RELEASE tessera_function", NULL, NULL, NULL);
+    if (result == SQLITE_OK) return code;
+    code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(db));
+  }
+  sqlite3_exec(db, "ROLLBACK TO tessera_function; RELEASE tessera_function", NULL, NULL, NULL);
+  return code;
+}
+
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
+  tsr_error named = *error;
+  code = end_savepoint(sqlite3_user_data(context), code, &named);
   if (code >= 0) return;
-  tsr_error named;
-  tsx_fail(&named, code, "%s: %s", function, error->message);
-  tsx_result_error(context, &named);
+  tsr_error told = {.code = code};
+  sqlite3_snprintf((int)sizeof told.message, told.message, "%s: %s", function, named.message);
+  tsx_result_error(context, &told);
 }
 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {

@@ -47,6 +47,7 @@ static int open_target(sqlite3_context *context, sqlite3_value *path, target *t,
       code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", a->path);
   }
   if (code < 0) return code;
+  tsx_function_begin(a->connection, a->path);
   if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(a, error);
   return tsr_group_open(a->connection->environment, a->path, a->has_key ? a->key : NULL, &t->group, error);
 }
@@ -58,7 +59,9 @@ static void close_target(target *t) {
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   int code = open_address(context, path, address, error);
-  return code == TSR_OK ? tsx_address_array(address, error) : code;
+  if (code < 0) return code;
+  tsx_function_begin(address->connection, address->path);
+  return tsx_address_array(address, error);
 }
 
 static int open_group(sqlite3_context *context, sqlite3_value *path, target *t, tsr_error *error) {

@@ -571,6 +571,8 @@ static int list(void *it, const char *path, tsr_listing *listing, tsr_error *err
     const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     if (step != SQLITE_ROW) code = fail_sql(tree, step, error);
     else if (!name) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+      code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is no name", name, tree->name);
     else
       code = tsr_listing_add(listing, name, sqlite3_column_int(statement, 1) ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE,
                              error);

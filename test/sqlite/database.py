@@ -1,0 +1,659 @@
+"""Arrays inside the database: their shadow tables through all that SQLite does to a database, transactions, copies in and out, damage.
+
+usage: database.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import json
+import os
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+
+import host
+from host import Database, Error, corpus, holds, literal, same
+
+CORRUPT, CANTOPEN, BUSY, FULL, AUTH, ERROR = 11, 14, 5, 13, 23, 1
+SPARSE = "new/timetravel/sparse"
+DENSE = "new/timetravel/dense"
+BIG = "new/medium/sparse_100k"
+CREATE = "CREATE VIRTUAL TABLE {} USING tessera(x INT32 DIMENSION(0, 9999, 100), v FLOAT64, s TEXT)"
+
+
+def path(name):
+    return os.path.join(host.FOLDER, name)
+
+
+def made(db, name="t", rows=3, schema=""):
+    db.query(CREATE.format(schema + name))
+    fill(db, schema + name, 0, rows)
+
+
+def fill(db, name, first, count):
+    db.query(f"WITH RECURSIVE n(i) AS (VALUES({first}) UNION ALL SELECT i + 1 FROM n WHERE i < {first + count - 1}) "
+             f"INSERT INTO {name} SELECT i, i + 0.5, 'row ' || i FROM n")
+
+
+def xs(db, name="t"):
+    return [row[0] for row in db.query(f"SELECT x FROM {name} ORDER BY x")]
+
+
+def tables(db, schema="main"):
+    return sorted(row[0] for row in db.query(f"SELECT name FROM {schema}.sqlite_schema WHERE type = 'table'"))
+
+
+def sound(db, name="t"):
+    same([row for row in db.query(f"SELECT * FROM tessera_check('db:{name}')") if row[0] != "note"], [], "check")
+
+
+def tree(directory):
+    """All files below a directory, with their bytes; directories with None."""
+    found = {}
+    for folder, names, files in os.walk(directory, followlinks=True):
+        for name in names:
+            found[os.path.relpath(os.path.join(folder, name), directory)] = None
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as f:
+                found[os.path.relpath(os.path.join(folder, name), directory)] = f.read()
+    return found
+
+
+# ---- Come and go -----------------------------------------------------------------------------------------------------
+
+def test_create_and_drop():
+    db = Database()
+    made(db)
+    same(tables(db), ["t", "t_chunks", "t_config", "t_files"])
+    same(xs(db), [0, 1, 2])
+    sound(db)
+    same(db.query("SELECT path, kind, cells FROM tessera_array('db:t')"), [("db:t", "sparse", 3)])
+    db.query("DROP TABLE t")
+    same(tables(db), [])
+    made(db, rows=1)
+    same(xs(db), [0])
+
+
+def test_create_fails_and_leaves_nothing():
+    db = Database()
+    for suffix in ("files", "chunks", "config"):
+        db.query(f"CREATE TABLE t_{suffix}(a)")
+        holds(db.error(CREATE.format("t")).text, f"t_{suffix}")
+        same(tables(db), [f"t_{suffix}"])
+        db.query(f"DROP TABLE t_{suffix}")
+    holds(db.error("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 100), v FLOAT64)").text, "x")
+    holds(db.error("CREATE VIRTUAL TABLE t USING tessera()").text, "path")
+    holds(db.error("CREATE VIRTUAL TABLE t USING tessera('db:u')").text, "db:u")
+    same(tables(db), [])
+
+
+def test_create_rolled_back():
+    db = Database(path("a.db"))
+    for end in ("ROLLBACK", "ROLLBACK TO s; COMMIT"):
+        for statement in ["BEGIN", "SAVEPOINT s", CREATE.format("t"), "INSERT INTO t VALUES(1, 2, 'x')", *end.split("; ")]:
+            db.query(statement)
+        same(tables(db), [])
+        same(db.query("PRAGMA integrity_check"), [("ok",)])
+        holds(db.error("SELECT * FROM tessera_array('db:t')").text, "no such table")
+    for statement in ["BEGIN", CREATE.format("t"), "INSERT INTO t VALUES(1, 2, 'x')", "COMMIT"]:
+        db.query(statement)
+    same(xs(db), [1])
+    for statement in ["BEGIN", CREATE.format("u"), "INSERT INTO u VALUES(1, 2, 'x')", "DROP TABLE u", "COMMIT"]:
+        db.query(statement)
+    same(tables(db), ["t", "t_chunks", "t_config", "t_files"])
+
+
+def test_drop_rolled_back():
+    db = Database(path("a.db"))
+    made(db)
+    db.query("BEGIN")
+    db.query("DROP TABLE t")
+    same(tables(db), [])
+    db.query("ROLLBACK")
+    same(xs(db), [0, 1, 2])
+    for statement in ["BEGIN", "SAVEPOINT s", "DROP TABLE t", "ROLLBACK TO s", "COMMIT"]:
+        db.query(statement)
+    same(xs(db), [0, 1, 2])
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(7, 7, 'seven')")
+    db.query("DROP TABLE t")   # the rows go with it
+    db.query("COMMIT")
+    same(tables(db), [])
+
+
+def test_drop_within_a_savepoint_keeps_rows_safe():
+    db = Database(path("a.db"))
+    made(db)
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(7, 7, 'seven')")
+    db.query("SAVEPOINT s")
+    db.error("DROP TABLE t")   # ROLLBACK TO would bring it back without the row
+    db.query("ROLLBACK TO s")
+    db.query("COMMIT")
+    same(xs(db), [0, 1, 2, 7])
+
+
+def test_rename():
+    db = Database(path("a.db"))
+    made(db)
+    db.query("ALTER TABLE t RENAME TO u")
+    same(tables(db), ["u", "u_chunks", "u_config", "u_files"])
+    same(xs(db, "u"), [0, 1, 2])
+    fill(db, "u", 3, 1)
+    same(xs(db, "u"), [0, 1, 2, 3])
+    db.query("BEGIN")
+    db.query("INSERT INTO u VALUES(4, 4, 'four')")
+    db.query("ALTER TABLE u RENAME TO w")
+    db.query("INSERT INTO w VALUES(5, 5, 'five')")
+    same(xs(db, "w"), [0, 1, 2, 3, 4, 5])
+    db.query("COMMIT")
+    same(xs(db, "w"), [0, 1, 2, 3, 4, 5])
+    sound(db, "w")
+    for look in (True, False):   # whether anybody connects to the table again or not
+        db.query("BEGIN")
+        db.query(f"INSERT INTO w VALUES({6 + look}, 6, 'six')")
+        db.query("SAVEPOINT s")
+        db.query("ALTER TABLE w RENAME TO v")
+        db.query("ROLLBACK TO s")
+        if look:
+            same(xs(db, "w")[-1], 7)
+        db.query("COMMIT")
+    same(xs(db, "w"), list(range(8)))
+    db.query("CREATE TABLE v_files(a)")
+    db.error("ALTER TABLE w RENAME TO v")
+    same(xs(db, "w"), list(range(8)))
+
+
+def test_names_of_any_kind():
+    db = Database()
+    for name in ["a b", 'q"u', "dot.ted", "it's", "größe", "12", "select", "a(b", "x_files"]:
+        quoted = '"' + name.replace('"', '""') + '"'
+        made(db, quoted, 2)
+        same(xs(db, quoted), [0, 1], name)
+        address = "db:main." + quoted
+        same(db.query("SELECT cells FROM tessera_array(?)", (address,)), [(2,)])
+        same(db.query("SELECT * FROM tessera_check(?)", (address,)), [])
+        db.query(f'ALTER TABLE {quoted} RENAME TO "{name.replace(chr(34), "")}2"')
+        db.query(f'DROP TABLE "{name.replace(chr(34), "")}2"')
+    same(tables(db), [])
+
+
+# ---- What SQLite does to databases -----------------------------------------------------------------------------------
+
+def test_vacuum_backup_dump():
+    db = Database(path("a.db"))
+    made(db, rows=2000)
+    wanted = db.query("SELECT * FROM t ORDER BY x")
+    db.query("VACUUM")
+    same(db.query("SELECT * FROM t ORDER BY x"), wanted, "VACUUM")
+    db.query(f"VACUUM INTO {literal(path('b.db'))}")
+    copies = [path("b.db")]
+    if host.binding == "sqlite3":
+        target = sqlite3.connect(path("c.db"))
+        db.raw.backup(target)
+        target.close()
+        copies.append(path("c.db"))
+        with sqlite3.connect(path("d.db")) as target:   # what `.dump` of the shell says
+            target.execute("PRAGMA writable_schema = ON")
+            for sql in db.raw.iterdump():
+                if "VIRTUAL TABLE" in sql or sql.startswith(("INSERT INTO sqlite_master", 'INSERT INTO "t" ')):
+                    continue
+                target.execute(sql)
+            row = db.query("SELECT type, name, tbl_name, 0, sql FROM sqlite_schema WHERE name = 't'")[0]
+            target.execute("INSERT INTO sqlite_schema VALUES(?, ?, ?, ?, ?)", row)
+        target.close()
+        copies.append(path("d.db"))
+    for name in copies:
+        copy = Database(name)
+        same(copy.query("SELECT * FROM t ORDER BY x"), wanted, name)
+        sound(copy)
+        fill(copy, "t", 5000, 1)
+        same(len(xs(copy)), 2001)
+        copy.close()
+    same(len(xs(db)), 2000)
+
+
+def test_attach_temp_memory():
+    db = Database(path("a.db"))
+    made(db)
+    db.query(f"ATTACH {literal(path('b.db'))} AS other")
+    db.query("ATTACH ':memory:' AS fleeting")
+    for schema, count in (("other.", 4), ("temp.", 5), ("fleeting.", 6)):
+        made(db, "t", count, schema)
+    same([len(xs(db, s + "t")) for s in ("main.", "other.", "temp.", "fleeting.")], [3, 4, 5, 6])
+    same(len(xs(db)), 5)
+    same(db.query("SELECT cells FROM tessera_array('db:t')"), [(5,)])
+    same(db.query("SELECT cells FROM tessera_array('db:other.t')"), [(4,)])
+    db.query("DROP TABLE temp.t")
+    same(len(xs(db)), 3)
+    db.query("BEGIN")
+    fill(db, "main.t", 100, 1)
+    fill(db, "other.t", 100, 1)
+    db.query("ROLLBACK")
+    same([len(xs(db, s + "t")) for s in ("main.", "other.")], [3, 4])
+    db.query("DETACH other")
+    shutil.copy(path("a.db"), path("c.db"))
+    db.query(f"ATTACH {literal(path('c.db'))} AS other")
+    same(len(xs(db, "other.t")), 3)
+    fill(db, "other.t", 100, 1)
+    same([len(xs(db, s + "t")) for s in ("main.", "other.")], [3, 4])
+    db.query("DETACH other")
+
+
+def test_read_only():
+    db = Database(path("a.db"))
+    made(db)
+    db.close()
+    os.chmod(path("a.db"), 0o444)
+    db = Database()
+    db.query(f"ATTACH {literal('file:' + path('a.db') + '?mode=ro')} AS r") if host.binding == "apsw" else None
+    if host.binding == "sqlite3":
+        db.raw = sqlite3.connect(f"file:{path('a.db')}?mode=ro", uri=True, isolation_level=None)
+        db.raw.enable_load_extension(True)
+        db.raw.load_extension(host.EXTENSION)
+        same(xs(db), [0, 1, 2])
+        db.error("INSERT INTO t VALUES(9, 9, 'nine')")
+        db.error("SELECT tessera_set_metadata('db:t', 'k', 1)")
+        same(xs(db), [0, 1, 2])
+
+
+def test_utf16():
+    db = Database(path("a.db"))
+    db.query("PRAGMA encoding = 'UTF-16le'")
+    made(db, rows=300)
+    same(len(xs(db)), 300)
+    sound(db)
+    db.query("SELECT tessera_import('u', ?)", (corpus(BIG),))
+    same(db.value("SELECT count(*) FROM u"), 100000)
+
+
+def test_defensive():
+    db = Database(path("a.db"))
+    if not hasattr(db.raw, "setconfig") or not hasattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE"):
+        return
+    made(db)
+    db.raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    db.error("DELETE FROM t_chunks")
+    db.error("UPDATE t_files SET size = 0")
+    fill(db, "t", 10, 5)
+    db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
+    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    db.query("ALTER TABLE t RENAME TO w")
+    same(len(xs(db, "w")), 8)
+    db.query("DROP TABLE w")
+
+
+def test_counters_of_the_application():
+    db = Database()
+    made(db)
+    db.query("CREATE TABLE plain(a)")
+    db.query("INSERT INTO plain VALUES(1), (2), (3)")
+    last = db.value("SELECT last_insert_rowid()")
+    db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
+    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    same(db.value("SELECT last_insert_rowid()"), last)
+
+
+# ---- Transactions ----------------------------------------------------------------------------------------------------
+
+def test_rollback_and_savepoints():
+    db = Database(path("a.db"))
+    made(db)
+    chance = random.Random(7)
+    state, marks = list(range(3)), []
+    for step in range(60):
+        action = chance.choice(["insert", "insert", "savepoint", "back", "release", "read"]) if marks or step else "begin"
+        if not marks:
+            db.query("BEGIN")
+            marks.append(list(state))
+        if action == "insert":
+            state.append(100 + step)
+            fill(db, "t", 100 + step, 1)
+        elif action == "savepoint" and len(marks) < 5:
+            db.query(f"SAVEPOINT s{len(marks)}")
+            marks.append(list(state))
+        elif action == "back":
+            if len(marks) == 1:
+                db.query("ROLLBACK")
+                state = marks.pop()
+            else:
+                db.query(f"ROLLBACK TO s{len(marks) - 1}")
+                state = list(marks[-1])
+        elif action == "release":
+            if len(marks) == 1:
+                db.query("COMMIT")
+            else:
+                db.query(f"RELEASE s{len(marks) - 1}")
+            marks.pop()
+        same(xs(db), state, f"step {step}: {action}")
+    if marks:
+        db.query("COMMIT")
+    same(xs(db), state)
+    sound(db)
+
+
+def test_two_connections():
+    for mode in ("WAL", "DELETE"):
+        name = path(f"{mode}.db")
+        one = Database(name)
+        one.query(f"PRAGMA journal_mode = {mode}")
+        made(one)
+        two = Database(name)
+        same(xs(two), [0, 1, 2])
+        fill(two, "t", 3, 1)
+        same(xs(one), [0, 1, 2, 3])
+        # A statement sees one state, whatever others commit.
+        cursor = one.cursor("SELECT x FROM t ORDER BY x")
+        same(one.next(cursor), (0,))
+        if mode == "WAL":
+            fill(two, "t", 4, 1)
+            same(xs(two)[-1], 4)
+            same([one.next(cursor) for _ in range(4)], [(1,), (2,), (3,), None])
+        else:
+            same(two.error("INSERT INTO t VALUES(4, 4, 'four')").code in (BUSY, None), True)
+            del cursor
+            fill(two, "t", 4, 1)
+        same(xs(one), [0, 1, 2, 3, 4])
+        # So does a transaction, from its first read on.
+        one.query("BEGIN")
+        same(len(xs(one)), 5)
+        if mode == "WAL":
+            fill(two, "t", 5, 1)
+            same(len(xs(one)), 5)
+        one.query("COMMIT")
+        # What is rolled back is never seen, by anybody, later.
+        one.query("BEGIN")
+        fill(one, "t", 50, 1)
+        same(xs(one)[-1], 50)
+        one.query("ROLLBACK")
+        fill(two, "t", 60, 1)
+        same(xs(one)[-1], 60)
+        same(50 in xs(one), False)
+        # DROP and CREATE elsewhere under the same name.
+        two.query("DROP TABLE t")
+        made(two, rows=1)
+        same(xs(one), [0])
+        two.query("ALTER TABLE t RENAME TO u")
+        one.error("SELECT * FROM t")
+        same(xs(one, "u"), [0])
+        one.close()
+        two.close()
+
+
+def test_commit_that_meets_a_reader():
+    one, two = Database(path("a.db")), Database(path("a.db"))
+    made(one)
+    one.query("PRAGMA busy_timeout = 0")
+    cursor = two.cursor("SELECT x FROM t")
+    same(two.next(cursor), (0,))
+    one.query("BEGIN")
+    fill(one, "t", 10, 1)
+    one.error("COMMIT")
+    same(xs(one), [0, 1, 2, 10])
+    fill(one, "t", 11, 1)   # it goes on
+    one.query("SAVEPOINT s")
+    fill(one, "t", 12, 1)
+    one.error("COMMIT")
+    one.query("ROLLBACK TO s")
+    fill(one, "t", 13, 1)
+    same(xs(one), [0, 1, 2, 10, 11, 13])
+    del cursor
+    one.query("COMMIT")
+    same(xs(one), [0, 1, 2, 10, 11, 13])
+    same(xs(two), [0, 1, 2, 10, 11, 13])
+    sound(one)
+    same(one.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)
+
+
+def test_no_lock_is_left():
+    one, two = Database(path("a.db")), Database(path("a.db"))
+    one.query("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    x = one.value("SELECT x FROM t LIMIT 1")
+    for sql in ("SELECT sum(x) FROM t", f"SELECT * FROM t WHERE x = {x}", "SELECT * FROM t LIMIT 3", "EXPLAIN SELECT * FROM t WHERE x > 5",
+                "SELECT count(*) FROM tessera_tiles('db:t')", "SELECT * FROM tessera_check('db:t')", "SELECT tessera_ddl('db:t')",
+                "PRAGMA integrity_check"):
+        one.query(sql)
+        two.query("BEGIN EXCLUSIVE")   # BUSY if anybody still reads
+        two.query("COMMIT")
+    cursor = one.cursor("SELECT * FROM t")
+    one.next(cursor)
+    two.error("BEGIN EXCLUSIVE")
+    del cursor
+    two.query("BEGIN EXCLUSIVE")
+    two.query("COMMIT")
+    one.close()
+    two.close()
+
+
+def test_functions_are_atomic():
+    db = Database(path("a.db"))
+    made(db)
+    before = db.query("SELECT id, parent, name, size FROM t_files")
+    for sql in ("SELECT tessera_add_attribute('db:t', 'v INT32')", "SELECT tessera_drop_attribute('db:t', 'nosuch')"):
+        db.error(sql)
+        same(db.query("SELECT id, parent, name, size FROM t_files"), before, sql)
+        db.query("BEGIN")   # nothing is open
+        db.query("ROLLBACK")
+    db.query("BEGIN")
+    db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
+    db.query("SELECT tessera_set_metadata('db:t', 'l', 2)")
+    same(db.query("SELECT key FROM tessera_metadata('db:t')"), [("k",), ("l",)])
+    db.query("ROLLBACK")
+    same(db.query("SELECT key FROM tessera_metadata('db:t')"), [])
+    db.query("CREATE TABLE log(a)")
+    db.query("INSERT INTO log SELECT tessera_set_metadata('db:t', 'k', 1)")
+    same(db.query("SELECT key FROM tessera_metadata('db:t')"), [("k",)])
+    db.query("BEGIN")
+    fill(db, "t", 10, 1)
+    holds(db.error("SELECT tessera_set_metadata('db:t', 'm', 1)").text, "commit first")
+    db.query("COMMIT")
+    same(len(xs(db)), 4)
+
+
+# ---- In and out ------------------------------------------------------------------------------------------------------
+
+ARRAYS = [SPARSE, DENSE, BIG, "new/sparse/empty", "new/enums", "new/labels", "new/deletes", "new/consolidated", "old/lib1.7_py0.5.9", "old/lib2.1_py0.7.7",
+          "old/lib2.9_py0.15.6"]
+
+
+def some_arrays():
+    """Arrays of these directories of the corpus, two of each."""
+    for name in ARRAYS:
+        directory = corpus(name)
+        if os.path.exists(directory + ".json"):
+            yield directory
+            continue
+        here = [d for d in sorted(os.listdir(directory)) if os.path.isdir(os.path.join(directory, d)) and
+                os.path.exists(os.path.join(directory, d + ".json"))]
+        for one in here[:2]:
+            with open(os.path.join(directory, one + ".json"), encoding="utf-8") as f:
+                if json.load(f).get("kind") == "array":
+                    yield os.path.join(directory, one)
+
+
+def test_files_stay_as_they_are():
+    db = Database(path("a.db"))
+    for i, directory in enumerate(some_arrays()):
+        same(db.value("SELECT tessera_import(?, ?)", (f"t{i}", directory)), None)
+        out = path(f"out{i}")
+        count = db.value("SELECT tessera_export(?, ?)", (f"t{i}", out))
+        wanted = tree(directory)
+        same(count, sum(v is not None for v in wanted.values()))
+        same(tree(out), wanted, directory)
+        db.table(f"o{i}", out)
+        columns = [row[1] for row in db.query(f"PRAGMA table_info(t{i})")]
+        same(columns, [row[1] for row in db.query(f"PRAGMA table_info(o{i})")])
+        names = ", ".join('CAST("' + name.replace('"', '""') + '" AS BLOB)' for name in columns)
+        wanted = sorted(map(repr, db.query(f"SELECT {names} FROM o{i}")))
+        same(sorted(map(repr, db.query(f"SELECT {names} FROM t{i}"))), wanted)
+        db.query(f"SELECT tessera_import('again', 'db:t{i}')")
+        same(sorted(map(repr, db.query(f"SELECT {names} FROM again"))), wanted)
+        db.query("DROP TABLE again")
+
+
+def test_import_that_fails_leaves_nothing():
+    db = Database(path("a.db"))
+    os.mkdir(path("empty"))
+    before = tables(db)
+    for target in (path("nosuch"), path("empty"), corpus("new/groups")):
+        db.error("SELECT tessera_import('t', ?)", (target,))
+        same(tables(db), before)
+    db.query("PRAGMA max_page_count = 20")
+    e = db.error("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    same(e.code in (FULL, None), True, e.text)
+    db.query("PRAGMA max_page_count = 1000000")
+    same(tables(db), before)
+    same(db.query("PRAGMA integrity_check"), [("ok",)])
+    db.query("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
+    db.error("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
+    db.error("SELECT tessera_import(NULL, ?)", (corpus(SPARSE),))
+    db.error("SELECT tessera_import('u', NULL)")
+    db.query("BEGIN")
+    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    db.query("ROLLBACK")
+    same(tables(db), ["t", "t_chunks", "t_config", "t_files"])
+    db.query("CREATE VIEW v AS SELECT tessera_import('w', 'x')")
+    holds(db.error("SELECT * FROM v").text, "unsafe use")
+
+
+def test_export_that_fails_leaves_nothing():
+    db = Database(path("a.db"))
+    db.query("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    os.mkdir(path("there"))
+    for target, says in ((path("there"), "already"), ("db:u", "directory"), ("", "path")):
+        holds(db.error("SELECT tessera_export('t', ?)", (target,)).text, says)
+    same(os.listdir(path("there")), [])
+    holds(db.error("SELECT tessera_export('nosuch', ?)", (path("x"),)).text, "nosuch")
+    db.query("DELETE FROM t_chunks WHERE id = (SELECT max(id) FROM t_chunks)")
+    e = db.error("SELECT tessera_export('t', ?)", (path("x"),))
+    same(e.code in (CORRUPT, None, 267), True, e.text)
+    same(os.path.exists(path("x")), False)
+
+
+def test_keys():
+    key = bytes(range(32))
+    with open(path("key"), "wb") as f:
+        f.write(key)
+    definition = "(x INT32 DIMENSION(0, 99, 10), v FLOAT64, encryption=aes_256_gcm{})"
+    db = Database(path("a.db"))
+    db.query("CREATE VIRTUAL TABLE t USING tessera" + definition.format(", key_file='key'"))
+    db.query("INSERT INTO t VALUES(1, 2.5)")
+    db.query("SELECT tessera_set_key('db:u', ?)", (key,))
+    db.query("CREATE VIRTUAL TABLE u USING tessera" + definition.format(""))
+    db.query("INSERT INTO u VALUES(1, 2.5)")
+    db.query("ALTER TABLE u RENAME TO w")
+    db.query("SELECT tessera_export('t', ?)", (path("out"),))
+    db.query("SELECT tessera_set_key(?, ?)", (path("out"), key))
+    db.query("SELECT tessera_import('i', ?)", (path("out"),))
+    for name in ("t", "w", "i"):
+        same(db.query(f"SELECT * FROM {name}"), [(1, 2.5)], name)
+    same(any(b"\x04@" in row[0] and len(row[0]) < 16 for row in db.query("SELECT bytes FROM t_chunks")), False)
+    db.close()
+    db = Database(path("a.db"))
+    same(db.query("SELECT * FROM t"), [(1, 2.5)])
+    for name in ("w", "i"):
+        same(db.error(f"SELECT * FROM {name}").code in (AUTH, None), True)
+        db.query("SELECT tessera_set_key(?, ?)", ("db:" + name, key))
+        same(db.query(f"SELECT * FROM {name}"), [(1, 2.5)], name)
+
+
+# ---- Damage ----------------------------------------------------------------------------------------------------------
+
+def damaged(statements):
+    """The shadow tables of a table `t` after these changes; each a database of its own."""
+    source = path("sound.db")
+    if not os.path.exists(source):
+        db = Database(source)
+        db.query("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
+        db.query("SELECT tessera_import('big', ?)", (corpus(BIG),))
+        db.close()
+    for sql in statements:
+        name = tempfile.mktemp(dir=host.FOLDER)
+        shutil.copy(source, name)
+        plain = sqlite3.connect(name)
+        try:
+            plain.executescript(sql)
+        except sqlite3.Error:   # SQLite itself does not let it happen
+            continue
+        finally:
+            plain.close()
+        yield sql, Database(name)
+        os.remove(name)
+
+
+def look_at(db, sql):
+    """Rows or an error of each kind of statement; never anything else."""
+    errors = []
+    for statement in ("SELECT * FROM t", "SELECT * FROM tessera_check('db:t')", "SELECT * FROM tessera_fragments('db:t')",
+                      f"SELECT tessera_export('t', {literal(path('x'))})", "PRAGMA integrity_check", "SELECT tessera_set_metadata('db:t', 'a', 1)"):
+        try:
+            db.query(statement)
+        except Error as e:
+            same(e.code in (None, CORRUPT, CANTOPEN, ERROR, FULL, 4), True, f"{sql}: {statement}: {e.code} {e.text}")
+            errors.append(statement)
+        shutil.rmtree(path("x"), ignore_errors=True)
+    return errors
+
+
+def test_damaged_rows():
+    file = "(SELECT max(id) FROM t_files WHERE size > 100)"
+    hurts = [f"DELETE FROM t_chunks WHERE id = {file} << 32",
+             f"UPDATE t_chunks SET bytes = substr(bytes, 2) WHERE id = {file} << 32",
+             f"UPDATE t_chunks SET bytes = 'text' WHERE id = {file} << 32",
+             f"UPDATE t_chunks SET bytes = 7 WHERE id = {file} << 32",
+             f"UPDATE t_files SET size = size + 1 WHERE id = {file}",
+             f"UPDATE t_files SET size = -1 WHERE id = {file}",
+             f"UPDATE t_files SET size = 'x' WHERE id = {file}",
+             f"UPDATE t_files SET size = 9223372036854775807 WHERE id = {file}",
+             f"UPDATE t_files SET size = 1 << 50 WHERE id = {file}",
+             f"UPDATE t_files SET size = NULL WHERE id = {file}",
+             f"UPDATE t_files SET name = '../../etc' WHERE id = {file}",
+             f"UPDATE t_files SET name = '' WHERE id = {file}",
+             "DELETE FROM t_files WHERE id = 1",
+             "UPDATE t_files SET size = 5 WHERE id = 1",
+             "UPDATE t_files SET name = 'x' WHERE id = 1",
+             "UPDATE t_files SET size = 5 WHERE name = '__schema'",
+             "DELETE FROM t_files WHERE name = '__schema'",
+             "DELETE FROM t_files",
+             "DELETE FROM t_chunks",
+             "DROP TABLE t_files",
+             "DROP TABLE t_chunks",
+             "DROP TABLE t_chunks; CREATE VIEW t_chunks AS SELECT 1 AS id, x'00' AS bytes",
+             "DROP TABLE t_files; CREATE VIEW t_files AS SELECT * FROM big_files",
+             "DROP TABLE t_files; CREATE TABLE t_files(id, parent, name, size, modified, stamp)",
+             "DROP TABLE t_chunks; CREATE TABLE t_chunks(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID"]
+    kept = []
+    for sql, db in damaged(hurts):
+        if not look_at(db, sql):
+            kept.append(sql)
+        same(db.value("SELECT count(*) FROM big"), 100000)
+        if "VIEW" not in sql:
+            db.query("DROP TABLE t")
+        db.close()
+    same(kept, [], "not seen")
+
+
+def test_loops_of_directories():
+    for sql, db in damaged(["UPDATE t_files SET parent = id WHERE name = '__fragments'",
+                            "UPDATE t_files SET parent = (SELECT id FROM t_files WHERE name = '__commits') WHERE name = '__fragments';"
+                            "UPDATE t_files SET parent = (SELECT id FROM t_files WHERE name = '__fragments') WHERE name = '__commits'",
+                            "UPDATE t_files SET parent = 1 << 62 WHERE name = '__commits'"]):
+        look_at(db, sql)
+        db.close()
+
+
+def test_random_damage():
+    chance = random.Random(11)
+    hurts = []
+    for _ in range(60):
+        column = chance.choice(["id", "parent", "name", "size", "modified", "stamp", "bytes", "bytes", "bytes"])
+        value = chance.choice(["0", "1", "-1", "2", "NULL", "'x'", "x'00'", "zeroblob(70000)", "9e99", "1 << 40", "randomblob(500)"])
+        name = "t_chunks" if column == "bytes" else "t_files"
+        hurts.append(f"UPDATE OR IGNORE {name} SET {column} = {value} WHERE rowid = (SELECT rowid FROM {name} LIMIT 1 OFFSET "
+                     f"{chance.randrange(40)})")
+    for sql, db in damaged(hurts):
+        look_at(db, sql)
+        db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
