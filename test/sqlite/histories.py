@@ -232,7 +232,7 @@ class Twins:
             blocked = [row for row in touched if (row[-2], row[1]) in stay]
             conflict |= bool(blocked)
             stay |= {(row[0], row[1]) for row in blocked}
-            touched = [row for row in touched if (row[-2], row[1]) not in stay]
+            touched = [row for row in touched if row not in blocked]
         if (conflict or outside) and clause != "OR IGNORE":
             if not error:
                 raise AssertionError(f"no conflict\n{self.ddl}\n" + "\n".join(map(str, self.log[-6:])))
