@@ -384,13 +384,13 @@ def test_duplicates():
 
 
 def test_dense():
-    types = ["INT8", "INT64", "FLOAT64", "UINT16", "UTF8"]
+    types = ["INT8", "INT64", "INT32", "UINT16", "UTF8"]
     histories("dense", kind="dense", types=types)
 
 
 def test_in_the_database():
     histories("inside", place=None, options=", on_conflict=abort")
-    histories("inside dense", place=None, kind="dense", types=["INT8", "INT64", "FLOAT64", "UINT16", "UTF8"])
+    histories("inside dense", place=None, kind="dense", types=["INT8", "INT64", "INT32", "UINT16", "UTF8"])
 
 
 def test_every_datatype():
