@@ -526,6 +526,34 @@ TSR_API uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate);
 /* Its keys are borrowed until the next call. */
 TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row);
 
+/* ---- Partitions: slices of about equal work ----------------------------------------------------------------------- */
+
+#define TSR_CUT_TEXT 64 /* bytes of a string at which slices are cut, at most */
+/* Where a slice was cut off on a dimension. */
+typedef struct tsr_cut {
+  bool has_low, has_high; /* false: it goes to the end */
+  tsr_interval values; /* the ends that it has, inclusive */
+  bool low_after; /* strings: the slice begins behind this low end, not with it */
+  uint8_t next[8]; /* floats, if has_high: the next slice's low end, of which nothing belongs to this one */
+} tsr_cut;
+typedef struct tsr_partition { /* borrowed until the partitions are closed */
+  const tsr_cut *cuts; /* one per dimension */
+  uint64_t tiles; /* of all fragments, for each field, that are read for it */
+  uint64_t cells; /* dense: its rows; sparse: about so many cells */
+  uint64_t bytes; /* stored, of these tiles: about */
+} tsr_partition;
+typedef struct tsr_partitions {
+  uint64_t count;
+  const tsr_partition *partitions;
+} tsr_partitions;
+/* At most `count` slices that share no cell and hold all that `dimensions` (one per dimension, or NULL) ask for, but for
+ * NaN coordinates where a dimension of floats is cut. Dense arrays are cut between space tiles, into equal numbers of
+ * cells; sparse ones where the fewest tiles lie on both sides. None for an empty array. Closed by the caller, before the
+ * snapshot. */
+TSR_API int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
+                                tsr_partitions **partitions, tsr_error *error);
+TSR_API void tsr_partitions_close(tsr_partitions *partitions); /* NULL is fine */
+
 /* ---- Writing ------------------------------------------------------------------------------------------------------ */
 
 /* A schema for a new array is a tsr_schema that the caller fills in, and keeps until the call returns:

@@ -112,7 +112,48 @@ static int set_end(const tsr_field *field, const char *name, sqlite3_value *valu
   return code;
 }
 
-/* One key: columns are type, number of elements, the value itself, the two ends. */
+static int hex_digit(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+/* SQLite's JSON functions cut text at \u0000 (before 3.45). Such an end of a string dimension comes from its JSON: a
+ * string of ASCII with no other escapes than of this kind. */
+static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
+  uint64_t n = 0;
+  if (!json || !strstr(json, "\\u0000")) return false;
+  uint8_t *made = sqlite3_malloc64(strlen(json) + 1);
+  const char *p = json + 1;
+  for (; made && *p && *p != '"'; p++) {
+    int code = 0;
+    if (*p != '\\') {
+      made[n++] = (uint8_t)*p;
+      continue;
+    }
+    if (*++p == '"' || *p == '\\' || *p == '/') {
+      made[n++] = (uint8_t)*p;
+      continue;
+    }
+    for (int i = 0; *p == 'u' && i < 4 && code >= 0; i++) {
+      const int digit = hex_digit(p[1 + i]);
+      code = digit < 0 ? -1 : code * 16 + digit;
+    }
+    if (*p != 'u' || code < 0 || code > 0x7F) break;
+    made[n++] = (uint8_t)code;
+    p += 4;
+  }
+  if (!made || *json != '"' || *p != '"' || p[1]) {
+    sqlite3_free(made);
+    return false;
+  }
+  *text = made;
+  *size = n;
+  return true;
+}
+
+/* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
 static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_bound *bound, tsr_interval *box,
                       tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
@@ -123,8 +164,11 @@ static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *nam
   bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
   bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
   int code = TSR_OK;
-  if (bound->low_given) code = set_end(field, name, low, box->low, &box->low_text, &box->low_size, error);
-  if (code == TSR_OK && bound->high_given)
+  const char *json[2] = {pair && !field->cell_size ? (const char *)sqlite3_column_text(row, 6) : NULL,
+                         pair && !field->cell_size ? (const char *)sqlite3_column_text(row, 7) : NULL};
+  if (bound->low_given && !unescape(json[0], &box->low_text, &box->low_size))
+    code = set_end(field, name, low, box->low, &box->low_text, &box->low_size, error);
+  if (code == TSR_OK && bound->high_given && !unescape(json[1], &box->high_text, &box->high_size))
     code = set_end(field, name, high, box->high, &box->high_text, &box->high_size, error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       compare(field->datatype, box->low, box->high) > 0)
@@ -149,7 +193,8 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
                  tsr_error *error) {
   static const char query[] =
       "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
-      "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END FROM json_each(?1)";
+      "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
+      "'array' THEN value -> '$[0]' END, CASE type WHEN 'array' THEN value -> '$[1]' END FROM json_each(?1)";
   sqlite3_stmt *row = NULL;
   if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));

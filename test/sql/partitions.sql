@@ -1,0 +1,22 @@
+-- tessera_partitions: slices of about equal work, their conditions, and what is refused.
+.load ./tessera
+.headers on
+CREATE VIRTUAL TABLE r USING tessera('sql/data/relief');
+CREATE VIRTUAL TABLE s USING tessera('arrays/new/sparse/mixed_hilbert');
+SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/relief', 4);
+SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/relief', 3, '{"y":[-100,119],"x":[0,null]}');
+SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/relief', 1);
+SELECT count(*), sum(cells) FROM tessera_partitions('sql/data/relief', 100000);
+-- The parts' answers together are the whole's.
+SELECT sum(a.sum), sum(a.count) FROM tessera_partitions('sql/data/relief', 5) p, tessera_aggregate('sql/data/relief', 'elevation', p.slice) a;
+SELECT sum(elevation), count(*) FROM r;
+-- Sparse arrays, and strings: a slice begins behind the last one's end.
+SELECT count(*), sum(cells) FROM tessera_partitions('sql/data/airports', 6);
+SELECT part, slice, condition FROM tessera_partitions('arrays/new/dimtype/sparse_string_ascii', 3);
+SELECT sum(a.count + a.nulls) FROM tessera_partitions('arrays/new/dimtype/sparse_string_ascii', 3) p, tessera_aggregate('arrays/new/dimtype/sparse_string_ascii', 'a', p.slice) a;
+SELECT count(*) FROM tessera_partitions('db:s', 4, '{"y":"nobody"}');
+SELECT * FROM tessera_partitions('arrays/new/timetravel/dense', 3) WHERE as_of = 1;
+SELECT * FROM tessera_partitions('sql/data/relief', 0);
+SELECT * FROM tessera_partitions('sql/data/relief', 'many');
+SELECT * FROM tessera_partitions('sql/data/relief', 2, '{"z":1}');
+SELECT * FROM tessera_partitions('sql/data/relief');

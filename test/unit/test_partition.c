@@ -1,0 +1,163 @@
+/* Tests of partitions: of random arrays, every cell that is asked for lies in just one of them; shares, limits, failing
+ * allocations. */
+#include "made_array.h"
+
+static bool lies_in(const made_array *m, const tsr_partition *p, const made_cell *c, bool text) {
+  for (uint32_t d = 0; d < m->schema.dimension_count; d++) {
+    const tsr_cut *cut = &p->cuts[d];
+    if (d == 0 && text) {
+      const uint64_t size = strlen(c->text);
+      const int low = cut->has_low ? tsr__bytes_compare(c->text, size, cut->values.low_text, cut->values.low_size) : 1;
+      if (low < 0 || (low == 0 && cut->low_after)) return false;
+      if (cut->has_high && tsr__bytes_compare(c->text, size, cut->values.high_text, cut->values.high_size) > 0)
+        return false;
+      continue;
+    }
+    if (cut->has_low && c->at[d] < (int32_t)tsr__load32(cut->values.low)) return false;
+    if (cut->has_high && c->at[d] > (int32_t)tsr__load32(cut->values.high)) return false;
+  }
+  return true;
+}
+
+/* As if their metadata had been read from files. */
+static void give_sizes(made_array *m) {
+  for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) m->fragments[f].fragment->metadata.file_size = 100;
+}
+
+static uint64_t parts_made;
+
+static void check(made_array *m, bool text, int32_t most) {
+  static made_row rows[5000];
+  tsr_error error = {0};
+  for (unsigned round = 0; round < 10; round++) {
+    made_request request;
+    tsr_reader *reader;
+    tsr_partitions *parts;
+    made_random_request(&request, m->schema.dimension_count, text, 0, most);
+    const tsr_ranges *dimensions = made_random(2) ? request.dimensions : NULL;
+    const uint64_t count = 1 + made_random(9);
+    assert_int_equal(tsr_reader_open(&m->snapshot, &reader, &error), TSR_OK);
+    assert_int_equal(tsr_reader_start(reader, &(tsr_request){.dimensions = dimensions}, &error), TSR_OK);
+    const int64_t n = made_read(reader, m, rows, 5000, &error);
+    assert_true(n >= 0);
+    tsr_reader_close(reader);
+    assert_int_equal(tsr_partitions_open(&m->snapshot, dimensions, count, &parts, &error), TSR_OK);
+    assert_true(parts->count <= count);
+    uint64_t cells = 0;
+    for (uint64_t i = 0; i < parts->count; i++) cells += parts->partitions[i].cells;
+    if (m->schema.dense) assert_int_equal(cells, n);
+    for (int64_t i = 0; i < n; i++) {
+      unsigned in = 0;
+      for (uint64_t p = 0; p < parts->count; p++) in += lies_in(m, &parts->partitions[p], &rows[i].cell, text);
+      assert_int_equal(in, 1);
+    }
+    parts_made += parts->count;
+    tsr_partitions_close(parts);
+  }
+}
+
+static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
+  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
+}
+
+static void test_dense(void **state) {
+  (void)state;
+  parts_made = 0;
+  for (unsigned round = 0; round < 60; round++) {
+    made_array m;
+    const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
+    made_open(&m, true, 2, false, 0, 23, extents);
+    m.schema.tile_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+    made_finish_grid(&m);
+    for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
+      uint64_t low[2], high[2];
+      for (uint32_t d = 0; d < 2; d++) {
+        low[d] = made_random(16);
+        high[d] = low[d] + made_random((uint32_t)(24 - low[d]));
+      }
+      made_dense(&m, f + 1, low, high, value_of);
+    }
+    made_finish_dense(&m);
+    give_sizes(&m);
+    check(&m, false, 23);
+    made_close(&m);
+  }
+  assert_true(parts_made > 1000);
+}
+
+static void make_sparse(made_array *m, bool text) {
+  made_open(m, false, 2, text, 0, 63, NULL);
+  m->schema.capacity = 4;
+  for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
+    made_cell cells[60];
+    const int32_t from = (int32_t)made_random(20);
+    uint64_t count = 0;
+    for (int32_t i = 0; i < 60; i++) {
+      if (made_random(3) == 0) continue;
+      made_cell *c = &cells[count++];
+      *c = (made_cell){.at = {from + i / 6, i % 6}, .value = (int32_t)(f * 100) + i};
+      if (text) snprintf(c->text, sizeof c->text, "%c%c", 'a' + (from + i / 6) / 8, 'a' + (from + i / 6) % 8);
+    }
+    if (count > 0) made_sparse(m, f + 1, f + 1, cells, count, false, false);
+  }
+  give_sizes(m);
+}
+
+static void test_sparse(void **state) {
+  (void)state;
+  parts_made = 0;
+  for (unsigned round = 0; round < 100; round++) {
+    made_array m;
+    const bool text = round % 2;
+    make_sparse(&m, text);
+    check(&m, text, 29);
+    made_close(&m);
+  }
+  assert_true(parts_made > 2000);
+}
+
+static void test_edges(void **state) {
+  (void)state;
+  made_array m;
+  tsr_error error = {0};
+  tsr_partitions *parts;
+  made_open(&m, false, 1, false, 0, 9, NULL); /* empty */
+  assert_int_equal(tsr_partitions_open(&m.snapshot, NULL, 5, &parts, &error), TSR_OK);
+  assert_int_equal(parts->count, 0);
+  tsr_partitions_close(parts);
+  assert_int_equal(tsr_partitions_open(&m.snapshot, NULL, 0, &parts, &error), TSR_RANGE);
+  const made_cell cell = {.value = 1};
+  made_sparse(&m, 1, 1, &cell, 1, false, false);
+  give_sizes(&m);
+  assert_int_equal(tsr_partitions_open(&m.snapshot, NULL, UINT64_MAX, &parts, &error), TSR_OK);
+  assert_int_equal(parts->count, 1);
+  assert_false(parts->partitions[0].cuts[0].has_low || parts->partitions[0].cuts[0].has_high);
+  tsr_partitions_close(parts);
+  tsr_partitions_close(NULL);
+  made_close(&m);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  made_array m;
+  tsr_error error = {0};
+  tsr_partitions *parts;
+  int code = TSR_NOMEM;
+  make_sparse(&m, true);
+  long allocations = 0;
+  for (; code == TSR_NOMEM; allocations++) {
+    m.memory.left = allocations;
+    code = tsr_partitions_open(&m.snapshot, NULL, 7, &parts, &error);
+    m.memory.left = -1;
+  }
+  assert_int_equal(code, TSR_OK);
+  assert_true(allocations > 3);
+  tsr_partitions_close(parts);
+  made_close(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_sparse),
+                                     cmocka_unit_test(test_edges), cmocka_unit_test(test_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
