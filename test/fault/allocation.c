@@ -161,6 +161,32 @@ static const char *const creating[] = {
     "DROP TABLE u",
     NULL};
 
+static const char *const writing[] = {
+    "CREATE TABLE o(x)",
+    "CREATE VIRTUAL TABLE t USING tessera('%s/t', x INT DIMENSION(0, 1000), a INT, s TEXT)",
+    "CREATE VIRTUAL TABLE d USING tessera('%s/d', kind=dense, x INT DIMENSION(1, 8, 2), y INT DIMENSION(1, 8, 2), a "
+    "INT)",
+    "INSERT INTO t VALUES(1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')",
+    "BEGIN",
+    "INSERT INTO t SELECT x + 100, a, s FROM t",
+    "INSERT INTO o VALUES(1)",
+    "SAVEPOINT s",
+    "UPDATE t SET a = a + 1 WHERE x > 2",
+    "DELETE FROM t WHERE x = 1",
+    "SELECT * FROM t ORDER BY x",
+    "ROLLBACK TO s",
+    "DELETE FROM t WHERE x = 2",
+    "UPDATE t SET x = x + 500 WHERE x = 3",
+    "INSERT INTO d VALUES(1, 1, 11), (7, 2, 72), (8, 2, 82)",
+    "COMMIT",
+    "SELECT * FROM t ORDER BY x",
+    "SELECT * FROM d WHERE a IS NOT NULL",
+    "BEGIN",
+    "INSERT INTO t VALUES(9, 9, 'gone')",
+    "ROLLBACK",
+    "SELECT count(*), (SELECT count(*) FROM o) FROM t",
+    NULL};
+
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
   (void)status;
   (void)kind;
@@ -168,7 +194,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 }
 
 static void clean(const char *const *script, const char *folder) {
-  if (script == creating) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  if (script == creating || script == writing) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static int run_all(const char *name, const char *const *script, const char *corpus, long step) {
@@ -233,6 +259,8 @@ int main(int argc, char **argv) {
   if (!mkdtemp(folder)) return 2;
   problems += run_all("creating", creating, folder, step);
   clean(creating, folder);
+  problems += run_all("writing", writing, folder, step);
+  clean(writing, folder);
   rmdir(folder);
   sqlite3_reset_auto_extension();
   return problems != 0;
