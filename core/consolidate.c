@@ -540,9 +540,8 @@ static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error
 
 /* ---- All runs ------------------------------------------------------------------------------- */
 
-/* Fragments that were named must all be merged, and with each other. */
-static int check_named(consolidation *c, const fragment_run *run, tsr_error *error) {
-  uint64_t candidates = 0;
+/* Fragments that were named must all be there ... */
+static int check_names(const consolidation *c, tsr_error *error) {
   for (uint64_t n = 0; n < c->options->fragment_count; n++) {
     const char *name = c->options->fragments[n];
     uint64_t i = 0;
@@ -551,16 +550,21 @@ static int check_named(consolidation *c, const fragment_run *run, tsr_error *err
       return tsr__fail(error, TSR_NOT_FOUND, "no fragment '%s' is committed, or another one has replaced it", name);
     if (item_at(c, i)->index < 0)
       return tsr__fail(error, TSR_UNSUPPORTED,
-                       "fragment %s cannot be merged: it is not within the times given, or has "
-                       "several times but not those of its cells",
+                       "fragment %s cannot be merged: it is not within the times given, or has several times but not "
+                       "those of its cells",
                        name);
   }
+  return TSR_OK;
+}
+
+/* ... and are merged with each other. */
+static int check_named(const consolidation *c, const fragment_run *run, tsr_error *error) {
+  uint64_t candidates = 0;
   for (uint64_t i = 0; i < item_count(c); i++) candidates += item_at(c, i)->index >= 0;
   if (run->count == candidates) return TSR_OK;
-  return tsr__fail(
-      error, TSR_CONSTRAINT,
-      "the fragments named cannot be merged with each other: others lie between them in time, their fields "
-      "differ, or their boxes do not join");
+  return tsr__fail(error, TSR_CONSTRAINT,
+                   "the fragments named cannot be merged with each other: others lie between them in time, their "
+                   "fields differ, or their boxes do not join");
 }
 
 static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
@@ -570,6 +574,7 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
   TSR_TRY(tsr__array_list(c->array, true, true, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
+  TSR_TRY(check_names(c, error));
   for (uint64_t i = 0; i < item_count(c);) {
     if (item_at(c, i)->index < 0) {
       i++;
