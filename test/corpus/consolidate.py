@@ -3,6 +3,7 @@ times is the same before and after; after the vacuum it is, but for times that l
 times of their cells.
 
 usage: consolidate.py EXTENSION CORPUS [PATTERN]
+Without a pattern one array in three is taken; with '' all are.
 """
 import itertools
 import os
@@ -117,13 +118,12 @@ def check(db, directory, description, keys, chance):
 
 def main():
     extension, corpus = sys.argv[1:3]
-    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    pattern = sys.argv[3] if len(sys.argv) > 3 else None
     failed, results, chance = 0, {}, random.Random(1)
     with tempfile.TemporaryDirectory() as place:
-        for name, directory, description in arrays.find(corpus, pattern):
+        several = [item for item in arrays.find(corpus, pattern or "") if item[2].get("fragments", 2) > 1 and not read.uses_webp(item[2])]
+        for name, directory, description in several[::3] if pattern is None else several:
             db = connect(extension)
-            if read.uses_webp(description):
-                continue
             copy = os.path.join(place, "copy")
             shutil.copytree(directory, copy)
             try:

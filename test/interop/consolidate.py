@@ -2,6 +2,7 @@
 the same between any two times as before; and then TileDB consolidates and vacuums them once more.
 
 usage: consolidate.py SHELL EXTENSION [PATTERN]      (77: the package `tiledb` is not installed)
+Without a pattern one case in seven runs; with '' all do.
 """
 import itertools
 import os
@@ -180,12 +181,12 @@ def run(shell, extension, path, c, r):
 
 def main():
     shell, extension = sys.argv[1:3]
-    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    pattern = sys.argv[3] if len(sys.argv) > 3 else None
     if not tiledb:
         sys.exit(77)
     failed = count = 0
     for i, (name, c) in enumerate(cases(random.Random(1))):
-        if pattern not in name:
+        if i % 7 if pattern is None else pattern not in name:
             continue
         count += 1
         with tempfile.TemporaryDirectory() as place:
