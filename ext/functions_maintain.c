@@ -125,6 +125,7 @@ static int read_options(maintained *m, sqlite3_value *json, tsr_error *error) {
 static int open_object(maintained *m, sqlite3_value *path, tsr_error *error) {
   tsx_address *address = &m->address;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
+  tsx_connection_add_table(m->connection); /* the host's interrupts are asked for as in a table's statements */
   int code = tsx_address_open(m->connection, path, NULL, NULL, NULL, address, error);
   if (code < 0) return code;
   if (!address->array) {
@@ -145,6 +146,7 @@ static void close_object(maintained *m) {
   sqlite3_free(m->names);
   tsr_group_close(m->group);
   tsx_address_close(&m->address);
+  tsx_connection_remove_table(m->connection);
 }
 
 static void finish(sqlite3_context *context, maintained *m, int code, uint64_t count, const tsr_error *error) {
