@@ -127,7 +127,7 @@ static int check_table(const tsx_tree *tree, const char *name, const char *suffi
     size_t length = text ? strlen(text) : 0, wanted = strlen(body);
     if (length < wanted || strcmp(text + length - wanted, body))
       result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
-  } else if (code != SQLITE_DONE && code != SQLITE_ERROR) { /* an error: no such database */
+  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* an error: no such database */
     result = fail_sql(tree, code, error);
   }
   sqlite3_finalize(statement);
@@ -254,7 +254,7 @@ static int change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added,
   if (added) *added = sqlite3_last_insert_rowid(db);
   sqlite3_set_last_insert_rowid(db, last);
   int result = TSR_OK;
-  if (code == SQLITE_CONSTRAINT && added) result = tsx_fail(error, TSR_EXISTS, "something is already there");
+  if ((code & 0xff) == SQLITE_CONSTRAINT && added) result = tsx_fail(error, TSR_EXISTS, "something is already there");
   else if (code != SQLITE_DONE) result = fail_sql(tree, code, error);
   done(tree, statement);
   return result;
@@ -442,14 +442,14 @@ static int create_exclusive(void *it, const char *path, void **out, tsr_error *e
 static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   sqlite3 *db = tree->connection->db;
   int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
-  if (code == SQLITE_ABORT) { /* not open, or the row that it stood on has changed */
+  if ((code & 0xff) == SQLITE_ABORT) { /* not open, or the row that it stood on has changed */
     close_blob(tree);
     char *table = sqlite3_mprintf("%s_chunks", tree->name);
     code = table ? sqlite3_blob_open(db, tree->schema, table, "bytes", id, 0, &tree->blob) : SQLITE_NOMEM;
     sqlite3_free(table);
   }
   if (code == SQLITE_OK) return TSR_OK;
-  int result = code == SQLITE_ERROR
+  int result = (code & 0xff) == SQLITE_ERROR
                    ? tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks: %s", id, tree->name, sqlite3_errmsg(db))
                    : fail_sql(tree, code, error);
   close_blob(tree);
@@ -752,6 +752,8 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity)))
     code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* another name may be its table's by now */
+    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) forget(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);
   return code < 0 ? code : TSR_OK;

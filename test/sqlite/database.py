@@ -245,7 +245,6 @@ def test_read_only():
     db.close()
     os.chmod(path("a.db"), 0o444)
     db = Database()
-    db.query(f"ATTACH {literal('file:' + path('a.db') + '?mode=ro')} AS r") if host.binding == "apsw" else None
     if host.binding == "sqlite3":
         db.raw = sqlite3.connect(f"file:{path('a.db')}?mode=ro", uri=True, isolation_level=None)
         db.raw.enable_load_extension(True)
