@@ -71,6 +71,7 @@ struct tsr_writer {
   unsigned threads;
   bool durable;
   char *owner; /* or NULL */
+  bool kept; /* in memory: tsr_writer_keep */
   uint64_t asked_time, time;
   uint32_t field_count;
   tsr_buffered *columns;

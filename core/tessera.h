@@ -639,6 +639,9 @@ TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column 
 typedef struct tsr_mark {
   uint64_t cells, removed, boxes;
 } tsr_mark;
+/* While `keep` is true, no cells go to disk before prepare, however many: where the host may take back what is written,
+ * and not the cells (savepoints of its transaction). Past the budget there is TSR_NOMEM. */
+TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);
 TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* is there anything to commit? */

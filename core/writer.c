@@ -164,8 +164,12 @@ void tsr_writer_close(tsr_writer *writer) {
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
   if (count < w->first) w->first = count;
-  for (uint32_t f = 0; f < w->field_count; f++)
+  for (uint32_t f = 0; f < w->field_count; f++) {
     tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
+    if (count > w->first) continue;
+    tsr__buffer_release(&w->columns[f].values); /* room that a failed statement took is not missing later */
+    tsr__buffer_release(&w->columns[f].validity);
+  }
   w->count = count;
 }
 
@@ -440,6 +444,8 @@ static int write_dense(tsr_writer *w, tsr_error *error) {
 }
 
 /* ---- Marks ---------------------------------------------------------------------------------- */
+
+void tsr_writer_keep(tsr_writer *writer, bool keep) { writer->kept = keep; }
 
 tsr_mark tsr_writer_mark(const tsr_writer *writer) {
   return (tsr_mark){.cells = writer->count, .removed = writer->removed.count, .boxes = writer->boxes};

@@ -204,6 +204,11 @@ static tsx_transaction *transaction_of(sqlite3_vtab *vtab) {
   return array ? array->transaction : NULL;
 }
 
+/* Files in the database go back with a savepoint, rows from before it do not: they stay in memory. */
+static void keep_rows(const tsx_transaction *transaction) {
+  if (transaction->array->in_database) tsr_writer_keep(transaction->writer, transaction->savepoint_count > 0);
+}
+
 int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   if (!transaction) return SQLITE_OK;
@@ -218,6 +223,7 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   }
   transaction->savepoints[transaction->savepoint_count++] =
       (struct tsx_savepoint){.number = number, .mark = tsr_writer_mark(transaction->writer)};
+  keep_rows(transaction);
   return SQLITE_OK;
 }
 
@@ -226,6 +232,7 @@ int tsx_release(sqlite3_vtab *vtab, int number) {
   while (transaction && transaction->savepoint_count &&
          transaction->savepoints[transaction->savepoint_count - 1].number >= number)
     transaction->savepoint_count--;
+  if (transaction) keep_rows(transaction);
   return SQLITE_OK;
 }
 
@@ -240,6 +247,7 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   if (keep && transaction->savepoints[keep - 1].number == number) mark = transaction->savepoints[keep - 1].mark;
   else keep = 0;
   transaction->savepoint_count = keep;
+  keep_rows(transaction);
   return rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
