@@ -91,6 +91,7 @@ struct tsr_writer {
   bool prepared; /* all of it has its name; nothing was changed since */
   bool published;
   bool reopened; /* `commit` was published, and is to be taken back */
+  tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH] each: commits that were; the host may have brought one back */
   char commit[TSR_COMMIT_PATH]; /* what publishes, or '' */
 };
 

@@ -80,7 +80,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
                    "memory_mb");
   tsr__arena_init(&w->arena, &w->memory);
   w->references = 1;
-  w->pieces.memory = w->runs.memory = w->index.heads.memory = w->index.next.memory = &w->memory;
+  w->withdrawn.memory = w->pieces.memory = w->runs.memory = w->index.heads.memory = w->index.next.memory = &w->memory;
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->durable = !options->unsynced;
   w->asked_time = options->time;
@@ -106,13 +106,29 @@ static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Takes back the commits that were published before the writer went on: all of them again, for a savepoint of the host's
+ * may have undone that. */
+static int withdraw(tsr_writer *w, tsr_error *error) {
+  if (w->reopened && *w->commit) TSR_TRY(tsr__buffer_append(&w->withdrawn, w->commit, TSR_COMMIT_PATH, error));
+  w->reopened = false;
+  for (uint64_t i = 0; i < w->withdrawn.size; i += TSR_COMMIT_PATH) {
+    const char *commit = (const char *)w->withdrawn.data + i, *name = strrchr(commit, '/');
+    uint64_t stem;
+    char directory[TSR_COMMIT_PATH + 16];
+    TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
+    if (!name || !tsr__name_suffix(name, ".wrt", &stem)) continue;
+    snprintf(directory, sizeof directory, "__fragments%.*s", (int)stem, name);
+    TSR_TRY(tsr__fragment_remove(w->array->store, directory, error));
+  }
+  return TSR_OK;
+}
+
 /* Forgets the commit: its marker and its file with content, which are not published. The marker goes last. */
 static int remove_commit(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_error one;
+  TSR_TRY(withdraw(w, error));
   if (!*w->commit) return TSR_OK;
-  if (w->reopened) TSR_TRY(tsr__pending_withdraw(w->array->store, w->commit, error));
-  w->reopened = false;
   tsr__pending_paths(w->commit, marker, staged);
   if (*staged && w->version >= 12) {
     int code = tsr__store_remove(w->array->store, staged, &one);
@@ -147,6 +163,7 @@ void tsr__writer_drop(tsr_writer *writer) {
   tsr__buffer_release(&w->index.next);
   tsr__buffer_release(&w->runs);
   tsr__buffer_release(&w->pieces);
+  tsr__buffer_release(&w->withdrawn);
   tsr__arena_release(&w->arena);
   tsr__free(w);
 }

@@ -400,7 +400,7 @@ def test_commit_that_meets_a_reader():
     same(xs(one), [0, 1, 2, 10, 11, 13])
     same(xs(two), [0, 1, 2, 10, 11, 13])
     sound(one)
-    same(one.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)
+    same(one.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)   # a commit that ROLLBACK TO brought back is gone
 
 
 def test_no_lock_is_left():
