@@ -25,6 +25,17 @@ bool tsr_interval_is_open(const tsr_interval *interval) {
 
 uint64_t tsr_fragment_count(const tsr_snapshot *snapshot) { return snapshot->fragment_count; }
 
+uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot) {
+  uint64_t most = 0;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) most = TSR_MAX(most, snapshot->fragments[f].condition_count);
+  return most;
+}
+
+uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot) {
+  const tsr_commit_listing *listing = snapshot->array->listing;
+  return listing ? listing->vacuums.count : 0;
+}
+
 static uint64_t count_cells(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (m->tile_count == 0) return 0;

@@ -793,6 +793,10 @@ typedef struct tsr_fragment_info { /* borrowed from the snapshot */
 } tsr_fragment_info;
 /* The fragments in view, oldest first. */
 TSR_API uint64_t tsr_fragment_count(const tsr_snapshot *snapshot);
+/* Deletes that are evaluated when cells of some fragment are read. */
+TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
+/* Merges whose sources have not been vacuumed. */
+TSR_API uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot);
 TSR_API int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t fragment, tsr_fragment_info *info, tsr_error *error);
 
 typedef struct tsr_tile_info { /* borrowed until the next call for these tiles */

@@ -22,6 +22,7 @@
  *   tables.c      what all tessera_* tables have in common: arguments, scans; tessera_stats
  *   tables_array.c, tables_group.c              the tables that look inside
  *   tables_aggregate.c, tables_partitions.c     tessera_aggregate, tessera_partitions
+ *   tables_advise.c                             what is worth mending
  *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
  *   npy.c         blocks of dense arrays as NPY files, both ways
@@ -713,7 +714,7 @@ typedef struct tsx_inside { /* what tables that look inside an array have at han
 int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error);
 void tsx_inside_close(tsx_scan *scan);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
-extern const tsx_about tsx_about_check, tsx_about_aggregate, tsx_about_partitions;
+extern const tsx_about tsx_about_check, tsx_about_aggregate, tsx_about_partitions, tsx_about_advise;
 /* xIntegrity of array tables: PRAGMA integrity_check, and quick_check (bit 0 of the flags). */
 int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;

@@ -12,9 +12,9 @@
 
 static const tsx_about about_stats;
 static const tsx_about *const abouts[] = {
-    &about_stats,         &tsx_about_array, &tsx_about_schema,    &tsx_about_enumeration,
-    &tsx_about_fragments, &tsx_about_tiles, &tsx_about_metadata,  &tsx_about_members,
-    &tsx_about_objects,   &tsx_about_check, &tsx_about_aggregate, &tsx_about_partitions,
+    &about_stats,         &tsx_about_array,      &tsx_about_schema,  &tsx_about_enumeration, &tsx_about_fragments,
+    &tsx_about_tiles,     &tsx_about_metadata,   &tsx_about_members, &tsx_about_objects,     &tsx_about_check,
+    &tsx_about_aggregate, &tsx_about_partitions, &tsx_about_advise,
 };
 
 typedef struct module_data {

@@ -1,0 +1,337 @@
+/* tables_advise.c: tessera_advise(path): what is worth mending in an array, why, and the SQL that does it.
+ *
+ * Everything is said by metadata: no tile is decoded. Of many fragments and tiles some are looked at, evenly spread. A
+ * rule speaks only where the gain is large: an array that is merely not perfect has no findings.
+ */
+#include "extension.h"
+
+#define FRAGMENTS_FEW   16 /* up to so many are fine */
+#define FRAGMENTS_SEEN  64 /* are looked into */
+#define TILES_SEEN      256 /* of each of these */
+#define TILE_SMALL      16384.0 /* bytes in memory, of a field: below, overhead rules ... */
+#define TILE_LARGE      67108864.0 /* above, a cell costs too much, and threads have nothing to share */
+#define TILES_MANY      1000.0 /* small tiles matter where there are so many */
+#define BYTES_WORTH     1048576.0 /* of a field: below, filters do not matter */
+#define CAPACITY_WANTED 10000
+#define CONDITIONS_FEW  8
+#define VERSION_TOLD    11 /* the first whose fragments have statistics */
+
+typedef struct advice {
+  const char *finding;
+  char *detail, *statement; /* of sqlite3_malloc */
+} advice;
+
+typedef struct measured { /* a field, in the tiles that were looked at */
+  double tiles, stored, decoded, largest;
+  uint64_t scale_tiles; /* of all tiles */
+} measured;
+
+typedef struct state {
+  tsx_inside in;
+  uint32_t count, room;
+  advice *all;
+  /* what has been seen */
+  double cells, tiles, slots; /* slots: cells that the tiles have room for */
+  uint64_t fragments, old, notes;
+  measured *fields;
+} state;
+
+/* ---- Findings ---------------------------------------------------------------------------------------------------- */
+
+/* Takes both texts. */
+static int add(state *s, const char *finding, char *detail, char *statement, tsr_error *error) {
+  if (s->count == s->room) {
+    const uint32_t room = s->room ? 2 * s->room : 8;
+    advice *more = sqlite3_realloc64(s->all, room * sizeof *more);
+    if (more) s->all = more, s->room = room;
+  }
+  if (s->count == s->room || !detail || !statement) {
+    sqlite3_free(detail);
+    sqlite3_free(statement);
+    return tsx_fail(error, TSR_NOMEM, "out of memory");
+  }
+  s->all[s->count++] = (advice){finding, detail, statement};
+  return TSR_OK;
+}
+
+/* SELECT tessera_copy(path, path-new, {"KEY":VALUE}); for one dimension or attribute {"KEY":{"NAME":VALUE}}. */
+static char *copy_statement(const char *path, const char *key, const char *name, const char *value) {
+  sqlite3_str *json = sqlite3_str_new(NULL);
+  sqlite3_str_appendf(json, "{\"%s\":", key);
+  if (name) {
+    sqlite3_str_appendchar(json, 1, '{');
+    tsx_json_text(json, name, strlen(name));
+    sqlite3_str_appendf(json, ":%s}", value);
+  } else {
+    sqlite3_str_appendall(json, value);
+  }
+  sqlite3_str_appendchar(json, 1, '}');
+  char *options = sqlite3_str_finish(json), *to = sqlite3_mprintf("%s-new", strncmp(path, "db:", 3) ? path : path + 3);
+  char *made = options && to ? sqlite3_mprintf("SELECT tessera_copy(%Q, %Q, %Q)", path, to, options) : NULL;
+  sqlite3_free(options);
+  sqlite3_free(to);
+  return made;
+}
+
+static char *consolidate_statement(const char *path) { return sqlite3_mprintf("SELECT tessera_consolidate(%Q)", path); }
+
+static int advise_fragments(state *s, const char *path, tsr_error *error) {
+  int code = TSR_OK;
+  const double each = s->fragments ? s->cells / (double)s->fragments : 0;
+  if (s->fragments > FRAGMENTS_FEW)
+    code =
+        add(s, "too many fragments",
+            sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
+                            "meets; merged they are one",
+                            (unsigned long long)s->fragments, (long long)each),
+            consolidate_statement(path), error);
+  else if (s->fragments > 1 && s->tiles > 4 && s->cells < 0.1 * s->slots)
+    code =
+        add(s, "tiles that are mostly empty",
+            sqlite3_mprintf("the tiles of %llu fragments have room for %lld cells and hold %lld: merged they fill up",
+                            (unsigned long long)s->fragments, (long long)s->slots, (long long)s->cells),
+            consolidate_statement(path), error);
+  if (code == TSR_OK && s->old > 0)
+    code = add(s, "statistics missing",
+               sqlite3_mprintf("%llu of %llu fragments are of format versions below %d, without minimum, maximum and "
+                               "sum: comparisons on attributes and aggregates read them as a whole",
+                               (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_TOLD),
+               copy_statement(path, "format_version", NULL, "22"), error);
+  const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core);
+  if (code == TSR_OK && conditions > CONDITIONS_FEW)
+    code = add(s, "deletes that cost",
+               sqlite3_mprintf("%llu delete conditions are evaluated for every cell that is read; merging applies them",
+                               (unsigned long long)conditions),
+               consolidate_statement(path), error);
+  const uint64_t replaced = tsr_snapshot_replaced_count(s->in.snapshot->core);
+  if (code == TSR_OK && s->notes + replaced > 0)
+    code =
+        add(s, "debris",
+            sqlite3_mprintf("what %llu merges replaced is still there; %llu files or directories belong to writes that "
+                            "did not finish (tessera_check names them)",
+                            (unsigned long long)replaced, (unsigned long long)s->notes),
+            sqlite3_mprintf("SELECT tessera_vacuum(%Q)", path), error);
+  return code;
+}
+
+/* The largest field decides: it is what one tile costs. */
+static int advise_tiles(state *s, const char *path, tsr_error *error) {
+  const tsr_schema *schema = s->in.schema;
+  const uint32_t n = schema->dimension_count + schema->attribute_count;
+  const measured *most = NULL;
+  uint32_t field = 0;
+  for (uint32_t f = 0; f < n; f++) {
+    const measured *m = &s->fields[f];
+    if (m->tiles > 0 && (!most || m->decoded / m->tiles > most->decoded / most->tiles)) most = m, field = f;
+  }
+  if (!most) return TSR_OK;
+  const double size = most->decoded / most->tiles;
+  const bool small = size < TILE_SMALL && s->tiles >= TILES_MANY, large = most->largest > TILE_LARGE;
+  if (!small && !large) return TSR_OK;
+  char *detail = sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
+                                 (long long)(small ? size : most->largest), small ? "on average" : "and more",
+                                 small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
+  if (!schema->dense) {
+    double capacity = (double)schema->capacity * (small ? 262144 / size : 4194304 / most->largest);
+    if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
+    char value[32];
+    sqlite3_snprintf(sizeof value, value, "%lld", (long long)(capacity < 1 ? 1 : capacity));
+    return add(s, small ? "tiles too small" : "tiles too large", detail, copy_statement(path, "capacity", NULL, value),
+               error);
+  }
+  /* the extent of the dimension that has the most tiles, or the most cells, changes */
+  uint32_t d = 0;
+  uint64_t best = 0, extent = 1;
+  for (uint32_t k = 0; k < schema->dimension_count; k++) {
+    const tsr_field *dimension = &schema->fields[k];
+    uint64_t low = 0, high = 0, each = 0;
+    memcpy(&low, dimension->low, dimension->cell_size);
+    memcpy(&high, dimension->high, dimension->cell_size);
+    memcpy(&each, dimension->extent, dimension->cell_size);
+    const uint64_t mask = dimension->cell_size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * dimension->cell_size) - 1;
+    const uint64_t range = (high - low) & mask, ranks = each == 0 ? 0 : small ? range / each : each;
+    if (ranks <= best) continue;
+    best = ranks;
+    d = k;
+    extent = each;
+    if (small) {
+      const double wanted = (double)each * 262144 / size;
+      extent = wanted < (double)range ? (uint64_t)wanted : range;
+    } else {
+      extent = (uint64_t)((double)each * 4194304 / most->largest);
+    }
+  }
+  char value[32];
+  sqlite3_snprintf(sizeof value, value, "%llu", (unsigned long long)(extent ? extent : 1));
+  return add(s, small ? "tiles too small" : "tiles too large", detail,
+             copy_statement(path, "extents", s->in.names[d], value), error);
+}
+
+static bool has_compressor(const tsr_pipeline *pipeline) {
+  for (uint32_t i = 0; i < pipeline->count; i++) switch (pipeline->filters[i].type) {
+    case TSR_FILTER_GZIP:
+    case TSR_FILTER_ZSTD:
+    case TSR_FILTER_LZ4:
+    case TSR_FILTER_BZIP2:
+    case TSR_FILTER_RLE:
+    case TSR_FILTER_DICTIONARY:
+    case TSR_FILTER_DELTA:
+    case TSR_FILTER_DOUBLE_DELTA:
+    case TSR_FILTER_BIT_WIDTH_REDUCTION:
+    case TSR_FILTER_POSITIVE_DELTA: return true;
+    default: break;
+    }
+  return false;
+}
+
+static int advise_filters(state *s, const char *path, tsr_error *error) {
+  const tsr_schema *schema = s->in.schema;
+  int code = TSR_OK;
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count && code == TSR_OK; f++) {
+    const measured *m = &s->fields[f];
+    if (m->decoded <= 0 || m->decoded / m->tiles * (double)m->scale_tiles < BYTES_WORTH) continue;
+    const tsr_pipeline *pipeline = tsx_filters_of(schema, f);
+    const bool compressed = has_compressor(pipeline);
+    const int percent = (int)(100 * m->stored / m->decoded);
+    if (compressed && m->stored > 0.97 * m->decoded)
+      code = add(s, "filters that do not pay",
+                 sqlite3_mprintf("'%s' is stored in %d %% of its size: its filters cost time and save nothing",
+                                 s->in.names[f], percent),
+                 copy_statement(path, "filters", s->in.names[f], "\"none\""), error);
+    else if (!compressed)
+      code = add(s, "no compression",
+                 sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
+                                 s->in.names[f], (long long)(m->stored / m->tiles * (double)m->scale_tiles)),
+                 copy_statement(path, "filters", s->in.names[f],
+                                schema->fields[f].cell_size > 1 ? "\"byteshuffle, zstd\"" : "\"zstd\""),
+                 error);
+  }
+  return code;
+}
+
+/* ---- Looking ----------------------------------------------------------------------------------------------------- */
+
+/* A field of a fragment's schema in the array's; -1 if it is gone. */
+static int64_t shown_field(const state *s, const tsr_schema *own, int64_t field) {
+  const tsr_schema *shown = s->in.schema;
+  if (field < 0 || own == shown) return field;
+  for (uint32_t i = 0; i < shown->dimension_count + shown->attribute_count; i++)
+    if (shown->fields[i].is_dimension == own->fields[field].is_dimension &&
+        !strcmp(shown->fields[i].name, own->fields[field].name))
+      return i;
+  return -1;
+}
+
+static int look_into(state *s, uint64_t number, const tsr_fragment_info *info, tsr_error *error) {
+  tsr_tiles *tiles = NULL;
+  int code = tsr_tiles_open(s->in.snapshot->core, number, &tiles, error);
+  const uint64_t step = info->tiles / TILES_SEEN + 1;
+  for (uint32_t i = 0; code >= 0 && i < tsr_tiles_fields(tiles); i++) {
+    const int64_t field = shown_field(s, info->schema, tsr_tiles_field(tiles, i));
+    if (field < 0) continue;
+    measured *m = &s->fields[field];
+    m->scale_tiles += info->tiles;
+    for (uint64_t t = 0; code >= 0 && t < info->tiles; t += step) {
+      tsr_tile_info tile;
+      if ((code = tsr_tiles_describe(tiles, i, t, &tile, error)) < 0) break;
+      m->tiles += 1;
+      m->stored += (double)tile.bytes;
+      m->decoded += (double)tile.decoded_bytes;
+      if ((double)tile.decoded_bytes > m->largest) m->largest = (double)tile.decoded_bytes;
+    }
+  }
+  tsr_tiles_close(tiles);
+  return code;
+}
+
+static double slots_of(const tsr_fragment_info *info) {
+  double cells = (double)info->schema->capacity;
+  if (info->dense) cells = 1;
+  for (uint32_t d = 0; info->dense && d < info->schema->dimension_count; d++) {
+    const tsr_field *dimension = &info->schema->fields[d];
+    uint64_t extent = 0;
+    memcpy(&extent, dimension->extent, dimension->cell_size);
+    cells *= (double)extent;
+  }
+  return cells * (double)info->tiles;
+}
+
+static int look(state *s, tsr_error *error) {
+  tsr_snapshot *snapshot = s->in.snapshot->core;
+  const uint32_t n = s->in.schema->dimension_count + s->in.schema->attribute_count;
+  s->fields = sqlite3_malloc64(n * sizeof *s->fields);
+  if (!s->fields) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  memset(s->fields, 0, n * sizeof *s->fields);
+  s->fragments = tsr_fragment_count(snapshot);
+  const uint64_t step = s->fragments / FRAGMENTS_SEEN + 1;
+  for (uint64_t i = 0; i < s->fragments; i++) {
+    tsr_fragment_info info;
+    int code = tsr_fragment_describe(snapshot, i, &info, error);
+    if (code == TSR_OK && i % step == 0) code = look_into(s, i, &info, error);
+    if (code < 0) return code;
+    s->cells += (double)info.cells;
+    s->tiles += (double)info.tiles;
+    s->slots += slots_of(&info);
+    s->old += info.version < VERSION_TOLD;
+  }
+  return TSR_OK;
+}
+
+static int count_note(void *argument, const tsr_finding *finding) {
+  state *s = argument;
+  s->notes += finding->severity == TSR_SEVERITY_NOTE;
+  return TSR_OK;
+}
+
+static int look_for_debris(tsx_scan *scan, state *s, tsr_error *error) {
+  const tsr_check_options options = {.key = s->in.address.has_key ? s->in.address.key : NULL, .quick = true};
+  return tsr_array_check(scan->connection->environment, s->in.address.path, &options, count_note, s, error);
+}
+
+static int advise_open(tsx_scan *scan, tsr_error *error) {
+  state *s = scan->state;
+  int code = tsx_inside_open(scan, 1, true, error);
+  const char *path = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 0));
+  if (code == TSR_OK) code = look(s, error);
+  if (code == TSR_OK) code = look_for_debris(scan, s, error);
+  if (code == TSR_OK) code = advise_fragments(s, path, error);
+  if (code == TSR_OK) code = advise_tiles(s, path, error);
+  if (code == TSR_OK) code = advise_filters(s, path, error);
+  return code;
+}
+
+static int advise_next(tsx_scan *scan, tsr_error *error) {
+  return scan->row < (sqlite3_int64)((const state *)scan->state)->count;
+}
+
+static int advise_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const advice *a = &((const state *)scan->state)->all[scan->row - 1];
+  const char *text = column == 0 ? a->finding : column == 1 ? a->detail : a->statement;
+  sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+  return TSR_OK;
+}
+
+static void advise_close(tsx_scan *scan) {
+  state *s = scan->state;
+  for (uint32_t i = 0; i < s->count; i++) {
+    sqlite3_free(s->all[i].detail);
+    sqlite3_free(s->all[i].statement);
+  }
+  sqlite3_free(s->all);
+  sqlite3_free(s->fields);
+  tsx_inside_close(scan);
+}
+
+const tsx_about tsx_about_advise = {.name = "tessera_advise",
+                                    .usage = "tessera_advise(path)",
+                                    .columns =
+                                        (const char *const[]){"finding TEXT", "detail TEXT", "statement TEXT", NULL},
+                                    .arguments = 1,
+                                    .required = 1,
+                                    .same = -1,
+                                    .rows = 4,
+                                    .state_size = sizeof(state),
+                                    .open = advise_open,
+                                    .next = advise_next,
+                                    .column = advise_column,
+                                    .close = advise_close};

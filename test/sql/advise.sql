@@ -1,0 +1,25 @@
+-- tessera_advise: findings, and what their statements do.
+.load ./tessera
+.headers on
+SELECT * FROM tessera_advise('sql/data/relief');
+SELECT * FROM tessera_advise('arrays/new/consolidated/sparse_fragments');
+SELECT finding, statement FROM tessera_advise('arrays/old/lib1.7_py0.5.9/sparse2d');
+-- Many small commits, and deletes: merging mends both, then its sources are to be vacuumed.
+CREATE VIRTUAL TABLE m USING tessera('many', x INT32 DIMENSION(0, 1000000, 1000), a INT64 NOT NULL);
+INSERT INTO m VALUES (1, 1); INSERT INTO m VALUES (2, 2); INSERT INTO m VALUES (3, 3); INSERT INTO m VALUES (4, 4); INSERT INTO m VALUES (5, 5); INSERT INTO m VALUES (6, 6);
+INSERT INTO m VALUES (7, 1); INSERT INTO m VALUES (8, 2); INSERT INTO m VALUES (9, 3); INSERT INTO m VALUES (10, 4); INSERT INTO m VALUES (11, 5); INSERT INTO m VALUES (12, 6);
+INSERT INTO m VALUES (13, 1); INSERT INTO m VALUES (14, 2); INSERT INTO m VALUES (15, 3); INSERT INTO m VALUES (16, 4); INSERT INTO m VALUES (17, 5); INSERT INTO m VALUES (18, 6);
+DELETE FROM m WHERE x = 1; DELETE FROM m WHERE x = 3; DELETE FROM m WHERE x = 5; DELETE FROM m WHERE x = 7; DELETE FROM m WHERE x = 9;
+DELETE FROM m WHERE x = 11; DELETE FROM m WHERE x = 13; DELETE FROM m WHERE x = 15; DELETE FROM m WHERE x = 17;
+SELECT * FROM tessera_advise('many');
+SELECT tessera_consolidate('many');
+SELECT finding, statement FROM tessera_advise('many');
+SELECT tessera_vacuum('many') > 0;
+SELECT * FROM tessera_advise('db:m');
+SELECT count(*), sum(a) FROM m;
+-- Filters: of numbers that do not shrink, and none at all.
+CREATE VIRTUAL TABLE f USING tessera('filters', x INT32 DIMENSION(0, 1000000, 1000), noise INT64 NOT NULL FILTERS(zstd), plain INT64 NOT NULL FILTERS(none), good INT64 NOT NULL);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT INTO f SELECT i, random(), i, i FROM n;
+SELECT finding, statement FROM tessera_advise('filters') ORDER BY 1;
+SELECT * FROM tessera_advise('nowhere');
+SELECT * FROM tessera_advise(NULL);
