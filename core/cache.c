@@ -87,6 +87,8 @@ void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit) {
   shrink(cache, limit);
 }
 
+uint64_t tsr__cache_limit(const tsr_cache *cache) { return cache->limit; }
+
 static uint32_t find(const tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number) {
   if (cache->used == 0) return NONE;
   uint32_t i = *bucket_of(cache, fragment, slot, number);

@@ -125,3 +125,82 @@ uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, 
   }
   return curve(axes, dimensions, bits);
 }
+
+/* ---- Many cells of two dimensions ------------------------------------------------------------------------------- */
+
+#define BATCH 64u
+#define LANES 8u
+typedef uint32_t lanes __attribute__((vector_size(LANES * sizeof(uint32_t))));
+_Static_assert(BATCH % LANES == 0, "a batch is whole vectors");
+
+/* The curve through two axes of 31 bits, LANES cells at once. Bits above the level are not touched any more, so in the
+ * end the axes hold the bits by which the cells were named. */
+static void curve_lanes(lanes *first, lanes *second) {
+  lanes x = *first, y = *second;
+  for (unsigned level = 31; level-- > 0;) {
+    const uint32_t below = (UINT32_C(1) << level) - 1;
+    x ^= -(x >> level & 1) & below;
+    const lanes set = -(y >> level & 1), differ = (x ^ y) & below & ~set;
+    x ^= differ | (set & below);
+    y ^= differ;
+  }
+  *first = x;
+  *second = y;
+}
+
+/* 31 bits, with a gap before each. */
+static uint64_t spread(uint64_t bits) {
+  bits = (bits | bits << 16) & UINT64_C(0x0000FFFF0000FFFF);
+  bits = (bits | bits << 8) & UINT64_C(0x00FF00FF00FF00FF);
+  bits = (bits | bits << 4) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+  bits = (bits | bits << 2) & UINT64_C(0x3333333333333333);
+  return (bits | bits << 1) & UINT64_C(0x5555555555555555);
+}
+
+static void buckets_of(const tsr_field *dimension, const uint8_t *values, uint64_t count, uint32_t *buckets) {
+  const tsr_machine machine = tsr__datatype_machine(dimension->datatype);
+  const double low = as_double(machine, dimension->low), high = as_double(machine, dimension->high);
+  const uint32_t most = INT32_MAX;
+  switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name:                                                                                             \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      type v;                                                                                                          \
+      memcpy(&v, values + i * sizeof v, sizeof v);                                                                     \
+      buckets[i] = (uint32_t)(truncate(((double)v - low) / (high - low) * (double)most) & most);                       \
+    }                                                                                                                  \
+    break;
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+void tsr__hilbert_codes(const tsr_schema *schema, const void *const *values, uint64_t count, uint64_t *codes) {
+  const tsr_field *fields = schema->fields;
+  if (schema->dimension_count != 2) {
+    const void *cell[63];
+    for (uint64_t i = 0; i < count; i++) {
+      for (uint32_t d = 0; d < schema->dimension_count && d < 63; d++)
+        cell[d] = (const uint8_t *)values[d] + i * tsr_datatype_size(fields[d].datatype);
+      codes[i] = tsr__hilbert_code(schema, cell, NULL);
+    }
+    return;
+  }
+  for (uint64_t i = 0; i < count; i += BATCH) {
+    const uint64_t n = TSR_MIN(BATCH, count - i);
+    uint32_t buckets[2][BATCH] = {{0}};
+    for (unsigned d = 0; d < 2; d++)
+      buckets_of(&fields[d], (const uint8_t *)values[d] + i * tsr_datatype_size(fields[d].datatype), n, buckets[d]);
+    for (uint64_t k = 0; k < n; k += LANES) {
+      lanes axes[2];
+      for (unsigned d = 0; d < 2; d++) memcpy(&axes[d], &buckets[d][k], sizeof axes[d]);
+      curve_lanes(&axes[0], &axes[1]);
+      for (unsigned d = 0; d < 2; d++) memcpy(&buckets[d][k], &axes[d], sizeof axes[d]);
+    }
+    for (uint64_t k = 0; k < n; k++) {
+      uint64_t gray = spread(buckets[0][k]) << 1 | spread(buckets[1][k]);
+      for (unsigned shift = 1; shift < 64; shift *= 2) gray ^= gray >> shift;
+      codes[i + k] = gray;
+    }
+  }
+}

@@ -8,17 +8,21 @@
  * one of their values. Where a single value of the dimension has too many, the slab is cut along the next dimension of
  * the order; where all of them have one value, rows may come as they are. So any order is kept in any budget.
  *
+ * In a dense array the cells of one value often come in order as they are: of its slowest dimension, say. Then each value
+ * is read by itself, and nothing is gathered, as long as the cache holds the tiles until the next value wants them.
+ *
  * In what follows "directed" keys are order keys, complemented where the order descends: they always ascend. NaNs, which
  * lie in no span, are slabs of their own: before all numbers. Columns that were not known to be wanted are gathered by
  * reading the slab again: its rows come as before.
  */
 #include "ops.h"
 
-#define ROWS_FIRST  4096u /* of the first slab, where it is not known how many are wanted */
-#define ROWS_MOST   (UINT64_C(1) << 20) /* of any slab, but for a dense array's row of tiles */
-#define TILES_MOST  (UINT64_C(1) << 22) /* cells of that */
-#define ROWS_GROWTH 4u
-#define TEXT_GUESS  40u /* bytes of a variable value, for the budget */
+#define ROWS_FIRST   4096u /* of the first slab, where it is not known how many are wanted */
+#define ROWS_MOST    (UINT64_C(1) << 20) /* of any slab, but for a dense array's row of tiles */
+#define TILES_MOST   (UINT64_C(1) << 22) /* cells of that */
+#define ROWS_GROWTH  4u
+#define TEXT_GUESS   40u /* bytes of a variable value, for the budget */
+#define STREAM_CELLS 256u /* of one value, in a dense array, that are worth a start of the inner reader */
 
 typedef struct level { /* a dimension of the order, and what is left of it */
   uint32_t dimension;
@@ -57,6 +61,7 @@ typedef struct ordered_source {
   tsr_pair *corners; /* where sparse tiles begin on the first dimension, by key; NULL where nothing is known of them */
   uint64_t corner_count, corner_at;
   bool streaming; /* rows are given out as the inner reader gives them */
+  bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
   uint64_t rows, row_at;
   bool written, unwritten; /* some of the rows are */
   bool given_unwritten; /* those given out last are */
@@ -187,15 +192,14 @@ static int clip(ordered_source *s, const level *v, tsr_spans *out, tsr_error *er
 }
 
 /* The spans of the present slab: single values of the levels above, a part of this one's, all of the others'. */
-static int make_spans(ordered_source *s, tsr_error *error) {
+static int make_spans(ordered_source *s, uint32_t levels, tsr_error *error) {
   const uint32_t n = schema_of(s)->dimension_count;
   void *memory;
   tsr__arena_reset(&s->slab);
   TSR_TRY(tsr__arena_array(&s->slab, n, sizeof(tsr_spans), &memory, error));
   s->spans = memory;
   memcpy(s->spans, s->reader->plan.spans, n * sizeof(tsr_spans));
-  for (uint32_t k = 0; k <= s->depth && k < s->level_count; k++)
-    TSR_TRY(clip(s, &s->levels[k], &s->spans[s->levels[k].dimension], error));
+  for (uint32_t k = 0; k < levels; k++) TSR_TRY(clip(s, &s->levels[k], &s->spans[s->levels[k].dimension], error));
   return TSR_OK;
 }
 
@@ -210,6 +214,60 @@ static uint64_t cells_of_value(const ordered_source *s) {
     if (!fixed) cells = tsr__mul_sat(cells, tsr__side_values(&s->reader->plan.sides[d]));
   }
   return cells;
+}
+
+/* The place of a dimension in the order of cells, where that of tiles is the same. */
+static uint32_t place_of(const ordered_source *s, uint32_t d) {
+  const tsr_grid *grid = &s->reader->snapshot->grid;
+  return grid->col_major_cells ? grid->dimensions - 1 - d : d;
+}
+
+/* Within single values of the levels before `from`: do cells come in the order of the others as they are? Those single
+ * values must be of the slowest dimensions, and past the next one no other may cross tiles. */
+static bool is_natural(const ordered_source *s, uint32_t from) {
+  const tsr_grid *grid = &s->reader->snapshot->grid;
+  const tsr_plan *plan = &s->reader->plan;
+  if (from == s->level_count) return true;
+  if (!schema_of(s)->dense || grid->col_major_cells != grid->col_major_tiles || plan->box_count != 1 ||
+      plan->boxes[0].sparse)
+    return false;
+  for (uint32_t k = 0; k < s->level_count; k++)
+    if (k < from ? place_of(s, s->levels[k].dimension) >= from
+                 : place_of(s, s->levels[k].dimension) != k || s->levels[k].descending)
+      return false;
+  for (uint32_t d = 0; d < grid->dimensions; d++) {
+    const tsr_side *side = &plan->sides[d];
+    const uint64_t low = side->spans[0].low, high = side->spans[side->count - 1].high;
+    if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
+    if (place_of(s, d) > from && low / grid->extent[d] != high / grid->extent[d]) return false;
+  }
+  return true;
+}
+
+/* Is each value of the present level better read by itself? */
+static bool is_streamed(const ordered_source *s) {
+  if (!s->cached || s->depth + 1 == schema_of(s)->dimension_count || cells_of_value(s) < STREAM_CELLS) return false;
+  for (uint32_t k = 0; k <= s->depth; k++)
+    if (place_of(s, s->levels[k].dimension) > s->depth) return false;
+  return is_natural(s, s->depth + 1);
+}
+
+/* Do the tiles that one value of the slowest dimension needs fit into the cache, with room for others? */
+static bool fits_cache(const ordered_source *s) {
+  const tsr_schema *schema = schema_of(s);
+  const tsr_array *array = s->reader->snapshot->array;
+  const tsr_grid *grid = &s->reader->snapshot->grid;
+  uint64_t bytes = 0;
+  if (!schema->dense || array->uncached || grid->col_major_cells != grid->col_major_tiles) return false;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
+    bytes = tsr__add_sat(bytes, schema->fields[f].cell_size ? schema->fields[f].cell_size : TEXT_GUESS);
+  bytes = tsr__mul_sat(tsr__mul_sat(bytes, grid->tile_cells), TSR_MAX(1, s->reader->plan.box_count));
+  for (uint32_t d = 0; d < grid->dimensions; d++) {
+    const tsr_side *side = &s->reader->plan.sides[d];
+    const uint64_t tiles = side->spans[side->count - 1].high / grid->extent[d] - side->spans[0].low / grid->extent[d];
+    if (place_of(s, d) > 0) bytes = tsr__mul_sat(bytes, tiles + 1);
+  }
+  return bytes <= tsr__cache_limit(array->cache) / 2;
 }
 
 /* Takes `values` wanted values from v->from on; whole tiles, if it is more than one. False where none is left. */
@@ -308,7 +366,8 @@ static int choose_by_corners(ordered_source *s, tsr_error *error) {
 
 /* ---- The next slab ----------------------------------------------------------------------------------------------- */
 
-/* Chooses a slab of the present level: 1; 0 where nothing is left of it; 2: one value has too many cells. */
+/* Chooses a slab of the present level: 1; 0 where nothing is left of it; 2: of one value, which has too many cells, or is
+ * better read by itself. */
 static int choose_slab(ordered_source *s, tsr_error *error) {
   level *v = &s->levels[s->depth];
   v->nan = v->nans && (!v->descending || !v->numbers);
@@ -318,7 +377,8 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
   v->end_set = v->end_exclusive = false;
   if (schema_of(s)->dense) {
     const uint64_t cells = cells_of_value(s);
-    if (take_values(s, v, TSR_MAX(1, s->target / TSR_MAX(1, cells)))) return cells > s->target ? 2 : 1;
+    const bool single = cells > s->target || is_streamed(s);
+    if (take_values(s, v, single ? 1 : s->target / TSR_MAX(1, cells))) return single ? 2 : 1;
     v->numbers = false;
     return 0;
   }
@@ -588,16 +648,17 @@ static int shrink(ordered_source *s, tsr_error *error) {
   return cut_slab(s, pairs, error);
 }
 
-/* To the next level, within one value of this one; behind the last level rows may come as they are. */
+/* To the next level, within one value of this one; where rows come in order as they are, they may. */
 static int descend(ordered_source *s, tsr_error *error) {
   level *v = &s->levels[s->depth];
   v->single = true;
   s->restarts = 0;
-  if (++s->depth < s->level_count) {
+  s->depth++;
+  if (!is_natural(s, s->depth)) {
     begin_level(s, s->depth);
     return TSR_OK;
   }
-  TSR_TRY(make_spans(s, error));
+  TSR_TRY(make_spans(s, s->depth, error));
   memcpy(s->inner->fields, s->reader->fields, schema_of(s)->dimension_count + schema_of(s)->attribute_count);
   s->streaming = true;
   return start_inner(s, error);
@@ -671,7 +732,7 @@ static int read_slab(ordered_source *s, tsr_error *error) {
       continue;
     }
     if (r == 1) {
-      TSR_TRY(make_spans(s, error));
+      TSR_TRY(make_spans(s, s->depth + 1, error));
       r = gather(s, &trouble);
       if (r == 1 && s->rows > 0 && sort_rows(s, &trouble) < 0) r = trouble.code;
       if (r < 0 && (r != TSR_NOMEM || s->rows < 2)) {
@@ -850,6 +911,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   s->budget = reader->memory.limit / 2; /* the inner reader's */
   reader->memory.limit -= s->budget;
   TSR_TRY(sort_corners(s, error));
+  s->cached = reader->test_count == 0 && fits_cache(s);
   choose_target(s, limit);
   *source = &s->base;
   return TSR_OK;

@@ -160,20 +160,27 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   return tsr__interrupted(reader->snapshot->array->environment, error);
 }
 
-/* Does the plain order of a dense array serve? One fragment, tiles one after the other along the slowest dimension. */
+/* Does the plain order of a dense array serve? One fragment, tiles one after the other along the slowest dimension
+ * that has more than one value. */
 static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const tsr_plan *plan = &reader->plan;
   if (!reader->snapshot->schema->dense || grid->col_major_cells != grid->col_major_tiles ||
       request->order_count > grid->dimensions || plan->box_count != 1 || plan->boxes[0].sparse)
     return false;
+  bool single = true; /* so far the request has one value of each dimension */
+  uint32_t asked = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
     const uint32_t d = grid->col_major_cells ? grid->dimensions - 1 - k : k;
     const uint64_t low = plan->sides[d].spans[0].low, high = plan->sides[d].spans[plan->sides[d].count - 1].high;
-    if (k < request->order_count && (request->order[k].dimension != d || request->order[k].descending)) return false;
-    if (k > 0 && low / grid->extent[d] != high / grid->extent[d]) return false;
+    const bool is_next = asked < request->order_count && request->order[asked].dimension == d;
+    if (asked < request->order_count && low != high && (!is_next || request->order[asked].descending)) return false;
+    asked += is_next;
+    if (!single && low / grid->extent[d] != high / grid->extent[d]) return false;
+    single = single && low == high;
     if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
   }
+  if (asked < request->order_count) return false;
   return true;
 }
 

@@ -62,8 +62,17 @@ static void list_tiles(sorter *s, uint32_t d) {
 static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
   sorter *s = argument;
   const void *values[TSR_MAX_DIMENSIONS];
-  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0}, end = TSR_MIN((block + 1) * BLOCK, s->count);
-  for (uint64_t i = block * BLOCK; i < end; i++) {
+  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0}, start = block * BLOCK, end = TSR_MIN(start + BLOCK, s->count);
+  bool plain = true;
+  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
+    plain = plain && !is_text(s, d) && !s->columns[d].constant;
+    values[d] = plain ? value_of(s, d, start) : NULL;
+  }
+  if (plain) {
+    tsr__hilbert_codes(s->schema, values, end - start, s->numbers + start);
+    return TSR_OK;
+  }
+  for (uint64_t i = start; i < end; i++) {
     for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
       if (is_text(s, d)) {
         const tsr_column *column = &s->columns[d];

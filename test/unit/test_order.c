@@ -239,10 +239,45 @@ static void test_too_many(void **state) {
   assert_true(tsr__hilbert_code(&schema, pointers, NULL) == 0);
 }
 
+/* Many codes at once are those of the cells one by one. */
+static void test_many(void **state) {
+  static tsr_field f[3];
+  static int64_t integers[200];
+  static double reals[200];
+  static uint8_t bytes[200];
+  uint64_t seed = 99;
+  SET(&f[0], TSR_INT64, int64_t, -1000, 1000000, 10);
+  SET(&f[1], TSR_FLOAT64, double, -2.5, 1e6, 1);
+  SET(&f[2], TSR_UINT8, uint8_t, 3, 250, 1);
+  for (int i = 0; i < 200; i++) {
+    seed = seed * UINT64_C(6364136223846793005) + 1;
+    integers[i] = i == 7 ? -1000 : i == 8 ? 1000000 : (int64_t)(seed >> 33) % 1001001 - 1000;
+    reals[i] = i == 7 ? -2.5 : i == 8 ? 1e6 : i == 9 ? (double)NAN : (double)(seed >> 40) / 16777216 * 1e6;
+    bytes[i] = (uint8_t)(3 + (seed >> 20) % 248);
+  }
+  const void *const columns[3] = {integers, reals, bytes};
+  for (uint32_t first = 0; first < 3; first++)
+    for (uint32_t n = 1; n <= 3 - first; n++) {
+      static const uint64_t counts[] = {0, 1, 7, 8, 9, 63, 64, 65, 200};
+      const tsr_schema schema = {.dimension_count = n, .fields = f + first};
+      for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        uint64_t codes[201];
+        codes[counts[c]] = 12345;
+        tsr__hilbert_codes(&schema, columns + first, counts[c], codes);
+        assert_true(codes[counts[c]] == 12345);
+        for (uint64_t i = 0; i < counts[c]; i++) {
+          const void *const cell[3] = {&integers[i], &reals[i], &bytes[i]};
+          assert_true(codes[i] == tsr__hilbert_code(&schema, cell + first, NULL));
+        }
+      }
+    }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integer_tiles), cmocka_unit_test(test_float_tiles),   cmocka_unit_test(test_two_integers),
-      cmocka_unit_test(test_strings),       cmocka_unit_test(test_one_dimension), cmocka_unit_test(test_degenerate),
-      cmocka_unit_test(test_four_types),    cmocka_unit_test(test_walk),          cmocka_unit_test(test_too_many)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_integer_tiles), cmocka_unit_test(test_float_tiles),
+                                     cmocka_unit_test(test_two_integers),  cmocka_unit_test(test_strings),
+                                     cmocka_unit_test(test_one_dimension), cmocka_unit_test(test_degenerate),
+                                     cmocka_unit_test(test_four_types),    cmocka_unit_test(test_walk),
+                                     cmocka_unit_test(test_too_many),      cmocka_unit_test(test_many)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
