@@ -347,7 +347,8 @@ static void take_order(cursor *c, sqlite3_value **values, tsr_request *request) 
 
 static int advance(cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   int code = tsr_reader_next(c->reader, &c->batch, &error);
   c->row = 0;
   c->asked = 0;
@@ -371,7 +372,8 @@ static int find_snapshot(cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   cursor *c = (cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   count_rows(c);
   clear_request(c);
   if (!c->text || strcmp(c->text, text ? text : "")) {
@@ -472,7 +474,8 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps its bytes */
   if (!c->columns[column]) {
-    tsr_error error = {0};
+    tsr_error error;
+    tsx_error_init(&error);
     if (c->dropped[column]) return fail_dropped(c, column);
     if (tsr_reader_column(c->reader, table->columns[column].field, &c->columns[column], &error) < 0)
       return fail(c, &error);

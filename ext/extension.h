@@ -52,6 +52,11 @@ SQLITE_EXTENSION_INIT3
 #define TSX_ID_SIZE    33 /* 32 hex digits and NUL */
 
 /* ---- errors.c ---- */
+/* An empty error, where zeros in all of its message would cost more than what is done for a row. */
+static inline void tsx_error_init(tsr_error *error) {
+  error->code = 0;
+  error->message[0] = 0;
+}
 int tsx_sqlite_code(int code); /* of a core code */
 int tsx_core_code(int code); /* the reverse */
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error); /* sets zErrMsg, returns the SQLite code */

@@ -549,7 +549,8 @@ static int change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_changes *u = update_of(table);
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   if (!u) return SQLITE_NOMEM;
   u->conflict = sqlite3_vtab_on_conflict(table->connection->db);
   u->code = 0;

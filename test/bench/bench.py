@@ -4,7 +4,7 @@ counts. Prints a table of ratios of time, tessera's to the other's, beside the g
 usage: bench.py EXTENSION FOLDER [smoke|quick|full] [--only TEXT] [--turns N] [--json FILE]
 
 FOLDER keeps the virtual environment with the other systems (one that cannot be installed is left out) and the data, from run to run.
---only takes the rows whose query contains the text. --json writes what was measured as well.
+--only takes the rows whose workload, colon, blank and title ("raster: point lookup") contain the text. --json writes what was measured as well.
 """
 import argparse
 import json
@@ -129,7 +129,7 @@ class Bench:
 
     def read(self, workload):
         import data
-        wanted = [row for row in ROWS if row[1] == workload and self.arguments.only in row[3]]
+        wanted = [row for row in ROWS if row[1] == workload and self.arguments.only in f"{workload}: {row[3]}"]
         if not wanted:
             return
         values = data.make(workload, self.arguments.size)

@@ -48,8 +48,8 @@ class Writes:
         connection.execute("ATTACH ? AS s", (self.source,))
         connection.execute("BEGIN")
         connection.execute(f"INSERT INTO r SELECT {selected} FROM s.source")
+        count = connection.changes()
         connection.execute("COMMIT")
-        count = connection.execute("SELECT count(*) FROM r").fetchall()[0][0] if system is not Rtree else self.count
         connection.close()
         return count
 
