@@ -21,6 +21,7 @@
 #include "ops_writer.h"
 
 #define METADATA         "__fragment_metadata.tdb"
+#define OLD_SCHEMA       "__array_schema.tdb"
 #define PROVISIONAL_FILE ".metadata"
 #define DEFAULT_MEMORY   (UINT64_C(1) << 30)
 #define WAIT_MOST        2000 /* milliseconds that a prepare waits for the clock */
@@ -698,6 +699,17 @@ static int write_staged(const preparation *p, tsr_error *error) {
   return code;
 }
 
+/* Schemas are never removed: if that of the cells is not there, another array stands at the path by now. Below version
+ * 10 they all have one name, which says nothing. */
+static int check_schema(const tsr_writer *w, tsr_error *error) {
+  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  if (!strcmp(w->schema->name, OLD_SCHEMA)) return TSR_OK;
+  tsr__array_schema_directory(w->array, directory);
+  snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
+  if (tsr__store_exists(w->array->store, file)) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+}
+
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   TSR_TRY(remove_pieces(w, w->boxes, error));
@@ -705,6 +717,7 @@ static int prepare_all(preparation *p, tsr_error *error) {
   TSR_TRY(w->schema->dense ? write_dense(w, error) : write_sparse(w, error));
   TSR_TRY(make_deletes(p, error));
   if (piece_count(w) + p->deletes.count > 0) {
+    TSR_TRY(check_schema(w, error));
     TSR_TRY(choose_names(p, error));
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));

@@ -172,6 +172,26 @@ def test_an_array_that_is_lost():
     same(outside(file, "u"), [2])
 
 
+def test_an_array_that_is_replaced():
+    """Cells do not go into another array that has come to their path meanwhile."""
+    file, db = open_database()
+    make(db)
+    for statement in ("INSERT INTO t VALUES(2, 2, 'b')", "UPDATE t SET a = 5"):
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        db.query("BEGIN")
+        db.query(statement)
+        shutil.rmtree(array(file))
+        other = Database()
+        other.query(f"CREATE VIRTUAL TABLE t USING tessera({literal(array(file))}, x DOUBLE DIMENSION(0, 9), b INT8)")
+        other.query("INSERT INTO t VALUES(0.5, 7)")
+        holds(db.error("COMMIT").text, "replaced")
+        same(other.query("SELECT * FROM t"), [(0.5, 7)])
+        same(other.query(f"SELECT * FROM tessera_check({literal(array(file))}) WHERE severity <> 'note'"), [])
+        db.query("DROP TABLE t")
+        shutil.rmtree(array(file))
+        make(db)
+
+
 def test_an_interrupt():
     file, db = open_database()
     make(db)
