@@ -50,6 +50,19 @@ int tsx_restrict_permits(void *argument, const char *path, tsr_error *error) {
   return code;
 }
 
+/* Rows and arrays of the open transaction would go where they were meant to. */
+static int check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
+  int code = TSR_OK;
+  for (const tsx_array *array = connection->arrays; array && code == TSR_OK; array = array->next) {
+    if (array->in_database || (!array->transaction && !array->creation)) continue;
+    char *path = resolve(array->path);
+    if (!path || !lies_below(path, directory))
+      code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s, or makes it: commit first", array->path);
+    sqlite3_free(path);
+  }
+  return code;
+}
+
 /* tessera_restrict(directory) */
 void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
@@ -59,6 +72,7 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   char *real = code == TSR_OK ? realpath(path, NULL) : NULL;
   if (code == TSR_OK && !real) code = tsx_fail(&error, TSR_NOT_FOUND, "no such directory: %s", path);
   if (code == TSR_OK) code = tsx_restrict_permits(connection, real, &error);
+  if (code == TSR_OK) code = check_open(connection, real, &error);
   char *copy = code == TSR_OK ? sqlite3_mprintf("%s", real) : NULL;
   if (code == TSR_OK && !copy) code = tsx_fail(&error, TSR_NOMEM, "out of memory");
   if (copy) {

@@ -192,6 +192,31 @@ def test_an_array_that_is_replaced():
         make(db)
 
 
+def test_restricted_within_a_transaction():
+    """tessera_restrict waits for what is written outside of the directory."""
+    file, db = open_database()
+    folder = os.path.join(os.path.dirname(file), "inside")
+    os.mkdir(folder)
+    make(db)
+    make(db, "u", path="inside/u")
+    db.query("BEGIN")
+    db.query("INSERT INTO u VALUES(1, 1, 'a')")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    restrict = f"SELECT tessera_restrict({literal(folder)})"
+    holds(db.error(restrict).text, "commit first")
+    db.query("ROLLBACK")
+    db.query("BEGIN")
+    make(db, "v")
+    holds(db.error(restrict).text, "commit first")
+    db.query("ROLLBACK")
+    db.query("BEGIN")
+    db.query("INSERT INTO u VALUES(2, 2, 'b')")
+    db.query(restrict)
+    db.query("COMMIT")
+    same(keys(db, "u"), [2])
+    holds(db.error("INSERT INTO t VALUES(3, 3, 'c')").text, "is not below")
+
+
 def test_an_interrupt():
     file, db = open_database()
     make(db)
