@@ -313,7 +313,8 @@ static int schema_path(const tsr_array *array, const char *name, tsr_buffer *pat
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
   if (array->pending) tsr__pending_path(name, directory);
-  bool pending = array->pending && tsr__store_exists(array->store, directory);
+  bool pending = false;
+  if (array->pending) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 

@@ -262,9 +262,12 @@ static int count_staged(renewal *r, const char *commit, const char *staged) {
   uint64_t stem;
   const char *name = staged + strlen(directories[COMMITS]) + 1;
   const tsr_commit_file *file;
-  if (!tsr__store_exists(r->array->store, staged))
-    return tsr__store_exists(r->array->store, commit) ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit)
-                                                      : TSR_OK;
+  bool exists, published;
+  TSR_TRY(tsr__store_find(r->array->store, staged, &exists, r->error));
+  if (!exists) {
+    TSR_TRY(tsr__store_find(r->array->store, commit, &published, r->error));
+    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : TSR_OK;
+  }
   if (ends_in(commit, ".con")) {
     TSR_TRY(read_file(r, name, &file));
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
@@ -331,9 +334,11 @@ static bool is_decided(const tsr_array *array) {
   if (!listing->undecided || !array->committed) return false;
   for (uint64_t i = 0; i < listing->prepared.count; i++) {
     const tsr_committed *item = &listing->prepared.items[i];
-    if (tsr__store_exists(array->store, item->path) && !tsr__store_exists(array->store, item->name) &&
-        asks(array, item->name))
-      return true;
+    bool exists, published;
+    if (tsr__store_find(array->store, item->path, &exists, NULL) < 0 ||
+        tsr__store_find(array->store, item->name, &published, NULL) < 0)
+      return true; /* the next listing says what is wrong */
+    if (exists && !published && asks(array, item->name)) return true;
   }
   return false;
 }
@@ -398,8 +403,9 @@ static int add_old_fragment(renewal *r, const char *text) {
   if (parsed.version < 12) TSR_TRY(add_marker(r, item.path));
   if (parsed.version >= 5) return TSR_OK;
   TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
-  if (tsr__store_exists(r->array->store, item.path)) return add_fragment(r, name, &parsed, true);
-  return append(r, &r->listing->pending, &item);
+  bool exists;
+  TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
+  return exists ? add_fragment(r, name, &parsed, true) : append(r, &r->listing->pending, &item);
 }
 
 /* A .meta is a help only: one whose name has no times is not used. */
@@ -564,8 +570,9 @@ static bool has_changed(const tsr_array *array, bool commits, const tsr_stamp st
     if (!a->known || !b->known || a->a != b->a || a->b != b->b || a->c != b->c) return true;
   }
   if (commits && is_decided(array)) return true;
+  bool exists;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)
-    if (tsr__store_exists(array->store, listing->pending.items[i].path)) return true;
+    if (tsr__store_find(array->store, listing->pending.items[i].path, &exists, NULL) < 0 || exists) return true;
   return false;
 }
 

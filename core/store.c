@@ -206,6 +206,15 @@ int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *err
   return wrap(store, path, store->methods->make_directory(store, path, error), error);
 }
 
+int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_file *file;
+  int rc = tsr__store_open_file(store, path, &file, error);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
+  *exists = rc >= 0;
+  if (rc >= 0) tsr__store_close_file(file);
+  return TSR_OK;
+}
+
 bool tsr__store_exists(tsr_store *store, const char *path) {
   tsr_file *file;
   if (tsr__store_open_file(store, path, &file, NULL) < 0) return false;

@@ -104,6 +104,8 @@ int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_er
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
 int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
-bool tsr__store_exists(tsr_store *store, const char *path); /* a file that can be opened */
+bool tsr__store_exists(tsr_store *store, const char *path); /* a file that can be opened: where not to know does no harm */
+/* The same where a failure (of memory, of the disk) must not be taken for a file that is not there. */
+int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 
 #endif

@@ -171,13 +171,18 @@ static bool table_exists(sqlite3 *db, const char *schema, const char *name, bool
 /* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
 static char *search_schema(sqlite3 *db, const char *name, bool *starved) {
   sqlite3_stmt *statement = NULL;
-  char *found = table_exists(db, "temp", name, starved) ? sqlite3_mprintf("temp") : NULL;
-  if (!found &&
-      sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL) == SQLITE_OK)
-    while (!found && sqlite3_step(statement) == SQLITE_ROW) {
+  bool temporary = table_exists(db, "temp", name, starved);
+  char *found = temporary ? sqlite3_mprintf("temp") : NULL;
+  if (temporary && !found) *starved = true;
+  int code = found ? SQLITE_DONE
+                   : sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL);
+  if (statement)
+    while (!found && (code = sqlite3_step(statement)) == SQLITE_ROW) {
       const char *schema = (const char *)sqlite3_column_text(statement, 0);
-      if (schema && table_exists(db, schema, name, starved)) found = sqlite3_mprintf("%s", schema);
+      if (!schema) *starved = true;
+      else if (table_exists(db, schema, name, starved) && !(found = sqlite3_mprintf("%s", schema))) *starved = true;
     }
+  if (code == SQLITE_NOMEM) *starved = true;
   sqlite3_finalize(statement);
   return found;
 }
