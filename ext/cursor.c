@@ -45,7 +45,7 @@ static int fail(cursor *c, const tsr_error *error) { return tsx_vtab_error(c->ba
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsx_table *table = (tsx_table *)vtab;
   tsr_error error = {0};
-  if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (tsx_table_ready(table, &error) < 0 || tsx_table_labels(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
   uint64_t columns = table->column_count + 1;
   uint64_t size = sizeof(cursor) + dimensions * sizeof(tsr_ranges) + columns * (sizeof(tsr_column *) + 1) + fields;

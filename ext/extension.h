@@ -530,6 +530,7 @@ typedef struct tsx_table {
   bool in_database;
   tsx_array *array; /* NULL if it could not be opened */
   const tsr_schema *schema;
+  const tsr_schema *labels; /* the schema that enumerated columns have their labels of: the newest seen */
   uint32_t column_count;
   tsx_column *columns;
   char *declaration; /* what SQLite was told */
@@ -546,6 +547,8 @@ typedef struct tsx_table {
 extern const sqlite3_module *const tsx_module_array;
 /* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
+/* Takes up labels that enumerations have got since. */
+int tsx_table_labels(tsx_table *table, tsr_error *error);
 /* Of a table whose array may be missing: where the hidden columns begin. */
 int tsx_table_shown(const tsx_table *table);
 

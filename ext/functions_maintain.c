@@ -138,7 +138,9 @@ static int open_object(maintained *m, sqlite3_value *path, tsr_error *error) {
                           error);
   if (tsx_transaction_open_on(m->connection, address->path))
     return tsx_fail(error, TSR_ERROR, "array %s: the transaction has rows for it: commit first", address->path);
-  return tsx_address_array(address, error);
+  code = tsx_address_array(address, error);
+  if (code == TSR_OK) tsx_function_begin(m->connection, address->path);
+  return code;
 }
 
 static void close_object(maintained *m) {
@@ -149,9 +151,10 @@ static void close_object(maintained *m) {
   tsx_connection_remove_table(m->connection);
 }
 
-static void finish(sqlite3_context *context, maintained *m, int code, uint64_t count, const tsr_error *error) {
-  if (code < 0) tsx_result_error(context, error);
-  else sqlite3_result_int64(context, (sqlite3_int64)count);
+static void finish(sqlite3_context *context, const char *function, maintained *m, int code, uint64_t count,
+                   const tsr_error *error) {
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)count);
+  tsx_function_end(context, function, code, error);
   close_object(m);
 }
 
@@ -174,7 +177,7 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
   if (code == TSR_OK && m.group) code = tsr_group_consolidate(m.group, &m.options, &merged, &error);
   else if (code == TSR_OK) code = tsr_array_consolidate(m.address.array->core, m.what, &m.options, &merged, &error);
-  finish(context, &m, code, merged, &error);
+  finish(context, "tessera_consolidate", &m, code, merged, &error);
 }
 
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
@@ -186,5 +189,5 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
   if (code == TSR_OK && m.group) code = tsr_group_vacuum(m.group, &removed, &error);
   else if (code == TSR_OK) code = tsr_array_vacuum(m.address.array->core, m.what, &removed, &error);
-  finish(context, &m, code, removed, &error);
+  finish(context, "tessera_vacuum", &m, code, removed, &error);
 }

@@ -88,7 +88,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     tsx_column_choose(field, enumeration, &table->options, column);
     tsx_column_prepare(column);
   }
-  table->schema = schema;
+  table->schema = table->labels = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
   if (table->column_count > (uint32_t)most)
@@ -227,6 +227,34 @@ int tsx_table_shown(const tsx_table *table) {
     else if (*p == ',' && !quoted) commas++;
   }
   return commas < 2 ? 0 : commas - 2;
+}
+
+/* The newest labels of the same attribute: codes that were there keep theirs. */
+static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
+  const tsr_enumeration *now;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
+    const tsr_field *field = &schema->fields[f];
+    if (!field->enumeration || strcmp(field->name, column->description->name) != 0) continue;
+    int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &now, error);
+    if (code < 0) return code;
+    const tsr_enumeration *old = column->enumeration;
+    if (now->datatype == old->datatype && now->values_per_label == old->values_per_label && now->count > old->count)
+      column->enumeration = now;
+  }
+  return TSR_OK;
+}
+
+int tsx_table_labels(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema = table->labels;
+  bool any = false;
+  for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
+  if (!any) return TSR_OK;
+  int code = tsr_array_schema(table->array->core, TSR_TIME_NOW, &schema, error);
+  if (code < 0 || schema == table->labels) return code;
+  for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
+    if (table->columns[i].enumeration) code = renew_labels(table, &table->columns[i], schema, error);
+  if (code == TSR_OK) table->labels = schema;
+  return code;
 }
 
 int tsx_table_ready(tsx_table *table, tsr_error *error) {

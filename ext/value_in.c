@@ -417,6 +417,8 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   cell_field *f = &row->fields[field];
   const tsr_field *description = f->field;
   bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
+  if (description->enumeration && description->nullable)
+    has_fill = false; /* there are readers that look up the label of a code under null, too: 0 has one */
   if (description->is_dimension)
     return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
   if (!description->nullable && !(insert && f->has_default))

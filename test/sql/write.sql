@@ -218,3 +218,12 @@ DELETE FROM r;
 SELECT * FROM r ORDER BY x, y;
 -- Nothing is wrong with any of them
 SELECT path, severity, message FROM (SELECT 't' AS path UNION ALL SELECT 'n' UNION ALL SELECT 'r' UNION ALL SELECT 'odd' UNION ALL SELECT 'g' UNION ALL SELECT 'u' UNION ALL SELECT 'o3' UNION ALL SELECT 'o12'), tessera_check(path) WHERE severity <> 'note';
+-- labels that an enumeration gets show in tables that are open already
+CREATE VIRTUAL TABLE grows USING tessera('grows', x INT32 DIMENSION(0, 9), g TEXT ENUM('a', 'b'), h INT8 ENUM(1) NOT NULL);
+INSERT INTO grows VALUES(1, 'a', 1), (2, NULL, 1);
+SELECT tessera_extend_enumeration('grows', 'g', 'c'), tessera_extend_enumeration('grows', 'h', 7);
+INSERT INTO grows VALUES(3, 'c', 7);
+SELECT * FROM grows;
+SELECT x FROM grows WHERE g = 'c' OR h = 7;
+UPDATE grows SET g = g || '' WHERE x = 3;
+SELECT x, g FROM grows WHERE g IS NOT NULL;
