@@ -280,9 +280,10 @@ static void remove_within(tsr_creation *c, const char *directory, bool may_hold_
   tsr__buffer_release(&path);
 }
 
-/* What a writer has put into the pending array. Before version 12 fragments lie beside the directories of the array:
+/* What writers have put into the pending array, and its metadata. Before version 12 fragments lie beside the directories of the array:
  * ".UUID", or their names. */
 static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
+  if (c->schema.version >= 4) remove_within(c, "__meta", false, code, error);
   if (c->schema.version >= 12) {
     remove_within(c, "__fragments", true, code, error);
     remove_within(c, "__commits", false, code, error);

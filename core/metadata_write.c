@@ -44,7 +44,6 @@ static int entry_of(const tsr_metadatum *given, tsr_metadata_entry *entry, tsr_e
 static int version_of(tsr_array *array, uint32_t *version, tsr_error *error) {
   const tsr_schema *schema;
   TSR_TRY(tsr__array_list(array, false, true, error));
-  TSR_TRY(tsr__array_committed(array, error));
   TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, version, error));
   if (*version < 4) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no metadata: it needs 4", *version);

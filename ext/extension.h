@@ -30,6 +30,7 @@
  *   functions_change.c                          the functions that change metadata, schemas and groups
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
  *   functions_maintain.c                        those that keep arrays in order: consolidate, vacuum
+ *   functions_copy.c                            tessera_copy
  *
  * Names shared between these files begin with tsx_. All of it runs on the thread that SQLite called.
  */
@@ -730,6 +731,9 @@ extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects;
 /* ---- functions_maintain.c ---- */
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what]) */
+
+/* ---- functions_copy.c ---- */
+void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_copy(from, to[, options]) */
 
 /* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);
