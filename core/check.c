@@ -537,8 +537,9 @@ static int list_root(tsr_checker *c) {
   tsr_error fault = {0};
   int rc = tsr__store_list(c->store, "", &c->root, &fault);
   if (rc < 0) {
-    shorten(c, "", fault.message);
-    const char *reason = strncmp(fault.message, ": ", 2) == 0 ? fault.message + 2 : fault.message;
+    const char *reason = rc == TSR_NOT_FOUND ? strrchr(fault.message, ':') : NULL; /* behind the path */
+    if (!reason) reason = fault.message;
+    else reason += strspn(reason, ": ");
     return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, reason);
   }
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)

@@ -228,7 +228,9 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
     take_clock(&in, false, &m);
   }
   take(&in, 'Z');
-  if (!in.why && in.at != in.end) in.why = "more text follows than belongs to it";
+  if (!in.why && in.at != in.end)
+    in.why =
+        *in.at == '+' || *in.at == '-' ? "only UTC is taken: no offset, or Z" : "more text follows than belongs to it";
   if (in.why) return refuse(datatype, text, size, TSR_MISMATCH, in.why, error);
 
   int64_t found;

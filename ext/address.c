@@ -289,11 +289,30 @@ int tsx_address_table(tsx_connection *connection, const char *name, tsx_address 
   return open_table(connection, sqlite3_strnicmp(name, "db:", 3) ? name : name + 3, false, address, error);
 }
 
+void tsx_address_hint(const tsx_address *address, tsr_error *error) {
+  const char *name = address->path;
+  bool starved = false;
+  if (error->code != TSR_NOT_FOUND || address->is_table || !name || strchr(name, '/')) return;
+  char *schema = search_schema(address->connection->db, name, &starved);
+  size_t size = strlen(error->message);
+  if (schema)
+    sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
+                     " (a path is wanted; for the table %.100s say 'db:%.100s')", name, name);
+  sqlite3_free(schema);
+}
+
+int tsx_address_not_found(const tsx_address *address, tsr_error *error) {
+  int code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", address->path);
+  tsx_address_hint(address, error);
+  return code;
+}
+
 /* What looks inside sees committed cells only, so it looks at no array that the transaction has changed. */
 int tsx_address_array(tsx_address *address, tsr_error *error) {
   if (!address->array) {
     int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,
                               TSX_CACHE_AS_IS, 0, &address->array, error);
+    if (code < 0) tsx_address_hint(address, error);
     if (code < 0) return code;
   }
   const tsx_transaction *transaction = address->array->transaction;

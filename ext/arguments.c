@@ -287,7 +287,13 @@ static int check_creation(const tsx_options *options, tsr_error *error) {
 /* The path, if the first argument is a string alone (a name in quotes may begin a column). */
 static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
   const char *first = skip_blanks(argument), *end;
-  if (*first != '\'' && *first != '"') return TSR_OK;
+  if (*first != '\'' && *first != '"') {
+    int size = (int)strcspn(first, " \t\r\n");
+    bool alone = !*skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
+    return alone && memchr(first, '/', (size_t)size)
+               ? tsx_fail(error, TSR_ERROR, "a path goes in quotes: '%.*s'", size, first)
+               : TSR_OK;
+  }
   char *path = unquote(first, &end);
   if (end && !path) return tsx_fail(error, TSR_NOMEM, "out of memory");
   bool alone = end && !*skip_blanks(end);

@@ -174,6 +174,19 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
              : code;
 }
 
+static int unknown_filter(tsx_parser *p) {
+  const tsx_token *t = &p->in.token;
+  char all[300] = "";
+  for (int type = 1; type <= TSR_FILTER_DELTA; type++) {
+    const char *name = tsx_filter_name((tsr_filter_type)type);
+    size_t size = strlen(all);
+    if (name && type != TSR_FILTER_AES_256_GCM && type != TSR_FILTER_WEBP)
+      sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", name);
+  }
+  return tsx_parser_fail(p, TSR_ERROR, "unknown filter %.*s (there are %s)", (int)(t->size < 60 ? t->size : 60),
+                         t->text, all);
+}
+
 static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   tsx_literal arguments[ARGUMENTS_MOST] = {0};
   int count, type = TSR_FILTER_DELTA;
@@ -182,7 +195,7 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   while (type && !(tsx_filter_name((tsr_filter_type)type) && tsx_token_is(t, tsx_filter_name((tsr_filter_type)type))))
     type--;
   if (tsx_token_is(t, "none")) return tsx_parser_fail(p, TSR_ERROR, "none stands alone");
-  if (!type) return tsx_parser_fail(p, TSR_ERROR, "unknown filter %.*s", (int)(t->size < 60 ? t->size : 60), t->text);
+  if (!type) return unknown_filter(p);
   if (type == TSR_FILTER_AES_256_GCM)
     return tsx_parser_fail(p, TSR_ERROR,
                            "aes_256_gcm is no filter of a column: the option encryption=aes_256_gcm encrypts all");
@@ -268,16 +281,24 @@ static int parse_count(tsx_parser *p, tsx_column_text *c) {
   return TSR_OK;
 }
 
+static int no_key(tsx_parser *p) {
+  return tsx_parser_fail(p, TSR_ERROR, "the key of an array is its dimensions: write DIMENSION(low, high, extent)");
+}
+
 static int parse_type(tsx_parser *p, tsx_column_text *c) {
   const tsx_token *t = &p->in.token;
   int datatype = -1;
+  if (tsx_token_is(t, "KEY") && !sqlite3_stricmp(p->name, "PRIMARY")) return no_key(p);
   if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a type");
   bool varchar = tsx_token_is(t, "VARCHAR");
   for (size_t i = 0; i < sizeof sql_types / sizeof *sql_types && datatype < 0; i++)
     if (tsx_token_is(t, sql_types[i].name)) datatype = (int)sql_types[i].datatype;
   if (datatype < 0) datatype = find_datatype(t->text, t->size);
   if (datatype < 0)
-    return tsx_parser_fail(p, TSR_ERROR, "unknown type %.*s", (int)(t->size < 60 ? t->size : 60), t->text);
+    return tsx_parser_fail(p, TSR_ERROR,
+                           "unknown type %.*s (there are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, TEXT, "
+                           "BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
+                           (int)(t->size < 60 ? t->size : 60), t->text);
   tsx_tokens_next(&p->in);
   c->datatype = (tsr_datatype)datatype;
   c->values_per_cell = tsx_datatype_is_bytes(c->datatype) && c->datatype != TSR_CHAR ? TSR_VARIABLE : 1;
@@ -360,6 +381,7 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
     c->ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
     return code;
   }
+  if (tsx_token_is(&p->in.token, "PRIMARY")) return no_key(p);
   return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
 }
 

@@ -496,6 +496,9 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
 int tsx_address_array(tsx_address *address, tsr_error *error);
 /* The same of a table's name, with db: or without. */
 int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error);
+/* Adds to "not found" that there is a table of that name, where there is. */
+void tsx_address_hint(const tsx_address *address, tsr_error *error);
+int tsx_address_not_found(const tsx_address *address, tsr_error *error); /* "array or group not found", with that */
 /* The directory or place in the database that a path argument means, whether or not something is there;
  * sqlite3_malloc'ed. A db: address of no table means one in the main database. */
 int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error);
@@ -745,8 +748,9 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);
 
 /* ---- npy.c ---- */
-/* The attribute that a table shows under a name. */
-int tsx_attribute_find(const tsr_schema *schema, const char *name, uint32_t *field, tsr_error *error);
+/* The attribute that a table shows under a name; `array` is how the caller calls the array. */
+int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
+                       tsr_error *error);
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
 

@@ -43,8 +43,7 @@ static int open_target(sqlite3_context *context, sqlite3_value *path, target *t,
   tsx_address *a = &t->address;
   if (code == TSR_OK && !a->array && !a->is_table) {
     code = tsr_object_find(a->connection->environment, a->path, &kind, error);
-    if (code >= 0 && kind == TSR_OBJECT_NONE)
-      code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", a->path);
+    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(a, error);
   }
   if (code < 0) return code;
   tsx_function_begin(a->connection, a->path);

@@ -132,7 +132,7 @@ static int open_object(maintained *m, sqlite3_value *path, tsr_error *error) {
     code = tsr_object_find(m->connection->environment, address->path, &kind, error);
     if (code < 0) return code;
   }
-  if (kind == TSR_OBJECT_NONE) return tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", address->path);
+  if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
   if (kind == TSR_OBJECT_GROUP)
     return tsr_group_open(m->connection->environment, address->path, address->has_key ? address->key : NULL, &m->group,
                           error);

@@ -55,15 +55,29 @@ static int describe(const tsr_field *field, element *e, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_attribute_find(const tsr_schema *schema, const char *name, uint32_t *field, tsr_error *error) {
+/* The names, as many as an error's message has room for. */
+static int no_attribute(const tsr_schema *schema, char *const *names, const char *array, const char *name,
+                        tsr_error *error) {
+  char all[400] = "";
+  uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
+  for (size_t size = 0; f < end && size + strlen(names[f]) + 8 < sizeof all; f++) {
+    sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", names[f]);
+    size = strlen(all);
+  }
+  return tsx_fail(error, TSR_ERROR, "array %.200s has no attribute '%.64s' (it has %s%s)", array, name, all,
+                  f < end ? ", ..." : "");
+}
+
+int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
+                       tsr_error *error) {
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
   uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
   while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
+  int code = f < end ? TSR_OK : no_attribute(schema, names, array, name, error);
   tsx_names_free(names, schema);
-  if (f == end) return tsx_fail(error, TSR_ERROR, "there is no attribute '%s'", name);
-  *field = f;
-  return TSR_OK;
+  if (code == TSR_OK) *field = f;
+  return code;
 }
 
 /* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
@@ -147,7 +161,7 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   bool empty = false;
   int code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) code = tsx_attribute_find(schema, name, &field, error);
+  if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
   if (code == TSR_OK) code = tsx_slice_parse(address->connection->db, json, schema, &slice, error);
@@ -239,6 +253,11 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   const uint8_t *bytes = sqlite3_value_blob(value);
   uint64_t size = (uint64_t)sqlite3_value_bytes(value), head = MAGIC_SIZE + 4, text_size;
   *n = (npy){0};
+  if (sqlite3_value_type(value) == SQLITE_TEXT)
+    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not TEXT; to read a file, readfile('%.100s')",
+                    (const char *)sqlite3_value_text(value));
+  if (sqlite3_value_type(value) == SQLITE_NULL)
+    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not NULL (readfile() gives NULL where there is no file)");
   if (sqlite3_value_type(value) != SQLITE_BLOB || size < head + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
     return tsx_fail(error, TSR_MISMATCH, "no NPY file: a BLOB that begins with \\x93NUMPY is wanted");
   if (bytes[MAGIC_SIZE] < 1 || bytes[MAGIC_SIZE] > 3)
@@ -334,6 +353,7 @@ static int native(const npy *n, const tsr_field *field, bool swap, uint8_t **cop
 
 typedef struct blocks {
   const tsr_schema *schema;
+  const char *array; /* as the caller calls it */
   tsr_column *columns; /* by field */
   uint8_t **copies;
   uint64_t *shape;
@@ -345,7 +365,7 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
   npy n;
   element e;
   bool swap;
-  int code = tsx_attribute_find(b->schema, name, &f, error);
+  int code = tsx_attribute_find(b->schema, b->array, name, &f, error);
   if (code < 0) return code;
   const tsr_field *field = &b->schema->fields[f];
   if (b->columns[f].values) return tsx_fail(error, TSR_ERROR, "attribute '%s' stands twice", name);
@@ -428,7 +448,7 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
 }
 
 static int write_npy(tsx_address *address, int count, sqlite3_value **values, uint64_t *cells, tsr_error *error) {
-  blocks b = {0};
+  blocks b = {.array = address->given};
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &b.schema, error);
   if (code < 0) return code;
   const uint32_t dimensions = b.schema->dimension_count, fields = dimensions + b.schema->attribute_count;

@@ -79,7 +79,9 @@ static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
   const char *name = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1));
   if (!name) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  int code = tsx_attribute_find(schema, name, &s->field, error);
+  tsr_error lacking = {0};
+  int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
+  if (code < 0) tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
   if (code == TSR_OK) code = tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &s->slice, error);
   if (code == TSR_OK) code = parse_by(db, s, tsx_scan_argument(scan, 3), error);
   if (code < 0) return code;

@@ -54,6 +54,7 @@ static int check_open(tsx_scan *scan, tsr_error *error) {
     const tsr_check_options options = {.key = address.has_key ? address.key : NULL,
                                        .memory_bytes = address.memory_bytes};
     code = tsr_array_check(scan->connection->environment, address.path, &options, keep, scan->state, error);
+    if (code < 0) tsx_address_hint(&address, error);
   }
   tsx_address_close(&address);
   return code;

@@ -31,7 +31,7 @@ static int open_metadata(tsx_scan *scan, tsx_address *address, tsr_metadata **me
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   int code = address->array ? TSR_OK : tsr_object_find(environment, address->path, &kind, error);
   if (code < 0) return code;
-  if (kind == TSR_OBJECT_NONE) return tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", address->path);
+  if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
   if (kind == TSR_OBJECT_ARRAY) {
     code = tsx_address_array(address, error);
     if (code < 0) return code;
