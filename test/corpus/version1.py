@@ -123,7 +123,7 @@ def check(db, directory, description, folder):
     """What is wrong, for each read and the check."""
     for one in description["reads"]:
         try:
-            yield read.check_read(db, directory, description, one, folder)
+            yield read.check_read(db, directory, description, one, folder, False)
         except sqlite3.Error as e:
             yield str(e)
     findings = db.execute("SELECT file, message FROM tessera_check(?) WHERE severity <> 'note'", (directory,)).fetchall()

@@ -70,7 +70,7 @@ def main():
             db.load_extension(extension)
             for one in description["reads"]:
                 try:
-                    wrong = read.check_read(db, target, description, one, folder)
+                    wrong = read.check_read(db, target, description, one, folder, False)
                 except sqlite3.Error as e:
                     wrong = str(e)
                 passed += not wrong

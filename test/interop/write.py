@@ -190,7 +190,13 @@ def run_dense(r, s, tessera, tiledb, path):
     return None
 
 
+# TileDB does not fill the padding of a dense tile in: what such filters make of it fails, or crashes it, now and then.
+OF_PADDING = {"delta", "double_delta", "positive_delta", "bit_width_reduction"}
+
+
 def size_dense(r, s, tessera, tiledb, ours, theirs):
+    if any(name in OF_PADDING for f in s["attrs"] for name, _ in f["filters"] + s["offsets_filters"]):
+        raise TileDBError("not tried")
     ends = generate.box(r, s)
     points = coordinates(ends)
     columns = {f["name"]: generate.packed(f, generate.column(r, f, len(points))) for f in s["attrs"]}
