@@ -20,14 +20,16 @@ static int run(sqlite3 *db, char *sql) {
   return code;
 }
 
-static int fail_sql(sqlite3 *db, const tsx_table *table, tsr_error *error) {
-  int code = sqlite3_errcode(db) & 0xff;
+/* Of a code that is not always SQLite's last: memory may have failed before SQLite was asked. */
+static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
+  code &= 0xff;
   return tsx_fail(error,
                   code == SQLITE_NOMEM   ? TSR_NOMEM
                   : code == SQLITE_FULL  ? TSR_FULL
                   : code == SQLITE_IOERR ? TSR_IO
                                          : TSR_ERROR,
-                  "%s.%s_commits: %s", table->schema_name, table->name, sqlite3_errmsg(db));
+                  "%s.%s_commits: %s", table->schema_name, table->name,
+                  code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
 }
 
 /* ---- Shadow tables ----------------------------------------------------------------------------------------------- */
@@ -181,14 +183,14 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   transaction->alone = is_alone(table);
   int code = present_name(table, &name);
   if (code == SQLITE_DONE) return TSR_OK; /* its CREATE was taken back; other tables on the array come here, too */
-  if (code != SQLITE_ROW) return fail_sql(db, table, error);
+  if (code != SQLITE_ROW) return fail_sql(db, code, table, error);
   code =
       run(db, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_commits\" WHERE name <> %Q", table->schema_name, name, commit));
   if (code == SQLITE_OK)
     code = run(db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_commits\" VALUES(%Q)", table->schema_name, name,
                                    commit));
   sqlite3_free(name);
-  return code == SQLITE_OK ? TSR_OK : fail_sql(db, table, error);
+  return code == SQLITE_OK ? TSR_OK : fail_sql(db, code, table, error);
 }
 
 bool tsx_journal_untouched(const tsx_table *table) {

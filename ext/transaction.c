@@ -128,7 +128,9 @@ static int drop_vanished(tsx_connection *connection, tsx_transaction *transactio
       link = &one->next;
       continue;
     }
-    if (code != SQLITE_DONE) return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(connection->db));
+    if (code != SQLITE_DONE)
+      return tsx_fail(error, tsx_core_code(code), "%s",
+                      code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
     *link = one->next;
     tsr_mark now = tsr_writer_mark(transaction->writer), then = one->mark;
     sqlite3_free(one);
