@@ -703,10 +703,16 @@ static int write_staged(const preparation *p, tsr_error *error) {
  * 10 they all have one name, which says nothing. */
 static int check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  bool exists = false;
   if (!strcmp(w->schema->name, OLD_SCHEMA)) return TSR_OK;
-  tsr__array_schema_directory(w->array, directory);
-  snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
-  if (tsr__store_exists(w->array->store, file)) return TSR_OK;
+  if (w->array->pending) {
+    tsr__pending_path(w->array->pending, directory);
+    snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
+    TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  }
+  snprintf(file, sizeof file, "__schema/%s", w->schema->name);
+  if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  if (exists) return TSR_OK;
   return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
 }
 

@@ -1,7 +1,7 @@
 """Copies arrays of the corpus with tessera_copy, as they are and with other tiles: the same rows come out, the same metadata, and
 tessera_check finds nothing.
 
-usage: copy.py EXTENSION CORPUS [PATTERN]
+usage: copies.py EXTENSION CORPUS [PATTERN]
 Without a pattern one array in five is taken; with '' all are.
 """
 import json
