@@ -1,6 +1,6 @@
 /* datatype.c: the table of datatypes, and the order keys of their values.
  *
- * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera.h; a value is little-endian. Default fill
+ * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera_format.h; a value is little-endian. Default fill
  * values: the least value of signed, datetime and time types, the greatest of unsigned ones, a quiet NaN for floats,
  * 0x80 for CHAR, zero bytes for all else.
  *
