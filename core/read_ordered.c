@@ -40,12 +40,6 @@ typedef struct level { /* a dimension of the order, and what is left of it */
   bool end_set, end_exclusive;
 } level;
 
-typedef struct gathered { /* a column of the slab's rows */
-  bool ready, variable, nulls;
-  uint64_t cell_size;
-  tsr_buffer values, offsets, validity;
-} gathered;
-
 typedef struct ordered_source {
   tsr_source base;
   tsr_reader *reader, *inner;
@@ -54,7 +48,7 @@ typedef struct ordered_source {
   uint32_t level_count, depth; /* depth: the level along which slabs are cut now */
   level *levels; /* room for all dimensions */
   tsr_buffer *keys; /* [level]: directed keys of the rows; not of strings */
-  gathered *columns; /* [field] */
+  tsr_gathered gathered; /* the slab's rows */
   uint64_t target, most; /* rows of the next slab, of any slab */
   unsigned restarts; /* of the present slab */
   uint64_t budget; /* the inner reader's */
@@ -62,10 +56,9 @@ typedef struct ordered_source {
   uint64_t corner_count, corner_at;
   bool streaming; /* rows are given out as the inner reader gives them */
   bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
-  uint64_t rows, row_at;
-  bool written, unwritten; /* some of the rows are */
+  uint64_t row_at; /* of the slab's rows */
   bool given_unwritten; /* those given out last are */
-  tsr_buffer rowids, times, flags, order, pairs;
+  tsr_buffer order, pairs;
 } ordered_source;
 
 static const tsr_schema *schema_of(const ordered_source *s) { return s->reader->snapshot->schema; }
@@ -92,9 +85,9 @@ typedef struct slice {
 } slice;
 
 static slice text_of(const ordered_source *s, const level *v, uint64_t row) {
-  const gathered *g = &s->columns[v->dimension];
-  const uint64_t *offsets = words(&g->offsets);
-  return (slice){g->values.data + offsets[row], offsets[row + 1] - offsets[row]};
+  const tsr_gathered_column *c = &s->gathered.columns[v->dimension];
+  const uint64_t *offsets = words(&c->offsets);
+  return (slice){c->values.data + offsets[row], offsets[row + 1] - offsets[row]};
 }
 
 static uint64_t text_key(const level *v, slice text) { /* its first bytes: equal ones are to be looked into */
@@ -389,92 +382,9 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
 /* ---- Gathering --------------------------------------------------------------------------------------------------- */
 
 static void clear_rows(ordered_source *s) {
-  const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
-  s->rows = s->row_at = 0;
-  s->written = s->unwritten = false;
-  s->rowids.size = s->times.size = s->flags.size = 0;
+  tsr__gathered_clear(&s->gathered);
+  s->row_at = 0;
   for (uint32_t d = 0; d < schema_of(s)->dimension_count; d++) s->keys[d].size = 0;
-  for (uint32_t f = 0; f < n; f++) {
-    gathered *g = &s->columns[f];
-    g->ready = g->nulls = false;
-    g->values.size = g->offsets.size = g->validity.size = 0;
-  }
-}
-
-static uint64_t index_of(const tsr_batch *batch, uint64_t row) {
-  return batch->selection ? batch->selection[row] : batch->first + row;
-}
-
-#define GATHER(type)                                                                                                   \
-  for (uint64_t r = 0; r < batch->count; r++)                                                                          \
-    memcpy(out + r * sizeof(type), (const uint8_t *)column->values + index_of(batch, r) * sizeof(type), sizeof(type));
-static void gather_values(const tsr_batch *batch, const tsr_column *column, uint8_t *out) {
-  const uint64_t size = column->cell_size;
-  if (column->constant) {
-    for (uint64_t r = 0; r < batch->count; r++) memcpy(out + r * size, column->values, size);
-    return;
-  }
-  switch (size) {
-  case 1: GATHER(uint8_t) break;
-  case 2: GATHER(uint16_t) break;
-  case 4: GATHER(uint32_t) break;
-  case 8: GATHER(uint64_t) break;
-  default:
-    for (uint64_t r = 0; r < batch->count; r++)
-      memcpy(out + r * size, (const uint8_t *)column->values + index_of(batch, r) * size, size);
-  }
-}
-
-static int gather_text(gathered *g, const tsr_batch *batch, const tsr_column *column, tsr_error *error) {
-  uint64_t bytes = 0;
-  for (uint64_t r = 0; r < batch->count; r++) {
-    const uint64_t j = column->constant ? 0 : index_of(batch, r);
-    bytes = tsr__add_sat(bytes, column->offsets[j + 1] - column->offsets[j]);
-  }
-  if (g->offsets.size == 0) TSR_TRY(tsr__buffer_append_u64(&g->offsets, 0, error));
-  TSR_TRY(tsr__buffer_reserve(&g->values, tsr__add_sat(bytes, 1), error));
-  TSR_TRY(tsr__buffer_reserve(&g->offsets, tsr__mul_sat(batch->count, 8), error));
-  for (uint64_t r = 0; r < batch->count; r++) {
-    const uint64_t j = column->constant ? 0 : index_of(batch, r), size = column->offsets[j + 1] - column->offsets[j];
-    if (size) memcpy(g->values.data + g->values.size, (const uint8_t *)column->values + column->offsets[j], size);
-    g->values.size += size;
-    memcpy(g->offsets.data + g->offsets.size, &g->values.size, 8);
-    g->offsets.size += 8;
-  }
-  return TSR_OK;
-}
-
-/* Where there are nulls at all, every row gets its byte. `before`: rows gathered before this batch. */
-static int gather_nulls(const ordered_source *s, gathered *g, uint64_t before, const tsr_batch *batch,
-                        const tsr_column *column, tsr_error *error) {
-  const bool absent = column->unwritten && !s->reader->fill_unwritten;
-  if (!g->nulls && !absent && !column->validity) return TSR_OK;
-  if (!g->nulls) {
-    TSR_TRY(tsr__buffer_reserve(&g->validity, before, error));
-    if (before) memset(g->validity.data, 1, before);
-    g->validity.size = before;
-    g->nulls = true;
-  }
-  TSR_TRY(tsr__buffer_reserve(&g->validity, batch->count, error));
-  uint8_t *out = g->validity.data + g->validity.size;
-  for (uint64_t r = 0; r < batch->count; r++)
-    out[r] = absent ? 0 : !column->validity || column->validity[column->constant ? 0 : index_of(batch, r)];
-  g->validity.size += batch->count;
-  return TSR_OK;
-}
-
-static int gather_column(ordered_source *s, uint32_t field, uint64_t before, const tsr_batch *batch, tsr_error *error) {
-  gathered *g = &s->columns[field];
-  tsr_column column = {0};
-  TSR_TRY(s->inner->source->column(s->inner->source, field, &column, error));
-  g->variable = column.offsets != NULL;
-  g->cell_size = column.cell_size;
-  TSR_TRY(gather_nulls(s, g, before, batch, &column, error));
-  if (g->variable) return gather_text(g, batch, &column, error);
-  TSR_TRY(tsr__buffer_reserve(&g->values, tsr__mul_sat(batch->count, g->cell_size), error));
-  gather_values(batch, &column, g->values.data + g->values.size);
-  g->values.size += batch->count * g->cell_size;
-  return TSR_OK;
 }
 
 static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, tsr_error *error) {
@@ -485,7 +395,7 @@ static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, ts
   TSR_TRY(tsr__buffer_reserve(&s->keys[k], tsr__mul_sat(batch->count, 8), error));
   uint64_t *out = (uint64_t *)(void *)(s->keys[k].data + s->keys[k].size);
   for (uint64_t r = 0; r < batch->count; r++) {
-    const uint64_t j = column.constant ? 0 : index_of(batch, r);
+    const uint64_t j = column.constant ? 0 : tsr_batch_index(batch, r);
     const uint64_t key = tsr__key(datatype, (const uint8_t *)column.values + j * column.cell_size);
     out[r] = directed(v, key == TSR_KEY_NAN && tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? 0 : key);
   }
@@ -493,35 +403,10 @@ static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, ts
   return TSR_OK;
 }
 
-static int gather_marks(ordered_source *s, const tsr_batch *batch, tsr_error *error) {
-  TSR_TRY(tsr__buffer_reserve(&s->rowids, tsr__mul_sat(batch->count, 8), error));
-  TSR_TRY(tsr__buffer_reserve(&s->times, tsr__mul_sat(batch->count, 8), error));
-  TSR_TRY(tsr__buffer_reserve(&s->flags, batch->count, error));
-  int64_t *rowids = (int64_t *)(void *)(s->rowids.data + s->rowids.size);
-  uint64_t *times = (uint64_t *)(void *)(s->times.data + s->times.size);
-  for (uint64_t r = 0; r < batch->count; r++) {
-    const uint64_t i = index_of(batch, r);
-    rowids[r] = batch->rowids ? batch->rowids[i] : batch->row_base + (int64_t)i;
-    times[r] = batch->times ? batch->times[i] : batch->time;
-  }
-  memset(s->flags.data + s->flags.size, batch->written, batch->count);
-  s->rowids.size += batch->count * 8;
-  s->times.size += batch->count * 8;
-  s->flags.size += batch->count;
-  s->written |= batch->written;
-  s->unwritten |= !batch->written;
-  return TSR_OK;
-}
-
 static int gather_batch(ordered_source *s, const tsr_batch *batch, tsr_error *error) {
-  const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
   for (uint32_t k = 0; k < s->level_count; k++)
     if (!s->levels[k].text) TSR_TRY(gather_keys(s, k, batch, error));
-  for (uint32_t f = 0; f < n; f++)
-    if (s->columns[f].ready) TSR_TRY(gather_column(s, f, s->rows, batch, error));
-  TSR_TRY(gather_marks(s, batch, error));
-  s->rows += batch->count;
-  return TSR_OK;
+  return tsr__gather_batch(&s->gathered, s->inner->source, batch, error);
 }
 
 static int start_inner(ordered_source *s, tsr_error *error) {
@@ -540,25 +425,25 @@ static int gather(ordered_source *s, tsr_error *error) {
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   tsr_batch batch;
   clear_rows(s);
-  for (uint32_t f = 0; f < n; f++) s->columns[f].ready = s->inner->fields[f] = s->reader->fields[f];
+  for (uint32_t f = 0; f < n; f++) s->gathered.columns[f].ready = s->inner->fields[f] = s->reader->fields[f];
   for (uint32_t k = 0; k < s->level_count; k++) {
     const uint32_t d = s->levels[k].dimension;
     s->inner->fields[d] = true;
-    if (s->levels[k].text) s->columns[d].ready = true;
+    if (s->levels[k].text) s->gathered.columns[d].ready = true;
   }
   TSR_TRY(start_inner(s, error));
   for (;;) {
     const int r = next_inner(s, &batch, error);
     if (r <= 0) return r < 0 ? r : 1;
-    if (s->rows > 0 && s->rows + batch.count > s->target) return 0;
+    if (s->gathered.rows > 0 && s->gathered.rows + batch.count > s->target) return 0;
     TSR_TRY(gather_batch(s, &batch, error));
   }
 }
 
 /* One more column of the present slab. */
 static int gather_again(ordered_source *s, uint32_t field, tsr_error *error) {
-  gathered *g = &s->columns[field];
   const uint32_t n = schema_of(s)->dimension_count + schema_of(s)->attribute_count;
+  const uint64_t *rowids = words(&s->gathered.rowids);
   uint64_t rows = 0;
   tsr_batch batch;
   for (uint32_t f = 0; f < n; f++) s->inner->fields[f] = f == field;
@@ -567,16 +452,15 @@ static int gather_again(ordered_source *s, uint32_t field, tsr_error *error) {
     const int r = next_inner(s, &batch, error);
     if (r < 0) return r;
     if (r == 0) break;
-    const uint64_t last = index_of(&batch, batch.count - 1);
-    if (batch.count > s->rows - rows ||
-        words(&s->rowids)[rows + batch.count - 1] !=
-            (uint64_t)(batch.rowids ? batch.rowids[last] : batch.row_base + (int64_t)last))
+    const uint64_t last = tsr_batch_index(&batch, batch.count - 1);
+    if (batch.count > s->gathered.rows - rows ||
+        rowids[rows + batch.count - 1] != (uint64_t)tsr_batch_rowid(&batch, last))
       return tsr__fail(error, TSR_ERROR, "a slab read again has other rows");
-    TSR_TRY(gather_column(s, field, rows, &batch, error));
+    TSR_TRY(tsr__gather_column(&s->gathered, s->inner->source, field, rows, &batch, error));
     rows += batch.count;
   }
-  if (rows != s->rows) return tsr__fail(error, TSR_ERROR, "a slab read again has fewer rows");
-  g->ready = true;
+  if (rows != s->gathered.rows) return tsr__fail(error, TSR_ERROR, "a slab read again has fewer rows");
+  s->gathered.columns[field].ready = true;
   return TSR_OK;
 }
 
@@ -607,8 +491,8 @@ static bool begins_at_end(const level *v) {
 /* Cuts the present slab by the values of the rows gathered, sorted: 1; 0: it cannot be cut, all have one value. */
 static int cut_slab(ordered_source *s, const tsr_pair *pairs, tsr_error *error) {
   level *v = &s->levels[s->depth];
-  uint64_t i = s->rows >> TSR_MIN(s->restarts, 63);
-  for (i = TSR_MIN(i, s->rows - 1); i > 0 && compare_end(s, v, &pairs[i]) >= 0;) i--;
+  uint64_t i = s->gathered.rows >> TSR_MIN(s->restarts, 63);
+  for (i = TSR_MIN(i, s->gathered.rows - 1); i > 0 && compare_end(s, v, &pairs[i]) >= 0;) i--;
   const int order = compare_end(s, v, &pairs[i]);
   if (order >= 0 && begins_at_end(v)) return 0;
   if (!v->text) {
@@ -631,19 +515,14 @@ static int shrink(ordered_source *s, tsr_error *error) {
   const level *v = &s->levels[s->depth];
   const tie_context context = {s, v};
   if (v->nan) return 0;
-  for (uint32_t f = 0; f < schema_of(s)->dimension_count + schema_of(s)->attribute_count; f++)
-    if (f != v->dimension) { /* room for the pairs */
-      tsr__buffer_release(&s->columns[f].values);
-      tsr__buffer_release(&s->columns[f].offsets);
-      tsr__buffer_release(&s->columns[f].validity);
-    }
+  tsr__gathered_drop_others(&s->gathered, v->dimension); /* room for the pairs */
   s->pairs.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->rows, sizeof(tsr_pair)), error));
+  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->gathered.rows, sizeof(tsr_pair)), error));
   tsr_pair *pairs = (tsr_pair *)(void *)s->pairs.data;
-  for (uint64_t i = 0; i < s->rows; i++)
+  for (uint64_t i = 0; i < s->gathered.rows; i++)
     pairs[i] =
         (tsr_pair){.key = v->text ? text_key(v, text_of(s, v, i)) : words(&s->keys[s->depth])[i], .cell = (uint32_t)i};
-  tsr__pairs_sort_ties(pairs, pairs + s->rows, s->rows, v->text ? compare_values : NULL, &context);
+  tsr__pairs_sort_ties(pairs, pairs + s->gathered.rows, s->gathered.rows, v->text ? compare_values : NULL, &context);
   s->restarts++;
   return cut_slab(s, pairs, error);
 }
@@ -680,40 +559,41 @@ static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
 static uint32_t pack_keys(const ordered_source *s, tsr_pair *pairs) {
   unsigned bits = 0;
   uint32_t k = 0;
-  for (uint64_t i = 0; i < s->rows; i++) pairs[i] = (tsr_pair){.cell = (uint32_t)i};
+  for (uint64_t i = 0; i < s->gathered.rows; i++) pairs[i] = (tsr_pair){.cell = (uint32_t)i};
   for (; k < s->level_count && !s->levels[k].text; k++) {
     const uint64_t *keys = words(&s->keys[k]);
     uint64_t low = UINT64_MAX, high = 0;
-    for (uint64_t i = 0; i < s->rows; i++) {
+    for (uint64_t i = 0; i < s->gathered.rows; i++) {
       low = TSR_MIN(low, keys[i]);
       high = TSR_MAX(high, keys[i]);
     }
     const unsigned wide = high > low ? 64 - (unsigned)__builtin_clzll(high - low) : 0;
     if (bits + wide > 64) break;
     bits += wide;
-    for (uint64_t i = 0; i < s->rows && wide > 0; i++)
+    for (uint64_t i = 0; i < s->gathered.rows && wide > 0; i++)
       pairs[i].key = (wide < 64 ? pairs[i].key << wide : 0) | (keys[i] - low);
   }
   if (k == 0)
-    for (uint64_t i = 0; i < s->rows; i++) pairs[i].key = text_key(&s->levels[0], text_of(s, &s->levels[0], i));
+    for (uint64_t i = 0; i < s->gathered.rows; i++)
+      pairs[i].key = text_key(&s->levels[0], text_of(s, &s->levels[0], i));
   return k;
 }
 
 static int sort_rows(ordered_source *s, tsr_error *error) {
   s->pairs.size = s->order.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->rows, sizeof(tsr_pair)), error));
-  TSR_TRY(tsr__buffer_reserve(&s->order, tsr__mul_sat(s->rows, sizeof(uint32_t)), error));
+  TSR_TRY(tsr__buffer_reserve(&s->pairs, tsr__mul_sat(2 * s->gathered.rows, sizeof(tsr_pair)), error));
+  TSR_TRY(tsr__buffer_reserve(&s->order, tsr__mul_sat(s->gathered.rows, sizeof(uint32_t)), error));
   tsr_pair *pairs = (tsr_pair *)(void *)s->pairs.data;
   uint32_t *order = (uint32_t *)(void *)s->order.data;
   const sorting how = {s, pack_keys(s, pairs)};
   const tsr_tie_breaker ties = how.from < s->level_count ? compare_ties : NULL;
   uint64_t i = 1;
-  while (i < s->rows &&
+  while (i < s->gathered.rows &&
          (pairs[i - 1].key < pairs[i].key ||
           (pairs[i - 1].key == pairs[i].key && (!ties || ties(&how, pairs[i - 1].cell, pairs[i].cell) <= 0))))
     i++;
-  if (i < s->rows) tsr__pairs_sort_ties(pairs, pairs + s->rows, s->rows, ties, &how);
-  for (i = 0; i < s->rows; i++) order[i] = pairs[i].cell;
+  if (i < s->gathered.rows) tsr__pairs_sort_ties(pairs, pairs + s->gathered.rows, s->gathered.rows, ties, &how);
+  for (i = 0; i < s->gathered.rows; i++) order[i] = pairs[i].cell;
   return TSR_OK;
 }
 
@@ -734,8 +614,8 @@ static int read_slab(ordered_source *s, tsr_error *error) {
     if (r == 1) {
       TSR_TRY(make_spans(s, s->depth + 1, error));
       r = gather(s, &trouble);
-      if (r == 1 && s->rows > 0 && sort_rows(s, &trouble) < 0) r = trouble.code;
-      if (r < 0 && (r != TSR_NOMEM || s->rows < 2)) {
+      if (r == 1 && s->gathered.rows > 0 && sort_rows(s, &trouble) < 0) r = trouble.code;
+      if (r < 0 && (r != TSR_NOMEM || s->gathered.rows < 2)) {
         if (error) *error = trouble;
         return r;
       }
@@ -743,10 +623,10 @@ static int read_slab(ordered_source *s, tsr_error *error) {
         s->restarts = 0;
         s->target = TSR_MIN(tsr__mul_sat(s->target, ROWS_GROWTH), s->most);
         TSR_TRY(pass_slab(&s->levels[s->depth], error));
-        if (s->rows > 0) return 1;
+        if (s->gathered.rows > 0) return 1;
         continue;
       }
-      if (r < 0) s->target = s->most = TSR_MAX(1, TSR_MIN(s->target, s->rows) / 2);
+      if (r < 0) s->target = s->most = TSR_MAX(1, TSR_MIN(s->target, s->gathered.rows) / 2);
       TSR_TRY(r = shrink(s, error));
     } else {
       r = 0;
@@ -759,17 +639,17 @@ static int read_slab(ordered_source *s, tsr_error *error) {
 /* Rows of the slab that were all written, or none of them. */
 static void give(ordered_source *s, tsr_batch *batch) {
   const uint32_t *order = (const uint32_t *)(const void *)s->order.data + s->row_at;
-  const bool written = s->flags.data[order[0]];
-  uint64_t count = s->rows - s->row_at;
-  if (s->written && s->unwritten)
+  const bool written = s->gathered.flags.data[order[0]];
+  uint64_t count = s->gathered.rows - s->row_at;
+  if (s->gathered.written && s->gathered.unwritten)
     for (uint64_t i = 0; i < count; i++)
-      if (s->flags.data[order[i]] != written) count = i;
+      if (s->gathered.flags.data[order[i]] != written) count = i;
   batch->count = count;
   batch->selection = order;
-  batch->rowids = (const int64_t *)(const void *)s->rowids.data;
+  batch->rowids = (const int64_t *)(const void *)s->gathered.rowids.data;
   batch->written = written;
   s->given_unwritten = !written;
-  if (written) batch->times = words(&s->times);
+  if (written) batch->times = words(&s->gathered.times);
   s->row_at += count;
 }
 
@@ -782,9 +662,9 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
       s->streaming = false;
       s->depth--;
       TSR_TRY(pass_slab(&s->levels[s->depth], error));
-      s->rows = s->row_at = 0;
+      s->gathered.rows = s->row_at = 0;
     }
-    if (s->row_at == s->rows) {
+    if (s->row_at == s->gathered.rows) {
       const int r = read_slab(s, error);
       if (r <= 0) return r;
       if (s->streaming) continue;
@@ -797,13 +677,9 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
 static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
   ordered_source *s = (ordered_source *)source;
   if (s->streaming) return s->inner->source->column(s->inner->source, field, column, error);
-  gathered *g = &s->columns[field];
-  if (!g->ready) TSR_TRY(gather_again(s, field, error));
-  *column = (tsr_column){.values = g->values.data,
-                         .offsets = g->variable ? words(&g->offsets) : NULL,
-                         .validity = g->nulls ? g->validity.data : NULL,
-                         .cell_size = g->variable ? 0 : g->cell_size,
-                         .unwritten = s->given_unwritten && field >= schema_of(s)->dimension_count};
+  if (!s->gathered.columns[field].ready) TSR_TRY(gather_again(s, field, error));
+  *column = tsr__gathered_column(&s->gathered, field);
+  column->unwritten = s->given_unwritten && field >= schema_of(s)->dimension_count;
   return TSR_OK;
 }
 
@@ -817,21 +693,16 @@ static void close_ordered(tsr_source *source) {
 
 static void release(ordered_source *s) {
   const tsr_schema *schema = schema_of(s);
-  tsr_buffer *const buffers[] = {&s->rowids, &s->times, &s->flags, &s->order, &s->pairs};
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) tsr__buffer_release(buffers[i]);
+  tsr__gathered_release(&s->gathered);
+  tsr__buffer_release(&s->order);
+  tsr__buffer_release(&s->pairs);
   for (uint32_t d = 0; s->levels && d < schema->dimension_count; d++) {
     tsr__buffer_release(&s->levels[d].at);
     tsr__buffer_release(&s->levels[d].end_text);
   }
   for (uint32_t d = 0; s->keys && d < schema->dimension_count; d++) tsr__buffer_release(&s->keys[d]);
-  for (uint32_t f = 0; s->columns && f < schema->dimension_count + schema->attribute_count; f++) {
-    tsr__buffer_release(&s->columns[f].values);
-    tsr__buffer_release(&s->columns[f].offsets);
-    tsr__buffer_release(&s->columns[f].validity);
-  }
   tsr__free(s->levels);
   tsr__free(s->keys);
-  tsr__free(s->columns);
   tsr__arena_release(&s->slab);
   tsr_reader_close(s->inner);
   tsr__free(s);
@@ -844,20 +715,19 @@ void tsr__read_ordered_free(tsr_reader *reader) {
 
 static int make_source(tsr_reader *reader, tsr_error *error) {
   const tsr_schema *schema = reader->snapshot->schema;
-  const uint32_t n = schema->dimension_count, fields = n + schema->attribute_count;
+  const uint32_t n = schema->dimension_count;
   void *memory;
   TSR_TRY(tsr__alloc_zero(&reader->memory, sizeof(ordered_source), &memory, error));
   ordered_source *s = memory;
   s->base = (tsr_source){.next = next, .column = column_of, .close = close_ordered};
   s->reader = reader;
   tsr__arena_init(&s->slab, &reader->memory);
-  s->rowids.memory = s->times.memory = s->flags.memory = s->order.memory = s->pairs.memory = &reader->memory;
+  s->order.memory = s->pairs.memory = &reader->memory;
   int r = tsr__alloc_array(&reader->memory, n, sizeof(level), &memory, error);
   if (r >= 0) s->levels = memory;
   if (r >= 0) r = tsr__alloc_array(&reader->memory, n, sizeof(tsr_buffer), &memory, error);
   if (r >= 0) s->keys = memory;
-  if (r >= 0) r = tsr__alloc_array(&reader->memory, fields, sizeof(gathered), &memory, error);
-  if (r >= 0) s->columns = memory;
+  if (r >= 0) r = tsr__gathered_init(&s->gathered, schema, &reader->memory, error);
   if (r >= 0) r = tsr_reader_open(reader->snapshot, &s->inner, error);
   if (r < 0) {
     release(s);
@@ -865,8 +735,6 @@ static int make_source(tsr_reader *reader, tsr_error *error) {
   }
   for (uint32_t d = 0; d < n; d++)
     s->levels[d].at.memory = s->levels[d].end_text.memory = s->keys[d].memory = &reader->memory;
-  for (uint32_t f = 0; f < fields; f++)
-    s->columns[f].values.memory = s->columns[f].offsets.memory = s->columns[f].validity.memory = &reader->memory;
   reader->ordered = &s->base;
   return TSR_OK;
 }
@@ -907,6 +775,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
     s->levels[s->level_count++].descending = order[i].descending;
   }
   clear_rows(s);
+  s->gathered.fill_unwritten = reader->fill_unwritten;
   for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
   s->budget = reader->memory.limit / 2; /* the inner reader's */
   reader->memory.limit -= s->budget;

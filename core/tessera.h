@@ -291,6 +291,13 @@ typedef struct tsr_batch {
   uint64_t time; /* when they were written: times ? times[i] : time */
   const uint64_t *times;
 } tsr_batch;
+/* Row r's index i, and the rowid of index i. */
+static inline uint64_t tsr_batch_index(const tsr_batch *batch, uint64_t row) {
+  return batch->selection ? batch->selection[row] : batch->first + row;
+}
+static inline int64_t tsr_batch_rowid(const tsr_batch *batch, uint64_t index) {
+  return batch->rowids ? batch->rowids[index] : batch->row_base + (int64_t)index;
+}
 
 typedef struct tsr_reader tsr_reader;
 
