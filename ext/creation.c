@@ -84,7 +84,7 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   const tsx_options *options = &table->options;
   tsx_definition definition;
   tsr_creation *creation = NULL;
-  if (table->connection->import) return tsx_database_make(table, NULL, key, error);
+  if (table->connection->making) return tsx_database_make(table, NULL, key, error);
   int code = tsx_define(options, &definition, error);
   if (code < 0) return code;
   code = check_key(table, &definition, key, error);

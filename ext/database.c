@@ -1,23 +1,11 @@
 /* database.c: arrays that live in the database itself: made by CREATE VIRTUAL TABLE without a path, brought in and taken
  * out file by file.
  *
- * tessera_import runs a CREATE VIRTUAL TABLE whose array is copied from the directory; so all of it is one statement, and
- * one that fails leaves nothing. The text of that statement says what CREATE would: it could make such an array again.
+ * tessera_import runs a CREATE VIRTUAL TABLE whose array is copied from the directory, tessera_copy one whose array has the
+ * changed schema; so all of it is one statement, and one that fails leaves nothing. The text of that statement says what
+ * CREATE would: it could make such an array again.
  */
 #include "extension.h"
-
-int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
-  tsx_connection *connection = table->connection;
-  const tsx_options *options = &table->options;
-  tsr_create_options create = {.key = key};
-  int code = tsx_store_create(connection, table->schema_name, table->name, error);
-  if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
-  else if (code == TSR_OK)
-    code = tsr_array_copy_files(connection->environment, connection->import, table->path, false, NULL, error);
-  if (code == TSR_OK)
-    code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
-  return code;
-}
 
 static const char *text_of(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
@@ -41,35 +29,61 @@ void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_function_end(context, "tessera_export", code, &error);
 }
 
-/* ---- Import ------------------------------------------------------------------------------------------------------ */
+/* ---- Arrays like others ------------------------------------------------------------------------------------------- */
+
+struct tsx_making {
+  const char *files; /* copied from this directory */
+  const tsr_schema *schema; /* or made by this */
+};
+
+int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  const tsx_options *options = &table->options;
+  tsr_create_options create = {.key = key};
+  if (!schema) schema = connection->making->schema;
+  int code = tsx_store_create(connection, table->schema_name, table->name, error);
+  if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
+  else if (code == TSR_OK)
+    code = tsr_array_copy_files(connection->environment, connection->making->files, table->path, false, NULL, error);
+  if (code == TSR_OK)
+    code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
+  return code;
+}
 
 /* CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), as tessera_ddl would put it. */
-static int run_create(tsx_connection *connection, const tsx_address *source, const char *schema, const char *name,
-                      tsr_error *error) {
+static int run_create(tsx_connection *connection, const char *schema, const char *name, const tsx_address *source,
+                      const struct tsx_making *making, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(connection->db);
   if (schema) sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\".\"%w\" USING tessera(", schema, name);
   else sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\" USING tessera(", name);
-  int code = tsx_ddl_arguments(out, source, error);
+  int code = tsx_ddl_arguments(out, source, making->schema, error);
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
   if (code == TSR_OK && !sql) code = tsx_fail(error, TSR_NOMEM, "out of memory");
   if (code == TSR_OK) {
-    connection->import = source->path;
+    connection->making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
-    connection->import = NULL;
+    connection->making = NULL;
     if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
   }
   sqlite3_free(sql);
   return code;
 }
 
-/* An encrypted array keeps its key, for this connection. */
-static int hand_key_on(tsx_connection *connection, const tsx_address *source, const char *schema, const char *name,
-                       tsr_error *error) {
-  if (!source->has_key) return TSR_OK;
-  char *path = tsx_store_path(schema ? schema : "main", name);
-  int code = path ? tsx_key_set(connection, path, source->key, error) : tsx_fail(error, TSR_NOMEM, "out of memory");
-  sqlite3_free(path);
+int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
+                        const tsr_schema *schema, char **path, tsr_error *error) {
+  const struct tsx_making making = {.files = schema ? NULL : source->path, .schema = schema};
+  char *database = NULL, *table = NULL, *place = NULL;
+  if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
+  int code = tsx_address_parse(name, &database, &table, error);
+  if (code == TSR_OK && !(place = tsx_store_path(database ? database : "main", table)))
+    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, place, source->key, error);
+  if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
+  sqlite3_free(database);
+  sqlite3_free(table);
+  if (code == TSR_OK && path) *path = place;
+  else sqlite3_free(place);
   return code;
 }
 
@@ -78,17 +92,11 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address source;
   tsr_error error = {0};
-  char *schema = NULL, *name = NULL;
-  const char *text = text_of(values[0]);
+  const char *name = text_of(values[0]);
   int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
-  if (code == TSR_OK && !text) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
-  if (code == TSR_OK && !sqlite3_strnicmp(text, "db:", 3)) text += 3;
-  if (code == TSR_OK) code = tsx_address_parse(text, &schema, &name, &error);
+  if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
   if (code == TSR_OK) code = tsx_address_array(&source, &error);
-  if (code == TSR_OK) code = hand_key_on(connection, &source, schema, name, &error);
-  if (code == TSR_OK) code = run_create(connection, &source, schema, name, &error);
-  sqlite3_free(schema);
-  sqlite3_free(name);
+  if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);
   tsx_address_close(&source);
   tsx_function_end(context, "tessera_import", code, &error);
 }

@@ -272,12 +272,22 @@ static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumerat
   else append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
 }
 
+/* Loaded, from the schema itself or by its array. */
+static int find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name, const tsr_enumeration **found,
+                            tsr_error *error) {
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+    *found = &schema->enumerations[i];
+    if ((*found)->loaded && !strcmp((*found)->name, name)) return TSR_OK;
+  }
+  return tsr_array_enumeration(array, schema, name, found, error);
+}
+
 static int append_field(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t i, const char *name,
                         tsr_error *error) {
   const tsr_field *f = &schema->fields[i];
   const tsr_enumeration *e = NULL;
   if (f->enumeration) {
-    int code = tsr_array_enumeration(array, schema, f->enumeration, &e, error);
+    int code = find_enumeration(array, schema, f->enumeration, &e, error);
     if (code < 0) return code;
   }
   sqlite3_str_appendall(out, "\n  ");
@@ -341,9 +351,8 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   return code;
 }
 
-int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
-  const tsr_schema *schema;
-  int code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
+int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
+  int code = schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error);
   if (code < 0) return code;
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
@@ -367,7 +376,7 @@ static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_er
   if (code < 0) return code;
   sqlite3_str_appendall(out, " USING tessera(");
   if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
-  code = tsx_ddl_arguments(out, address, error);
+  code = tsx_ddl_arguments(out, address, NULL, error);
   sqlite3_str_appendchar(out, 1, ')');
   return code;
 }

@@ -122,7 +122,7 @@ typedef struct tsx_connection {
   struct tsx_tree *trees; /* store_sqlite.c: that are open */
   bool in_function; /* tsx_function_begin has opened a savepoint */
   bool quiet; /* a rollback goes on: the database is not touched */
-  const char *import; /* what a CREATE of tessera_import brings in, while it runs */
+  const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
   char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */
   struct tsx_scan *cells_for; /* for a moment: the scan on tessera_aggregate whose cells the next one shows */
 } tsx_connection;
@@ -520,8 +520,9 @@ void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
 const char *tsx_order_name(tsr_order order);
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_ddl(path[, key]) */
-/* What stands in the parentheses behind the path: kind, columns, options. */
-int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, tsr_error *error);
+/* What stands in the parentheses behind the path: kind, columns, options. `schema`: this one, of the address's array but
+ * for what tessera_copy changes, its enumerations loaded; NULL: the one in force. */
+int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error);
 
 /* ---- module.c ---- */
 typedef struct tsx_table {
@@ -651,8 +652,14 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **iden
 void tsx_store_rest(tsx_connection *connection, bool all);
 
 /* ---- database.c ---- */
-/* Makes the array of a table that lives in the database, or brings in what tessera_import names. */
+/* Makes the array of a table that lives in the database; `schema` NULL: the one that tsx_database_create makes. */
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error);
+/* Runs the CREATE VIRTUAL TABLE of a new array in the database, `name` being a table's, db: before it or not: with all
+ * that is in the array `source`; or, where `schema` is given, an empty one of this schema, which differs from the
+ * source's as in tsx_ddl_arguments. The source's key comes along. `path`, which may be NULL: where it is, of
+ * sqlite3_malloc. */
+int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
+                        const tsr_schema *schema, char **path, tsr_error *error);
 void tsx_export(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_export(table, path) */
 void tsx_import(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_import(table, path) */
 

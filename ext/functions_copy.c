@@ -1,7 +1,8 @@
 /* functions_copy.c: tessera_copy(from, to[, options]): a new array with the cells of another, with other tiles, filters or
  * orders.
  *
- * The new array is prepared, its cells and metadata are published in it, and then it appears: as a whole, or not at all.
+ * The new array is prepared, its cells and metadata are published in it, and then it appears: as a whole, or not at all. One
+ * in the database is made by a CREATE VIRTUAL TABLE and filled within the same savepoint.
  * Cells of a sparse array go from the reader to one writer, which spills. A dense one is copied in slabs, boxes cut between
  * the new tiles that fit into memory: each is a commit, and a box of the new array if all of it was written; else the cells
  * that were.
@@ -197,8 +198,20 @@ static int take_schema(copying *c, tsr_error *error) {
   return TSR_OK;
 }
 
+static int open_in_database(copying *c, const char *to, const uint8_t *key, tsr_error *error) {
+  const tsr_array_options options = {.key = key};
+  char *path;
+  tsx_function_begin(c->connection, "db:");
+  int code = tsx_database_create(c->connection, to, &c->from, &c->definition.schema, &path, error);
+  if (code < 0) return code;
+  code = tsr_array_open(c->connection->environment, path, &options, &c->target, error);
+  sqlite3_free(path);
+  return code;
+}
+
 static int open_target(copying *c, const char *to, tsr_error *error) {
   const uint8_t *key = c->from.array->has_key ? c->from.array->key : NULL;
+  if (!sqlite3_strnicmp(to, "db:", 3)) return open_in_database(c, to, key, error);
   tsr_environment *environment = c->connection->environment;
   const tsr_create_options create = {.key = key};
   int code = tsr_creation_prepare(environment, to, &c->definition.schema, &create, &c->creation, error);
@@ -515,9 +528,9 @@ static int copy(copying *c, const char *to, sqlite3_value *options, tsr_error *e
   if (code == TSR_OK) code = open_target(c, to, error);
   if (code == TSR_OK) code = copy_cells(c, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
-  if (code == TSR_OK && c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);
-  if (code == TSR_OK) code = tsr_creation_publish(c->creation, error);
-  return code;
+  if (code < 0 || !c->creation) return code;
+  if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);
+  return code == TSR_OK ? tsr_creation_publish(c->creation, error) : code;
 }
 
 static void close_all(copying *c, bool abandon) {
@@ -546,11 +559,6 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = out_of_memory(&error);
-  if (code == TSR_OK && !sqlite3_strnicmp(to, "db:", 3))
-    code = tsx_fail(&error, TSR_ERROR,
-                    "'%s': the path of a directory is wanted; tessera_import then brings it into the "
-                    "database",
-                    to);
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
   if (code == TSR_OK) code = copy(&c, to, count > 2 ? values[2] : NULL, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);

@@ -53,6 +53,26 @@ SELECT * FROM locked2;
 SELECT tessera_set_key('locked2', NULL);
 SELECT count(*) FROM tessera_array('locked2');
 
+-- Into the database: a table of that name, in the transaction.
+SELECT tessera_copy('s', 'db:s3', '{"capacity":1000,"cell_order":"col","filters":{"v":"byteshuffle, zstd(5)"}}');
+SELECT * FROM s3 ORDER BY x;
+SELECT count(*) FROM (SELECT * FROM s EXCEPT SELECT * FROM s3);
+SELECT key, value FROM tessera_metadata('db:s3');
+SELECT tessera_ddl('db:s3');
+SELECT count(*) FROM tessera_check('db:s3');
+INSERT INTO s3 VALUES (70, 'after', 7, '', 'a');
+SELECT count(*) FROM s3;
+ATTACH ':memory:' AS "o.2";
+SELECT tessera_copy('DB:d', 'DB:"o.2"."d ""3"""', '{"extents":{"y":2}}');
+SELECT count(*), count(v), sum(v) FROM "o.2"."d ""3""";
+BEGIN;
+SELECT tessera_copy('db:s3', 'db:gone');
+SELECT count(*) FROM gone;
+ROLLBACK;
+SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%';
+SELECT tessera_copy('locked', 'db:locked3');
+SELECT * FROM locked3;
+
 -- What is refused, and leaves nothing.
 SELECT tessera_copy('s', 's2');
 SELECT tessera_copy('s', 'no', '{"what":1}');
@@ -73,7 +93,11 @@ SELECT tessera_copy('s', 'no', '{"tile_order":"hilbert"}');
 SELECT tessera_copy('s2', 'no', '{"duplicates":false}');
 SELECT tessera_copy('s', 'no', '{');
 SELECT tessera_copy('s', 'no', '[]');
-SELECT tessera_copy('s', 'db:no');
+SELECT tessera_copy('s', 'db:');
+SELECT tessera_copy('s', 'db:nosuch.t');
+SELECT tessera_copy('s', 'db:t', '{"extents":{"x":1000}}');
+SELECT tessera_copy('s', 'db:s2');
+SELECT count(*) FROM sqlite_schema WHERE name LIKE 't%';
 SELECT tessera_copy('nowhere', 'no');
 SELECT tessera_copy(NULL, 'no');
 SELECT tessera_copy('s', NULL);
