@@ -11,32 +11,15 @@
 
 #include "tiny_array.h"
 
-typedef struct inside_memory {
-  int blocks;
-  long left; /* allocations that succeed; < 0: all */
-} inside_memory;
-static inside_memory counted;
+static counted_memory counted;
 static tsr_environment *environment;
 static tsr_memory own;
 static tsr_store *store;
 static tsr_error error;
 
-static void *inside_reallocate(void *argument, void *pointer, uint64_t size) {
-  inside_memory *m = argument;
-  if (size == 0) {
-    m->blocks -= pointer != NULL;
-    free(pointer);
-    return NULL;
-  }
-  if (m->left == 0) return NULL;
-  if (m->left > 0) m->left--;
-  m->blocks += pointer == NULL;
-  return realloc(pointer, size);
-}
-
 static inline int setup(void **state) {
-  const tsr_environment_options options = {.reallocate = inside_reallocate, .reallocate_argument = &counted};
-  counted = (inside_memory){.left = -1};
+  const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &counted};
+  counted = (counted_memory){.left = -1};
   error = (tsr_error){0};
   tsr__memory_init_root(&own, NULL, NULL);
   if (tsr__store_memory_open(&own, "tiny", &store, NULL) < 0) return 1;

@@ -13,34 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "counted_memory.h"
 #include "ops.h"
 
 #define MADE_DIMENSIONS 3
 #define MADE_ATTRIBUTES 2
 
-/* ---- Memory that counts its blocks and can fail ---- */
-typedef struct made_memory {
-  _Atomic int blocks; /* workers allocate, too */
-  _Atomic long calls; /* that gave memory */
-  long left; /* allocations that succeed, where there are no workers; < 0: all */
-} made_memory;
-static inline void *made_reallocate(void *argument, void *pointer, uint64_t size) {
-  made_memory *m = argument;
-  if (size == 0) {
-    m->blocks -= pointer != NULL;
-    free(pointer);
-    return NULL;
-  }
-  if (m->left == 0) return NULL;
-  if (m->left > 0) m->left--;
-  m->blocks += pointer == NULL;
-  m->calls++;
-  return realloc(pointer, size);
-}
-
 /* ---- The array ---- */
 typedef struct made_array {
-  made_memory memory;
+  counted_memory memory;
   tsr_environment *environment;
   tsr_array array;
   tsr_field fields[MADE_DIMENSIONS + MADE_ATTRIBUTES];
@@ -64,7 +45,7 @@ static inline void made_open(made_array *m, bool dense, uint32_t dimensions, boo
                              const int32_t *extents) {
   memset(m, 0, sizeof *m);
   m->memory.left = -1;
-  const tsr_environment_options options = {.reallocate = made_reallocate, .reallocate_argument = &m->memory};
+  const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &m->memory};
   assert_int_equal(tsr_environment_open(&options, &m->environment, NULL), TSR_OK);
   tsr_array *a = &m->array;
   a->environment = m->environment;
@@ -427,6 +408,48 @@ static uint32_t made_random_state = 1;
 static inline uint32_t made_random(uint32_t below) { /* the same numbers everywhere */
   made_random_state = made_random_state * 1664525u + 1013904223u;
   return (made_random_state >> 8) % below;
+}
+
+/* ---- Random arrays of two dimensions ---- */
+static inline int32_t made_value(uint64_t start, const uint64_t *ordinals) {
+  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
+}
+
+/* A dense one, of 0 to side - 1: up to three fragments of random boxes; only the statistics are left to be given. */
+static inline void made_random_dense(made_array *m, int32_t side,
+                                     int32_t (*value)(uint64_t start, const uint64_t *ordinals)) {
+  const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
+  made_open(m, true, 2, false, 0, side - 1, extents);
+  m->schema.cell_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+  m->schema.tile_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
+  m->chunk = 8 * made_random(5);
+  made_finish_grid(m);
+  for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
+    uint64_t low[2], high[2];
+    for (uint32_t d = 0; d < 2; d++) {
+      low[d] = made_random(16);
+      high[d] = low[d] + made_random((uint32_t)side - (uint32_t)low[d]);
+    }
+    made_dense(m, f + 1, low, high, value);
+  }
+  made_finish_dense(m);
+}
+
+/* Up to three fragments for a sparse one: of 60 cells, `across` side by side, two in three. */
+static inline void made_random_sparse(made_array *m, bool text, int32_t across) {
+  for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
+    made_cell cells[60];
+    const int32_t from = (int32_t)made_random(20);
+    uint64_t count = 0;
+    for (int32_t i = 0; i < 60; i++) {
+      if (made_random(3) == 0) continue;
+      const int32_t x = from + i / across;
+      made_cell *c = &cells[count++];
+      *c = (made_cell){.at = {x, i % across}, .value = (int32_t)(f * 100) + i};
+      if (text) snprintf(c->text, sizeof c->text, "%c%c", 'a' + x / 8, 'a' + x % 8);
+    }
+    if (count > 0) made_sparse(m, f + 1, f + 1, cells, count, false, false);
+  }
 }
 
 /* Up to three ranges in each int32 dimension, within low..high; or all of it. */

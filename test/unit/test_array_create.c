@@ -1,53 +1,8 @@
 /* test_array_create.c: arrays that are prepared and not yet published: nobody's, but open to who made them; published,
  * abandoned, recovered; and written to before they are published.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "disk_test.h"
 #include "ops.h"
-
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays;
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
-
-static int setup(void **state) {
-  snprintf(top, sizeof top, "%s/tessera-create-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
-}
-
-static void remove_tree(tsr_store *store, const char *directory) {
-  tsr_listing entries = {0};
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
-  for (uint64_t i = 0; i < entries.count; i++) {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
-    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
-  }
-  tsr__listing_release(&entries);
-  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
-}
-
-static int teardown(void **state) {
-  tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, top, &store, NULL), TSR_OK);
-  remove_tree(store, "");
-  tsr__store_close(store);
-  tsr_environment_close(environment);
-  return 0;
-}
 
 static tsr_object_kind kind(void) {
   tsr_object_kind found;
@@ -84,7 +39,7 @@ static tsr_creation *prepare_kind(uint32_t version, bool dense) {
   }
   tsr_creation *creation = NULL;
   const tsr_create_options options = {.unsynced = true};
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
   return creation;
 }

@@ -31,29 +31,11 @@ static const cells good = {.x = {1, 3, 5, 11, 13, 20, 21, 30},
                            .own_sum = 320};
 
 typedef struct fixture {
-  int blocks;
-  long left; /* allocations that succeed; < 0: all */
-  bool failed; /* one did not */
+  counted_memory memory;
   bool stop;
   tsr_environment *environment;
   tsr_buffer files[FILES];
 } fixture;
-
-static void *reallocate(void *argument, void *pointer, uint64_t size) {
-  fixture *x = argument;
-  if (size == 0) {
-    x->blocks -= pointer != NULL;
-    free(pointer);
-    return NULL;
-  }
-  if (x->left == 0) {
-    x->failed = true;
-    return NULL;
-  }
-  if (x->left > 0) x->left--;
-  x->blocks += pointer == NULL;
-  return realloc(pointer, size);
-}
 
 static bool interrupted(void *argument) { return ((fixture *)argument)->stop; }
 
@@ -159,9 +141,9 @@ static void make_files(fixture *x, const cells *c) {
 }
 
 static void open_fixture(fixture *x) {
-  *x = (fixture){.left = -1};
-  const tsr_environment_options options = {.reallocate = reallocate,
-                                           .reallocate_argument = x,
+  *x = (fixture){.memory.left = -1};
+  const tsr_environment_options options = {.reallocate = counted_reallocate,
+                                           .reallocate_argument = &x->memory,
                                            .interrupted = interrupted,
                                            .interrupted_argument = x,
                                            .single_threaded = true};
@@ -172,7 +154,7 @@ static void open_fixture(fixture *x) {
 static void close_fixture(fixture *x) {
   for (int i = 0; i < FILES; i++) tsr__buffer_release(&x->files[i]);
   tsr_environment_close(x->environment);
-  assert_int_equal(x->blocks, 0);
+  assert_int_equal(x->memory.blocks, 0);
 }
 
 /* ---- Running it ------------------------------------------------------------------------------------------------- */
@@ -347,11 +329,11 @@ static void test_no_memory(void **state) {
     tsr_error error = {0};
     seen s = {0};
     tsr_store *store = make_store(&x);
-    x.left = n;
+    x.memory.left = n;
     int rc = tsr__check_store(x.environment, store, NULL, note, &s, &error);
-    done = !x.failed;
-    x.left = -1;
-    x.failed = false;
+    done = !x.memory.failed;
+    x.memory.left = -1;
+    x.memory.failed = false;
     assert_true(rc == TSR_OK || rc == TSR_NOMEM);
     if (!done && rc == TSR_OK) assert_true(s.faults > 0);
     if (s.faults) assert_non_null(strstr(s.message, "not checked"));

@@ -1,16 +1,7 @@
 /* test_consolidate.c: arrays of random histories (writes, deletes, boxes with gaps) are consolidated and vacuumed, whole or
  * in part, stopped at every call of the store or by the host: what is read between any two times stays the same.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "disk_test.h"
 #include "ops_maintain.h"
 
 #define TIMES 6 /* writes, at 10, 20, ... */
@@ -18,54 +9,13 @@
 #define ROWS  4096
 #define LAST  (10 * TIMES)
 
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays, seed;
 static bool timed; /* merged cells keep their times: they are compared, too */
 static uint64_t polls_left = UINT64_MAX;
 
 static bool interrupted(void *argument) { return polls_left != UINT64_MAX && (polls_left == 0 || polls_left-- == 0); }
 
-static int setup(void **state) {
-  const tsr_environment_options options = {.interrupted = interrupted};
-  snprintf(top, sizeof top, "%s/tessera-consolidate-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(&options, &environment, &error) : 1;
-}
-
-static void remove_tree(tsr_store *store, const char *directory) {
-  tsr_listing entries = {0};
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
-  for (uint64_t i = 0; i < entries.count; i++) {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
-    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
-  }
-  tsr__listing_release(&entries);
-  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
-}
-
-static void remove_array(void) {
-  tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
-  remove_tree(store, "");
-  tsr__store_close(store);
-}
-
-static int teardown(void **state) {
-  int code = rmdir(top);
-  tsr_environment_close(environment);
-  return code;
-}
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
-
-static uint64_t chance(uint64_t n) {
-  seed = seed * 1103515245u + 12345u;
-  return (seed >> 8) % n;
+static int setup_interrupted(void **state) {
+  return setup_with(&(tsr_environment_options){.interrupted = interrupted});
 }
 
 /* ---- Arrays of two int32 dimensions and three attributes ------------------------------------ */
@@ -105,7 +55,7 @@ static void create(const kind *k) {
                              .attribute_count = 3,
                              .fields = fields};
   const tsr_create_options options = {.key = k->key, .unsynced = true, .time = 1};
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   timed = keeps_times(k);
   ok(tsr_array_create(environment, path, &schema, &options, &error));
 }
@@ -389,7 +339,7 @@ static void test_histories(void **state) {
       check_views(k, !keeps_times(k) && (parts || o == 2), "other files vacuumed");
     }
     check_sound(k);
-    remove_array();
+    remove_tree(path);
   }
 }
 
@@ -461,18 +411,8 @@ static void test_crashes(void **state) {
       }
     }
     check_sound(k);
-    remove_array();
+    remove_tree(path);
   }
-}
-
-static uint64_t count_entries(const char *directory) {
-  tsr_store *store;
-  tsr_listing entries = {0};
-  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
-  const uint64_t count = tsr__store_list(store, directory, &entries, NULL) < 0 ? 0 : entries.count;
-  tsr__listing_release(&entries);
-  tsr__store_close(store);
-  return count;
 }
 
 /* The host stops it: nothing is left. */
@@ -484,7 +424,7 @@ static void test_interrupts(void **state) {
     create(k);
     write_history(k);
     keep_views(k);
-    const uint64_t fragments = count_entries("__fragments"), commits = count_entries("__commits");
+    const uint64_t fragments = entries_of("__fragments"), commits = entries_of("__commits");
     unsigned stopped = 0;
     for (uint64_t polls = 0;; polls += 3) {
       uint64_t merged = 0;
@@ -496,12 +436,12 @@ static void test_interrupts(void **state) {
       if (code >= 0) break;
       stopped++;
       assert_int_equal(code, TSR_INTERRUPT);
-      assert_int_equal(count_entries("__fragments"), fragments);
-      assert_int_equal(count_entries("__commits"), commits);
+      assert_int_equal(entries_of("__fragments"), fragments);
+      assert_int_equal(entries_of("__commits"), commits);
     }
     assert_true(stopped > 1);
     check_views(k, false, "stopped");
-    remove_array();
+    remove_tree(path);
   }
 }
 
@@ -535,7 +475,7 @@ static void test_named(void **state) {
   tsr_array_close(array);
   check_views(k, false, "two named");
   assert_int_equal(count_fragments(k), TIMES - 1);
-  remove_array();
+  remove_tree(path);
 }
 
 /* Debris goes after a day, unless it is marked; nothing else does. */
@@ -586,7 +526,7 @@ static void test_debris(void **state) {
   assert_true(tsr__store_exists(store, files[5]));
   tsr_array_close(array);
   check_views(k, false, "debris vacuumed");
-  remove_array();
+  remove_tree(path);
 }
 
 /* ---- Purge ---------------------------------------------------------------------------------- */
@@ -617,7 +557,7 @@ static void test_purge(void **state) {
     tsr_snapshot_close(snapshot);
     tsr_array_close(array);
     check_sound(&k);
-    remove_array();
+    remove_tree(path);
   }
 }
 
@@ -665,5 +605,5 @@ int main(void) {
       cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),     cmocka_unit_test(test_debris),
       cmocka_unit_test(test_purge),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup_interrupted, teardown_empty);
 }

@@ -1,38 +1,5 @@
 /* test_evolve.c: schemas that change, from 12 on; metadata beside them; arrays that are dropped, also in two goes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "array.h"
-
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays;
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
-
-static void fails(int code, int wanted, const char *words) {
-  assert_int_equal(code, wanted);
-  if (!strstr(error.message, words)) fail_msg("'%s' is not in: %s", words, error.message);
-}
-
-static int setup(void **state) {
-  snprintf(top, sizeof top, "%s/tessera-evolve-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
-}
-
-static int teardown(void **state) {
-  tsr_environment_close(environment);
-  return remove(top); /* the tests have dropped all arrays */
-}
+#include "disk_test.h"
 
 static uint64_t offsets[] = {0, 3, 6};
 static tsr_enumeration labels = {.name = "e",
@@ -60,7 +27,7 @@ static tsr_creation *prepare(uint32_t version) {
   if (version >= 22) schema.current_domain = &now;
   const tsr_create_options options = {.unsynced = true};
   tsr_creation *creation = NULL;
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
   return creation;
 }
@@ -77,7 +44,7 @@ static tsr_array *make(uint32_t version) {
 static void drop(tsr_array *array) {
   tsr_array_close(array);
   ok(tsr_array_drop(environment, path, &error));
-  fails(tsr_array_drop(environment, path, &error), TSR_NOT_FOUND, "no such directory");
+  refused(tsr_array_drop(environment, path, &error), TSR_NOT_FOUND, "no such directory");
 }
 
 static const tsr_schema *now_of(tsr_array *array) {
@@ -93,11 +60,11 @@ static void test_attributes(void **state) {
   for (int v = 0; v < 4; v++) {
     tsr_array *array = make(versions[v]);
     const tsr_schema *before = now_of(array);
-    fails(tsr_array_drop_attribute(array, "a", &error), TSR_CONSTRAINT, "only attribute");
+    refused(tsr_array_drop_attribute(array, "a", &error), TSR_CONSTRAINT, "only attribute");
     ok(tsr_array_add_attribute(array, &more, NULL, &error));
-    fails(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+    refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
     ok(tsr_array_drop_attribute(array, "a", &error));
-    fails(tsr_array_drop_attribute(array, "a", &error), TSR_NOT_FOUND, "no attribute 'a'");
+    refused(tsr_array_drop_attribute(array, "a", &error), TSR_NOT_FOUND, "no attribute 'a'");
     const tsr_schema *after = now_of(array), *old = NULL;
     assert_int_equal(after->version, versions[v]);
     assert_int_equal(after->attribute_count, 1);
@@ -113,9 +80,9 @@ static void test_enumerations(void **state) {
   tsr_array *array = make(22);
   const tsr_enumeration *all = NULL;
   tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
-  fails(tsr_array_add_attribute(array, &field, NULL, &error), TSR_CONSTRAINT, "no enumeration 'e'");
+  refused(tsr_array_add_attribute(array, &field, NULL, &error), TSR_CONSTRAINT, "no enumeration 'e'");
   ok(tsr_array_add_attribute(array, &field, &labels, &error));
-  fails(tsr_array_extend_enumeration(array, &labels, &error), TSR_CONSTRAINT, "same");
+  refused(tsr_array_extend_enumeration(array, &labels, &error), TSR_CONSTRAINT, "same");
   const tsr_enumeration three = {.name = "e",
                                  .datatype = TSR_ASCII,
                                  .values_per_label = TSR_VARIABLE,
@@ -125,10 +92,10 @@ static void test_enumerations(void **state) {
                                  .offsets = (uint64_t[]){0, 5}};
   tsr_enumeration other = three;
   other.datatype = TSR_INT32;
-  fails(tsr_array_extend_enumeration(array, &other, &error), TSR_MISMATCH, "ASCII");
+  refused(tsr_array_extend_enumeration(array, &other, &error), TSR_MISMATCH, "ASCII");
   other = three;
   other.name = "f";
-  fails(tsr_array_extend_enumeration(array, &other, &error), TSR_NOT_FOUND, "no enumeration 'f'");
+  refused(tsr_array_extend_enumeration(array, &other, &error), TSR_NOT_FOUND, "no enumeration 'f'");
   const tsr_schema *before = now_of(array);
   ok(tsr_array_extend_enumeration(array, &three, &error));
   ok(tsr_array_enumeration(array, now_of(array), "e", &all, &error));
@@ -145,7 +112,7 @@ static void test_domain(void **state) {
   tsr_array *array = make(22);
   tsr_interval box = *now_of(array)->current_domain;
   box.high[0] = 9;
-  fails(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "never shrinks");
+  refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "never shrinks");
   box.high[0] = 101;
   assert_int_equal(tsr_array_expand_domain(array, &box, &error), TSR_RANGE);
   box.high[0] = 20;
@@ -153,7 +120,7 @@ static void test_domain(void **state) {
   assert_int_equal(now_of(array)->current_domain->high[0], 20);
   drop(array);
   array = make(21);
-  fails(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "no current domain");
+  refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "no current domain");
   drop(array);
 }
 
@@ -162,13 +129,13 @@ static void test_refused(void **state) {
   const tsr_metadatum entry = {
       .key = "k", .key_size = 1, .datatype = TSR_INT8, .count = 1, .value = "", .value_size = 1};
   tsr_array *array = make(3);
-  fails(tsr_array_add_attribute(array, &more, NULL, &error), TSR_UNSUPPORTED, "needs 12");
-  fails(tsr_array_set_metadata(array, &entry, &error), TSR_UNSUPPORTED, "needs 4");
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_UNSUPPORTED, "needs 12");
+  refused(tsr_array_set_metadata(array, &entry, &error), TSR_UNSUPPORTED, "needs 4");
   drop(array);
   tsr_creation *creation = prepare(22);
   const tsr_array_options options = {.creation = creation};
   ok(tsr_array_open(environment, path, &options, &array, &error));
-  fails(tsr_array_add_attribute(array, &more, NULL, &error), TSR_ERROR, "commit first");
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_ERROR, "commit first");
   ok(tsr_array_set_metadata(array, &entry, &error)); /* goes with the rest */
   tsr_array_close(array);
   ok(tsr_creation_abandon(creation, &error));
@@ -186,12 +153,12 @@ static void test_drop(void **state) {
   assert_int_equal(kind, TSR_OBJECT_NONE);
   tsr__store_close(store);
   drop(array);
-  fails(tsr_array_drop(environment, top, &error), TSR_NOT_FOUND, "no array");
+  refused(tsr_array_drop(environment, top, &error), TSR_NOT_FOUND, "no array");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes), cmocka_unit_test(test_enumerations),
                                      cmocka_unit_test(test_domain), cmocka_unit_test(test_refused),
                                      cmocka_unit_test(test_drop)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

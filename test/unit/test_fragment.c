@@ -1,34 +1,14 @@
 /* Fragments of an array: loading, geometry, rowids, damage; their open files. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "open_array.h"
 
-#include "tiny_array.h"
-
-#define U      "_00000000000000000000000000000001"
 #define DENSE  "__1_1" U
 #define SPARSE "__2_2" U
-static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
-static int blocks;
-static tsr_environment *environment;
-static tsr_store *store;
-static tsr_array *array;
-static tsr_error error;
 
 static int setup(void **state) {
-  error = (tsr_error){0};
-  if (tiny_environment(&blocks, &environment) < 0) return 1;
-  if (tsr__store_memory_open(&environment->memory, "tiny", &store, NULL) < 0) return 1;
+  if (setup_store() < 0) return 1;
   tiny_schema(store, "__schema/" DENSE, true, 1, a_only);
   tiny_schema(store, "__schema/" SPARSE, false, 1, a_only);
-  return tsr__array_open_store(environment, store, "tiny", NULL, &array, &error);
-}
-static int teardown(void **state) {
-  tsr_array_close(array);
-  tsr_environment_close(environment);
-  return blocks;
+  return setup_array(NULL);
 }
 
 static void commit(const char *name) {

@@ -1,31 +1,10 @@
 /* Listings: which names are committed, in both layouts; when a listing is renewed. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "tiny_array.h"
-
-#define U "_00000000000000000000000000000001"
-static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
-static tsr_environment *environment;
-static tsr_store *store;
-static tsr_array *array;
-static tsr_error error;
+#include "open_array.h"
 
 static int setup(void **state) {
-  error = (tsr_error){0};
-  if (tsr_environment_open(NULL, &environment, NULL) < 0) return 1;
-  if (tsr__store_memory_open(&environment->memory, "tiny", &store, NULL) < 0) return 1;
+  if (setup_store() < 0) return 1;
   tiny_schema(store, "__schema/__1_1" U, false, 1, a_only);
-  return tsr__array_open_store(environment, store, "tiny", NULL, &array, &error);
-}
-static int teardown(void **state) {
-  tsr_array_close(array);
-  int left = environment->memory.used != 0;
-  tsr_environment_close(environment);
-  return left;
+  return setup_array(NULL);
 }
 
 static int list(void) { return tsr__array_list(array, true, false, &error); }

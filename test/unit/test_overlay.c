@@ -2,76 +2,12 @@
  * snapshots with the changes on top, points that are asked for, rows by their rowids, commits. Arrays of all orders,
  * with and without duplicates, of strings, dense; buffers that are large enough, and such that spill.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "disk_test.h"
 #include "ops.h"
 
 #define SIDE 24 /* values of a dimension: -3..20 */
 #define LOW  (-3)
 #define ROWS 6000
-
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays;
-
-static int setup(void **state) {
-  snprintf(top, sizeof top, "%s/tessera-overlay-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
-}
-
-static void remove_tree(tsr_store *store, const char *directory) {
-  tsr_listing entries = {0};
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
-  for (uint64_t i = 0; i < entries.count; i++) {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
-    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
-  }
-  tsr__listing_release(&entries);
-  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
-}
-
-static int teardown(void **state) {
-  tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, top, &store, NULL), TSR_OK);
-  remove_tree(store, "");
-  tsr__store_close(store);
-  tsr_environment_close(environment);
-  return 0;
-}
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
-
-/* Entries of a directory whose names begin with a dot: what is provisional. */
-static uint64_t hidden_entries(const char *directory) {
-  tsr_store *store;
-  tsr_listing entries = {0};
-  uint64_t count = 0;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) entries.count = 0;
-  for (uint64_t i = 0; i < entries.count; i++) count += *entries.entries[i].name == '.';
-  tsr__listing_release(&entries);
-  tsr__store_close(store);
-  return count;
-}
-
-static uint64_t seed = 1;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
 
 /* ---- The array ------------------------------------------------------------------------------ */
 
@@ -114,7 +50,7 @@ static void create(uint64_t capacity) {
                              .attribute_count = 2,
                              .fields = fields};
   const tsr_create_options options = {.unsynced = true};
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   ok(tsr_array_create(environment, path, &schema, &options, &error));
 }
 

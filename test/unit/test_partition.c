@@ -56,28 +56,12 @@ static void check(made_array *m, bool text, int32_t most) {
   }
 }
 
-static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
-  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
-}
-
 static void test_dense(void **state) {
   (void)state;
   parts_made = 0;
   for (unsigned round = 0; round < 60; round++) {
     made_array m;
-    const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
-    made_open(&m, true, 2, false, 0, 23, extents);
-    m.schema.tile_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
-    made_finish_grid(&m);
-    for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
-      uint64_t low[2], high[2];
-      for (uint32_t d = 0; d < 2; d++) {
-        low[d] = made_random(16);
-        high[d] = low[d] + made_random((uint32_t)(24 - low[d]));
-      }
-      made_dense(&m, f + 1, low, high, value_of);
-    }
-    made_finish_dense(&m);
+    made_random_dense(&m, 24, made_value);
     give_sizes(&m);
     check(&m, false, 23);
     made_close(&m);
@@ -88,18 +72,7 @@ static void test_dense(void **state) {
 static void make_sparse(made_array *m, bool text) {
   made_open(m, false, 2, text, 0, 63, NULL);
   m->schema.capacity = 4;
-  for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
-    made_cell cells[60];
-    const int32_t from = (int32_t)made_random(20);
-    uint64_t count = 0;
-    for (int32_t i = 0; i < 60; i++) {
-      if (made_random(3) == 0) continue;
-      made_cell *c = &cells[count++];
-      *c = (made_cell){.at = {from + i / 6, i % 6}, .value = (int32_t)(f * 100) + i};
-      if (text) snprintf(c->text, sizeof c->text, "%c%c", 'a' + (from + i / 6) / 8, 'a' + (from + i / 6) % 8);
-    }
-    if (count > 0) made_sparse(m, f + 1, f + 1, cells, count, false, false);
-  }
+  made_random_sparse(m, text, 6);
   give_sizes(m);
 }
 

@@ -1,18 +1,6 @@
 /* Prepared commits: their paths and markers, when they count, how they are published; recovery by their owner. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "open_array.h"
 
-#include "tiny_array.h"
-
-#define U "_00000000000000000000000000000001"
-static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
-static tsr_environment *environment;
-static tsr_store *store;
-static tsr_array *array;
-static tsr_error error;
 static const char *counts; /* the commit that the host says is committed */
 static int asked;
 
@@ -23,20 +11,11 @@ static bool committed(void *argument, const char *commit) {
 }
 
 static int setup(void **state) {
-  const tsr_array_options options = {.committed = committed, .committed_argument = &counts};
   counts = NULL;
   asked = 0;
-  error = (tsr_error){0};
-  if (tsr_environment_open(NULL, &environment, NULL) < 0) return 1;
-  if (tsr__store_memory_open(&environment->memory, "tiny", &store, NULL) < 0) return 1;
+  if (setup_store() < 0) return 1;
   tiny_schema(store, "__schema/__1_1" U, false, 1, a_only);
-  return tsr__array_open_store(environment, store, "tiny", &options, &array, &error);
-}
-static int teardown(void **state) {
-  tsr_array_close(array);
-  int left = environment->memory.used != 0;
-  tsr_environment_close(environment);
-  return left;
+  return setup_array(&(tsr_array_options){.committed = committed, .committed_argument = &counts});
 }
 
 static const char *listed(const tsr_commit_list *which) {

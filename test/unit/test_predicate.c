@@ -528,29 +528,12 @@ static uint64_t check_predicates(made_array *m, tsr_reader *reader, int32_t most
   return after.tiles_skipped_by_value - before.tiles_skipped_by_value;
 }
 
-static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
-  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
-}
-
 static void test_dense_reads(void **state) {
   (void)state;
   uint64_t skipped = 0;
   for (unsigned round = 0; round < 60; round++) {
     made_array m;
-    const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
-    made_open(&m, true, 2, false, 0, 15, extents);
-    m.schema.cell_order = made_random(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
-    made_finish_grid(&m);
-    m.chunk = 8 * made_random(5);
-    for (uint64_t f = 0, fragments = 1 + made_random(4); f < fragments; f++) {
-      uint64_t low[2], high[2];
-      for (uint32_t d = 0; d < 2; d++) {
-        low[d] = made_random(16);
-        high[d] = low[d] + made_random((uint32_t)(16 - low[d]));
-      }
-      made_dense(&m, f + 1, low, high, value_of);
-    }
-    made_finish_dense(&m);
+    made_random_dense(&m, 16, made_value);
     give_statistics(&m);
     tsr_reader *reader;
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
@@ -572,16 +555,7 @@ static void test_sparse_reads(void **state) {
     made_open(&m, false, 2, false, 0, 63, NULL);
     m.schema.capacity = 4;
     m.schema.allows_duplicates = round % 4 == 3;
-    for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
-      made_cell cells[60];
-      const int32_t from = (int32_t)made_random(20);
-      uint64_t count = 0;
-      for (int32_t i = 0; i < 60; i++) {
-        if (made_random(3) == 0) continue;
-        cells[count++] = (made_cell){.at = {from + i / 2, i % 2}, .value = (int32_t)(f * 100) + i};
-      }
-      if (count > 0) made_sparse(&m, f + 1, f + 1, cells, count, false, false);
-    }
+    made_random_sparse(&m, false, 2);
     give_statistics(&m);
     tsr_reader *reader;
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);

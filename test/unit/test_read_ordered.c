@@ -89,10 +89,6 @@ static void check_orders(made_array *m, unsigned rounds) {
   tsr_reader_close(reader);
 }
 
-static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
-  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
-}
-
 static void test_dense(void **state) {
   (void)state;
   for (unsigned round = 0; round < 60; round++) {
@@ -111,7 +107,7 @@ static void test_dense(void **state) {
         high[d] = low[d] + made_random((uint32_t)(16 - low[d]));
         if (f == 0 && made_random(2)) high[d] = 15;
       }
-      made_dense(&m, f + 1, low, high, value_of);
+      made_dense(&m, f + 1, low, high, made_value);
     }
     made_finish_dense(&m);
     check_orders(&m, 12);

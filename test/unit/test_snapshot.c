@@ -1,39 +1,19 @@
 /* Snapshots: what is visible between two times, conditions, slots, sharing, renewal, vacuums in between. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <time.h>
 
-#include "tiny_array.h"
+#include "open_array.h"
 
-#define U      "_00000000000000000000000000000001"
 #define SPARSE "__1_1" U
 #define DENSE  "__2_2" U
 #define FAR    4102444800000 /* the year 2100 */
-static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
-static int blocks;
-static tsr_environment *environment;
-static tsr_store *store;
-static tsr_array *array;
-static tsr_error error;
 
 static int setup_with(bool dense) {
-  error = (tsr_error){0};
-  if (tiny_environment(&blocks, &environment) < 0) return 1;
-  if (tsr__store_memory_open(&environment->memory, "tiny", &store, NULL) < 0) return 1;
-  if (dense) tiny_schema(store, "__schema/" DENSE, true, 1, a_only);
-  else tiny_schema(store, "__schema/" SPARSE, false, 1, a_only);
-  return tsr__array_open_store(environment, store, "tiny", NULL, &array, &error);
+  if (setup_store() < 0) return 1;
+  tiny_schema(store, dense ? "__schema/" DENSE : "__schema/" SPARSE, dense, 1, a_only);
+  return setup_array(NULL);
 }
 static int setup_sparse(void **state) { return setup_with(false); }
 static int setup_dense(void **state) { return setup_with(true); }
-static int teardown(void **state) {
-  tsr_array_close(array);
-  tsr_environment_close(environment);
-  return blocks;
-}
 
 static void commit(const char *name) {
   char path[256];

@@ -1,61 +1,10 @@
 /* test_write_boxes.c: cells of any shape become boxes that hold just them; written, they change nothing else; joined over
  * gaps, what lies in the gaps stays as it was.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
+#include "disk_test.h"
 #include "ops.h"
 
 #define MOST 20000 /* cells */
-
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays;
-
-static uint64_t seed = 3;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
-
-static int setup(void **state) {
-  snprintf(top, sizeof top, "%s/tessera-boxes-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
-}
-
-static void remove_tree(tsr_store *store, const char *directory) {
-  tsr_listing entries = {0};
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
-  for (uint64_t i = 0; i < entries.count; i++) {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
-    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
-  }
-  tsr__listing_release(&entries);
-  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
-}
-
-static int teardown(void **state) {
-  tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, top, &store, NULL), TSR_OK);
-  remove_tree(store, "");
-  tsr__store_close(store);
-  tsr_environment_close(environment);
-  return 0;
-}
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
 
 /* ---- A schema of one to three dimensions, cells of it --------------------------------------- */
 
@@ -272,7 +221,7 @@ static int32_t expected[SIDE * SIDE]; /* a cell's number, -1 if it was never wri
 static tsr_array *make_array(uint32_t version) {
   tsr_array *array = NULL;
   schema.version = version;
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   const tsr_create_options options = {.unsynced = true};
   ok(tsr_array_create(environment, path, &schema, &options, &error));
   ok(tsr_array_open(environment, path, NULL, &array, &error));

@@ -1,69 +1,8 @@
 /* test_writer.c: arrays created and written, and read back through the reader: sparse batches, dense boxes, versions,
  * keys, marks, times; and what is refused or abandoned leaves nothing.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "disk_test.h"
 #include "ops.h"
-
-static char top[256], path[512];
-static tsr_environment *environment;
-static tsr_error error;
-static unsigned arrays;
-
-static int setup(void **state) {
-  snprintf(top, sizeof top, "%s/tessera-writer-XXXXXX", P_tmpdir);
-  return mkdtemp(top) ? tsr_environment_open(NULL, &environment, &error) : 1;
-}
-
-static void remove_tree(tsr_store *store, const char *directory) {
-  tsr_listing entries = {0};
-  if (tsr__store_list(store, directory, &entries, NULL) < 0) return;
-  for (uint64_t i = 0; i < entries.count; i++) {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s%s", directory, *directory ? "/" : "", entries.entries[i].name);
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY) remove_tree(store, name);
-    else assert_int_equal(tsr__store_remove(store, name, NULL), TSR_OK);
-  }
-  tsr__listing_release(&entries);
-  assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
-}
-
-static int teardown(void **state) {
-  tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, top, &store, NULL), TSR_OK);
-  remove_tree(store, "");
-  tsr__store_close(store);
-  tsr_environment_close(environment);
-  return 0;
-}
-
-static void ok(int code) {
-  if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
-}
-
-static void refused(int code, int expected, const char *says) {
-  if (code != expected || !strstr(error.message, says))
-    fail_msg("%s \"%s\" instead of %s with \"%s\"", tsr_code_name(code), error.message, tsr_code_name(expected), says);
-}
-
-/* How many entries a directory of the array has. */
-static uint64_t entries_of(const char *directory) {
-  tsr_store *store;
-  tsr_listing entries = {0};
-  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
-  uint64_t count = tsr__store_list(store, directory, &entries, NULL) < 0 ? 0 : entries.count;
-  tsr__listing_release(&entries);
-  tsr__store_close(store);
-  return count;
-}
 
 /* ---- An array of two int32 dimensions and attributes of three kinds ------------------------- */
 
@@ -102,7 +41,7 @@ static void make(made *m, bool dense, uint32_t version) {
 
 static void create(const made *m, const uint8_t *key) {
   const tsr_create_options options = {.key = key, .unsynced = true};
-  snprintf(path, sizeof path, "%s/a%u", top, arrays++);
+  new_path();
   ok(tsr_array_create(environment, path, &m->schema, &options, &error));
 }
 

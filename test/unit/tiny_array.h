@@ -7,23 +7,7 @@
 #include <stdlib.h>
 
 #include "array.h"
-
-/* An environment whose blocks are counted in *blocks: 0 again after it is closed, or something leaks. */
-static inline void *tiny_reallocate(void *argument, void *pointer, uint64_t size) {
-  int *blocks = argument;
-  if (size == 0) {
-    *blocks -= pointer != NULL;
-    free(pointer);
-    return NULL;
-  }
-  *blocks += pointer == NULL;
-  return realloc(pointer, size);
-}
-static inline int tiny_environment(int *blocks, tsr_environment **environment) {
-  const tsr_environment_options options = {.reallocate = tiny_reallocate, .reallocate_argument = blocks};
-  *blocks = 0;
-  return tsr_environment_open(&options, environment, NULL);
-}
+#include "counted_memory.h"
 
 typedef struct tiny_attribute {
   const char *name;
