@@ -11,15 +11,14 @@ import sys
 import tempfile
 
 
-def run(shell, extension, arrays, script):
+def run_text(shell, extension, text, arrays):
+    """What the shell prints, errors included, with the lines they stand in as all its releases would tell them."""
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.mkdir(os.path.join(folder, "sql"))
         os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "sql", "data"))
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
-        with open(script, encoding="utf-8") as f:
-            text = f.read()
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks
         result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
@@ -30,26 +29,31 @@ def run(shell, extension, arrays, script):
         return output
 
 
+def same(what, output, expected_file):
+    with open(expected_file, encoding="utf-8") as f:
+        expected = f.read()
+    if output == expected:
+        return True
+    got, want = output.splitlines(), expected.splitlines()
+    for i in range(max(len(got), len(want))):
+        a, b = (lines[i] if i < len(lines) else "(nothing)" for lines in (got, want))
+        if a != b:
+            print(f"{what}: line {i + 1} of the output\n  printed:  {a}\n  expected: {b}")
+            break
+    print("----- all that was printed\n" + output)
+    return False
+
+
 def main():
     shell, extension, arrays, script = sys.argv[1:5]
-    output = run(shell, extension, arrays, script)
+    with open(script, encoding="utf-8") as f:
+        output = run_text(shell, extension, f.read(), arrays)
     expected_file = os.path.splitext(script)[0] + ".expected"
     if "--accept" in sys.argv:
         with open(expected_file, "w", encoding="utf-8") as f:
             f.write(output)
         return 0
-    with open(expected_file, encoding="utf-8") as f:
-        expected = f.read()
-    if output == expected:
-        return 0
-    got, want = output.splitlines(), expected.splitlines()
-    for i in range(max(len(got), len(want))):
-        a, b = (lines[i] if i < len(lines) else "(nothing)" for lines in (got, want))
-        if a != b:
-            print(f"{script}: line {i + 1} of the output\n  printed:  {a}\n  expected: {b}")
-            break
-    print("----- all that was printed\n" + output)
-    return 1
+    return 0 if same(script, output, expected_file) else 1
 
 
 if __name__ == "__main__":
