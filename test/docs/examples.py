@@ -16,12 +16,12 @@ import run
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```\n", re.M | re.S)
 
 
-def examples(text):
-    """(title, SQL, the output that is shown or None) of each example."""
+def examples(text, language="sql"):
+    """(title, code, the output that is shown or None) of each example."""
     found = []
     blocks = list(BLOCK.finditer(text))
     for i, block in enumerate(blocks):
-        if block.group(2) != "sql":
+        if block.group(2) != language:
             continue
         headings = re.findall(r"^#+ (.*)$", re.sub(BLOCK, "", text[: block.start()]), re.M)
         title = headings[-1] if headings else ""
