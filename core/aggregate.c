@@ -14,7 +14,7 @@
  */
 #include "ops.h"
 
-#define BLOCK         2048u /* cells whose groups are found together */
+#define BLOCK         TSR_KEYS_MOST /* cells whose groups are found together */
 #define PART_CELLS    16384u /* of a batch, that are worth a thread */
 #define THREADS_MOST  16u
 #define DIRECT_ALWAYS 65536u /* combinations; more only where there are as many cells ... */
@@ -174,35 +174,7 @@ typedef struct job {
 
 /* The keys of rows from..from+count-1 on an axis with numbers. */
 static void find_keys(const job *j, uint32_t k, uint64_t from, uint64_t count, uint64_t *keys) {
-  const tsr_column *column = &j->by[k];
-  const tsr_datatype datatype = j->aggregate->by[k].field->datatype;
-  const uint8_t *values = column->values;
-  const uint64_t size = column->cell_size;
-  uint8_t gathered[BLOCK * sizeof(uint64_t)];
-  if (column->constant) {
-    const uint64_t key = tsr__key(datatype, values);
-    for (uint64_t r = 0; r < count; r++) keys[r] = key;
-    return;
-  }
-  if (j->batch->selection) {
-    const uint32_t *cells = j->batch->selection + from;
-    switch (size) {
-#define GATHER(bytes)                                                                                                  \
-  case bytes:                                                                                                          \
-    for (uint64_t r = 0; r < count; r++)                                                                               \
-      memcpy(gathered + r * (bytes), values + (uint64_t)cells[r] * (bytes), (bytes));                                  \
-    break;
-      GATHER(1)
-      GATHER(2)
-      GATHER(4)
-      GATHER(8)
-#undef GATHER
-    }
-    values = gathered;
-  } else {
-    values += (j->batch->first + from) * size;
-  }
-  tsr__keys(datatype, values, count, keys);
+  tsr__batch_keys(j->batch, &j->by[k], j->aggregate->by[k].field->datatype, from, count, keys);
 }
 
 /* False: a cell lies outside of the table. */

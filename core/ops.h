@@ -170,6 +170,11 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_span
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 
+/* The order keys of rows from..from+count-1 of a batch; `column` is that of a dimension of fixed size. */
+#define TSR_KEYS_MOST 2048u /* rows at once */
+void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
+                     uint64_t count, uint64_t *keys);
+
 int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,
                      tsr_error *error);
 void tsr__reader_drop(tsr_reader *reader, tsr_held *held); /* NULL is fine */

@@ -238,6 +238,37 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
   return TSR_OK;
 }
 
+void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
+                     uint64_t count, uint64_t *keys) {
+  const uint8_t *values = column->values;
+  const uint64_t size = column->cell_size;
+  uint8_t gathered[TSR_KEYS_MOST * sizeof(uint64_t)];
+  if (column->constant) {
+    const uint64_t key = tsr__key(datatype, values);
+    for (uint64_t r = 0; r < count; r++) keys[r] = key;
+    return;
+  }
+  if (batch->selection) {
+    const uint32_t *cells = batch->selection + from;
+    switch (size) {
+#define GATHER(bytes)                                                                                                  \
+  case bytes:                                                                                                          \
+    for (uint64_t r = 0; r < count; r++)                                                                               \
+      memcpy(gathered + r * (bytes), values + (uint64_t)cells[r] * (bytes), (bytes));                                  \
+    break;
+      GATHER(1)
+      GATHER(2)
+      GATHER(4)
+      GATHER(8)
+#undef GATHER
+    }
+    values = gathered;
+  } else {
+    values += (batch->first + from) * size;
+  }
+  tsr__keys(datatype, values, count, keys);
+}
+
 /* ---- Tiles in hand ---------------------------------------------------------------------------------------------- */
 
 int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,

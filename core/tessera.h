@@ -361,6 +361,31 @@ TSR_API uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate);
 /* Its keys are borrowed until the next call. */
 TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row);
 
+/* ---- Rasters: two dimensions as a picture ------------------------------------------------------------------------- */
+
+/* A box as a grid of places, each the mean of the cells that lie in it; read batch by batch, in parallel. A dimension of
+ * n values is spread over p <= n places: value i lies in place i * p / n. Of floats, places are equal parts of the box. */
+typedef struct tsr_raster_request {
+  const tsr_interval *box; /* one per dimension */
+  uint32_t field; /* an attribute of one number, BOOL, datetime or time in a cell */
+  uint32_t row, column; /* two dimensions, no strings */
+  uint64_t height, width; /* places, at least 1; of integers no more are made than the box has values */
+  bool skip_fill; /* cells that hold the attribute's fill value are left out, as nulls are */
+  uint64_t memory_bytes; /* working memory and places, at most; 0 = 1 GiB */
+  unsigned threads; /* 0 = the array's */
+} tsr_raster_request;
+typedef struct tsr_raster {
+  uint64_t height, width;
+  const double *means; /* row after row, low ends first; NaN where no cell lies */
+  uint64_t cells; /* that were averaged: neither null, NaN, NaT nor unwritten */
+  uint64_t most; /* of them in one place */
+  double min, max; /* of their values that are finite; min > max where there are none */
+} tsr_raster;
+/* TSR_NOMEM, naming memory_mb, where there are more places than fit. Closed by the caller; needs no snapshot then. */
+TSR_API int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, tsr_raster **raster,
+                            tsr_error *error);
+TSR_API void tsr_raster_close(tsr_raster *raster); /* NULL is fine */
+
 /* ---- Partitions: slices of about equal work ----------------------------------------------------------------------- */
 
 #define TSR_CUT_TEXT 64 /* bytes of a string at which slices are cut, at most */

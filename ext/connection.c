@@ -21,7 +21,7 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
 
 /* SQLite before 3.41 cannot be asked whether it was interrupted, but any nested statement is stopped by it; and its
  * steps drive the progress handler, which may stop us too. So one tiny statement is run, in every version. */
-static bool interrupted(void *argument) {
+bool tsx_connection_interrupted(void *argument) {
   tsx_connection *connection = argument;
   if (!connection->poll && connection->tables)
     sqlite3_prepare_v3(connection->db, "SELECT 1", -1, SQLITE_PREPARE_PERSISTENT, &connection->poll, NULL);
@@ -49,7 +49,7 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   connection->references = 1;
   connection->utf16 = -1;
   tsr_environment_options options = {.reallocate = reallocate,
-                                     .interrupted = interrupted,
+                                     .interrupted = tsx_connection_interrupted,
                                      .interrupted_argument = connection,
                                      .single_threaded = single_threaded(),
                                      .permits = tsx_restrict_permits,

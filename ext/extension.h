@@ -15,7 +15,7 @@
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
- *   value_in.c    sqlite3_value -> the cells of a row to be written     json_in.c    JSON arrays -> values of a cell
+ *   value_in.c    sqlite3_value -> the cells of a row to be written     json_in.c    JSON -> values of a cell, options
  *   names.c       fields' names in SQL          json.c       JSON text of values and boxes
  *   slice.c       JSON -> boxes, SQL values -> bytes of any datatype
  *   address.c     a path or db: address as an argument -> an open array; keys given for paths
@@ -26,6 +26,7 @@
  *   tables_check.c                              the check of an array, as a table and for PRAGMA integrity_check
  *   ddl.c         datatypes, filters and schemas as the text of CREATE VIRTUAL TABLE
  *   npy.c         blocks of dense arrays as NPY files, both ways
+ *   picture.c     tessera_png, tessera_preview: slices to be looked at      png.c        colours, PNG files
  *   restrict.c    tessera_restrict
  *   functions_change.c                          the functions that change metadata, schemas and groups
  *   functions.c   the tessera_* functions       errors.c     core code -> SQLITE_*
@@ -134,6 +135,8 @@ void tsx_connection_add_table(tsx_connection *connection);
 void tsx_connection_remove_table(tsx_connection *connection);
 void tsx_connection_add_cursor(tsx_connection *connection);
 void tsx_connection_remove_cursor(tsx_connection *connection);
+/* Does the host want to stop? Asked in long work, where the connection has a table (or a function has added one). */
+bool tsx_connection_interrupted(void *connection);
 /* Is text kept as UTF-16 (then SQLite's order of text is not that of its UTF-8 bytes)? */
 bool tsx_connection_utf16(tsx_connection *connection);
 /* The array at a path, opened if it is not. `key` is 32 bytes or NULL. Released by tsx_array_release. */
@@ -414,6 +417,14 @@ int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, boo
  * tsx_time_of_integer has them otherwise. `values` has room for 4 bytes for each of text's, and 8 more. */
 int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
                      tsr_error *error);
+/* Calls `take` for what stands in a JSON object; `what` it is, for messages. */
+typedef struct tsx_json_option {
+  const char *key, *type; /* as json_each has it: 'integer', 'text', 'true' ... */
+  sqlite3_value *value;
+} tsx_json_option;
+typedef int (*tsx_option_taker)(void *argument, const tsx_json_option *option, tsr_error *error);
+int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                     tsr_error *error);
 
 /* ---- value_in.c ---- */
 typedef struct tsx_row tsx_row; /* one row of a table on its way into a writer */
@@ -474,6 +485,8 @@ typedef struct tsx_slice { /* `= {0}` then release is safe */
 /* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
+/* What is not given becomes the whole non-empty range, but of strings. *empty: then there is none. */
+int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error);
 /* The same as one range for each dimension, which point into the slice. */
 void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions);
 
@@ -760,6 +773,27 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
                        tsr_error *error);
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
+
+/* ---- png.c ---- */
+typedef struct tsx_colours { /* a colour map laid over a range of values */
+  bool split; /* another map below 0, where the range has 0 inside */
+  double low, high;
+  uint8_t below[256][4], map[256][4], nodata[4]; /* RGBA */
+} tsx_colours;
+/* The map `name` over low..high; `nodata` is left as it is. TSR_ERROR, naming all, where none is called so. */
+int tsx_colours_make(const char *name, double low, double high, tsx_colours *colours, tsr_error *error);
+const uint8_t *tsx_colour_of(const tsx_colours *colours, double value); /* NaN: nodata */
+/* "transparent", a few names, "#rrggbb", "#rrggbbaa" */
+int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error);
+/* A PNG file of RGBA, of sqlite3_malloc. `row` gives one row of 4 * width bytes after the other, the highest first;
+ * TSR_TOOBIG where the file is larger than `limit` bytes. */
+typedef int (*tsx_png_row)(void *argument, uint64_t y, uint8_t *row, tsr_error *error);
+int tsx_png_encode(uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint64_t limit, uint8_t **file,
+                   uint64_t *size, tsr_error *error);
+
+/* ---- picture.c ---- */
+void tsx_png(sqlite3_context *context, int count, sqlite3_value **values); /* (path, attribute[, slice[, options]]) */
+void tsx_preview(sqlite3_context *context, int count, sqlite3_value **values); /* the same */
 
 /* ---- restrict.c ---- */
 int tsx_restrict_permits(void *argument, const char *path, tsr_error *error); /* of a connection: TSR_PERM if not */

@@ -41,38 +41,7 @@ static int out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-typedef struct option {
-  const char *key, *type; /* of JSON */
-  sqlite3_value *value;
-} option;
-typedef int (*take_option)(copying *c, const option *o, tsr_error *error);
-
-/* Calls `take` for what stands in a JSON object; SQLite reads it. */
-static int each_option(copying *c, sqlite3_value *json, const char *what, take_option take, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  sqlite3 *db = c->connection->db;
-  const char *text = (const char *)sqlite3_value_text(json);
-  int code = TSR_OK, rc;
-  if (!text || text[strspn(text, " \t\r\n")] != '{')
-    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON object is wanted", what);
-  rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
-  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
-  while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
-    option o = {.key = (const char *)sqlite3_column_text(statement, 0),
-                .type = (const char *)sqlite3_column_text(statement, 1),
-                .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
-    if (!o.value || !o.type || !o.key) code = out_of_memory(error);
-    else code = take(c, &o, error);
-    sqlite3_value_free(o.value);
-    rc = SQLITE_OK;
-  }
-  if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
-    code = tsx_fail(error, rc == SQLITE_NOMEM ? TSR_NOMEM : TSR_MISMATCH, "%s: %s", what, sqlite3_errmsg(db));
-  sqlite3_finalize(statement);
-  return code;
-}
-
-static const char *text_of(const option *o) {
+static const char *text_of(const tsx_json_option *o) {
   const char *text = (const char *)sqlite3_value_text(o->value);
   return text ? text : "";
 }
@@ -86,7 +55,8 @@ static int find_field(const copying *c, const char *name, const char *key, uint3
 }
 
 /* In the dimension's datatype, but of datetimes a number of units. */
-static int take_extent(copying *c, const option *o, tsr_error *error) {
+static int take_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
+  copying *c = argument;
   uint32_t d;
   tsr_schema *schema = &c->definition.schema;
   int code = find_field(c, o->key, "extents", schema->dimension_count, &d, error);
@@ -107,7 +77,8 @@ static int take_extent(copying *c, const option *o, tsr_error *error) {
   return TSR_OK;
 }
 
-static int take_filters(copying *c, const option *o, tsr_error *error) {
+static int take_filters(void *argument, const tsx_json_option *o, tsr_error *error) {
+  copying *c = argument;
   uint32_t f;
   tsr_schema *schema = &c->definition.schema;
   int code = find_field(c, o->key, "filters", c->fields, &f, error);
@@ -129,7 +100,7 @@ static int take_filters(copying *c, const option *o, tsr_error *error) {
   return TSR_OK;
 }
 
-static int take_order(const option *o, bool hilbert, tsr_order *order, tsr_error *error) {
+static int take_order(const tsx_json_option *o, bool hilbert, tsr_order *order, tsr_error *error) {
   const char *text = strcmp(o->type, "text") ? "" : text_of(o);
   if (!sqlite3_stricmp(text, "row")) *order = TSR_ORDER_ROW;
   else if (!sqlite3_stricmp(text, "col")) *order = TSR_ORDER_COL;
@@ -139,7 +110,7 @@ static int take_order(const option *o, bool hilbert, tsr_order *order, tsr_error
   return TSR_OK;
 }
 
-static int take_duplicates(copying *c, const option *o, tsr_error *error) {
+static int take_duplicates(copying *c, const tsx_json_option *o, tsr_error *error) {
   const bool yes = !strcmp(o->type, "true");
   if (!yes && strcmp(o->type, "false") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': true or false is wanted", o->key);
@@ -149,10 +120,13 @@ static int take_duplicates(copying *c, const option *o, tsr_error *error) {
   return TSR_OK;
 }
 
-static int take_any(copying *c, const option *o, tsr_error *error) {
+static int take_any(void *argument, const tsx_json_option *o, tsr_error *error) {
+  copying *c = argument;
   tsr_schema *schema = &c->definition.schema;
-  if (!strcmp(o->key, "extents")) return each_option(c, o->value, "'extents'", take_extent, error);
-  if (!strcmp(o->key, "filters")) return each_option(c, o->value, "'filters'", take_filters, error);
+  if (!strcmp(o->key, "extents"))
+    return tsx_options_each(c->connection->db, o->value, "'extents'", take_extent, c, error);
+  if (!strcmp(o->key, "filters"))
+    return tsx_options_each(c->connection->db, o->value, "'filters'", take_filters, c, error);
   if (!strcmp(o->key, "cell_order")) return take_order(o, true, &schema->cell_order, error);
   if (!strcmp(o->key, "tile_order")) return take_order(o, false, &schema->tile_order, error);
   if (!strcmp(o->key, "duplicates")) return take_duplicates(c, o, error);
@@ -524,7 +498,7 @@ static int copy(copying *c, const char *to, sqlite3_value *options, tsr_error *e
   c->source = tsr_snapshot_schema(c->snapshot);
   code = take_schema(c, error);
   if (code == TSR_OK && options && sqlite3_value_type(options) != SQLITE_NULL)
-    code = each_option(c, options, "options", take_any, error);
+    code = tsx_options_each(c->connection->db, options, "options", take_any, c, error);
   if (code == TSR_OK) code = open_target(c, to, error);
   if (code == TSR_OK) code = copy_cells(c, error);
   if (code == TSR_OK) code = copy_metadata(c, error);

@@ -75,7 +75,11 @@ static int megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr
   return TSR_OK;
 }
 
-static int read_option(maintained *m, const char *key, const char *type, sqlite3_value *value, tsr_error *error) {
+static int read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  maintained *m = argument;
+  const char *key = o->key, *type = o->type;
+  sqlite3_value *value = o->value;
+  if (!strcmp(type, "null")) return TSR_OK;
   if (!strcmp(key, "as_of")) return tsx_time_value(value, key, &m->options.as_of, error);
   if (!strcmp(key, "since")) return tsx_time_value(value, key, &m->options.since, error);
   if (!strcmp(key, "max_fragment_mb")) return megabytes(value, key, &m->options.max_fragment_bytes, error);
@@ -92,32 +96,6 @@ static int read_option(maintained *m, const char *key, const char *type, sqlite3
   }
   return tsx_fail(error, TSR_ERROR,
                   "no option is called '%s': as_of, since, fragments, max_fragment_mb, memory_mb, purge_deleted", key);
-}
-
-/* SQLite reads the JSON. */
-static int read_options(maintained *m, sqlite3_value *json, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  sqlite3 *db = m->connection->db;
-  int code = TSR_OK, rc;
-  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
-  rc = sqlite3_prepare_v2(db, "SELECT key, type, value, json_type(?1) FROM json_each(?1)", -1, &statement, NULL);
-  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
-  while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
-    const char *key = (const char *)sqlite3_column_text(statement, 0);
-    const char *type = (const char *)sqlite3_column_text(statement, 1);
-    const char *whole = (const char *)sqlite3_column_text(statement, 3);
-    sqlite3_value *value = sqlite3_value_dup(sqlite3_column_value(statement, 2));
-    if (!value || !type || !whole) code = tsx_fail(error, TSR_NOMEM, "out of memory");
-    else if (strcmp(whole, "object") != 0 || !key)
-      code = tsx_fail(error, TSR_MISMATCH, "options: a JSON object is wanted");
-    else if (strcmp(type, "null") != 0) code = read_option(m, key, type, value, error);
-    sqlite3_value_free(value);
-    rc = SQLITE_OK;
-  }
-  if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
-    code = tsx_fail(error, rc == SQLITE_NOMEM ? TSR_NOMEM : TSR_MISMATCH, "options: %s", sqlite3_errmsg(db));
-  sqlite3_finalize(statement);
-  return code;
 }
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
@@ -173,7 +151,8 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK && m.group) m.what = TSR_MAINTAIN_METADATA;
   m.options.memory_bytes = m.address.memory_bytes;
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
-  if (code == TSR_OK) code = read_options(&m, count > 2 ? values[2] : NULL, &error);
+  if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
+    code = tsx_options_each(m.connection->db, values[2], "options", read_option, &m, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
   if (code == TSR_OK && m.group) code = tsr_group_consolidate(m.group, &m.options, &merged, &error);
   else if (code == TSR_OK) code = tsr_array_consolidate(m.address.array->core, m.what, &m.options, &merged, &error);

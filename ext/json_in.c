@@ -1,5 +1,7 @@
-/* json_in.c: a JSON array as the values of a cell. Elements are numbers, true and false, null (NaN, no time), and
- * strings: datetimes, and integers that JSON's readers would round.
+/* json_in.c: a JSON array as the values of a cell; a JSON object as the options of a function.
+ *
+ * Elements of an array are numbers, true and false, null (NaN, no time), and strings: datetimes, and integers that JSON's
+ * readers would round. Objects are read by SQLite's own functions.
  */
 #include "extension.h"
 
@@ -61,4 +63,32 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
   if (*skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
   *count = n;
   return TSR_OK;
+}
+
+int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                     tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  const char *text = (const char *)sqlite3_value_text(json);
+  int code = TSR_OK, rc;
+  if (!text || *skip_blanks(text) != '{')
+    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON object is wanted", what);
+  rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
+  while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    tsx_json_option o = {.key = (const char *)sqlite3_column_text(statement, 0),
+                         .type = (const char *)sqlite3_column_text(statement, 1),
+                         .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
+    if (!o.value || !o.type || !o.key) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    else code = take(argument, &o, error);
+    sqlite3_value_free(o.value);
+    rc = SQLITE_OK;
+  }
+  if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
+    code = tsx_fail(error,
+                    rc == SQLITE_NOMEM       ? TSR_NOMEM
+                    : rc == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                             : TSR_MISMATCH,
+                    "%s: %s", what, sqlite3_errmsg(db));
+  sqlite3_finalize(statement);
+  return code;
 }

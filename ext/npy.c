@@ -82,24 +82,6 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
 
 /* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
 
-/* Completes a slice: what is not given is the whole non-empty range. *empty: then there is none. */
-static int complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {
-  const tsr_interval *all;
-  int code = tsr_snapshot_non_empty_domain(snapshot, &all, error);
-  if (code < 0) return code;
-  *empty = false;
-  for (uint32_t d = 0; d < slice->dimension_count; d++) {
-    const tsx_bound *bound = &slice->bounds[d];
-    if (bound->low_given && bound->high_given) continue;
-    if (code == 0) *empty = true;
-    else {
-      if (!bound->low_given) memcpy(slice->box[d].low, all[d].low, sizeof all[d].low);
-      if (!bound->high_given) memcpy(slice->box[d].high, all[d].high, sizeof all[d].high);
-    }
-  }
-  return TSR_OK;
-}
-
 /* The text of the header, of sqlite3_malloc; `counts` NULL: a block without cells. */
 static char *header(const element *e, const tsr_schema *schema, const uint64_t *counts, uint64_t *size) {
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -168,7 +150,7 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   if (code == TSR_OK)
     code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
                               &snapshot, error);
-  if (code == TSR_OK) code = complete(snapshot->core, &slice, &empty, error);
+  if (code == TSR_OK) code = tsx_slice_complete(snapshot->core, &slice, &empty, error);
   if (code == TSR_OK) code = make_npy(context, snapshot->core, field, &slice, empty, address->memory_bytes, error);
   tsx_snapshot_release(snapshot);
   tsx_slice_release(&slice);

@@ -235,6 +235,24 @@ int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, 
   return code;
 }
 
+int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+  const tsr_interval *all;
+  int code = tsr_snapshot_non_empty_domain(snapshot, &all, error);
+  if (code < 0) return code;
+  *empty = false;
+  for (uint32_t d = 0; d < slice->dimension_count; d++) {
+    const tsx_bound *bound = &slice->bounds[d];
+    if ((bound->low_given && bound->high_given) || !schema->fields[d].cell_size) continue;
+    if (code == 0) *empty = true;
+    else {
+      if (!bound->low_given) memcpy(slice->box[d].low, all[d].low, sizeof all[d].low);
+      if (!bound->high_given) memcpy(slice->box[d].high, all[d].high, sizeof all[d].high);
+    }
+  }
+  return TSR_OK;
+}
+
 void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions) {
   for (uint32_t d = 0; d < slice->dimension_count; d++) {
     const tsx_bound *bound = &slice->bounds[d];

@@ -51,3 +51,12 @@ SELECT m.what, count(*) AS airports, count(*) FILTER (WHERE a.state = 'AK') AS i
 .print What is on disk: two commits, and nothing of what was taken back
 SELECT kind, cells, tiles, format_version FROM tessera_fragments('airports');
 SELECT count(*) AS faults FROM tessera_check('airports') WHERE severity <> 'note';
+
+.print
+.print A picture of the Earth, relief.png, and the same as text: slices of arrays are averaged into pixels
+SELECT writefile('relief.png', tessera_png('sql/data/relief', 'elevation', NULL, '{"colormap":"terrain","flip":true}')) > 0 AS written;
+.mode list
+.headers off
+SELECT tessera_preview('sql/data/relief', 'elevation', NULL, '{"flip":true,"min":-500,"max":2500}');
+.mode box
+.headers on

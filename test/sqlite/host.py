@@ -71,7 +71,7 @@ class Database:
             rows = self.query(sql, parameters)
         except Error as e:
             return e
-        raise AssertionError(f"{sql}: no error but {rows[:3]}")
+        raise AssertionError(f"{sql}: no error but {str(rows[:3])[:600]}")
 
     def plan(self, sql, parameters=()):
         return "\n".join(row[3] for row in self.query("EXPLAIN QUERY PLAN " + sql, parameters))
