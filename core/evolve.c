@@ -135,6 +135,9 @@ static void drop_enumeration(tsr_schema *schema, const char *name) {
 
 static int drop_attribute(evolution *v, const char *name, tsr_error *error) {
   tsr_field *field = attribute_of(&v->schema, name);
+  for (uint32_t d = 0; !field && d < v->schema.dimension_count; d++)
+    if (!strcmp(v->schema.fields[d].name, name))
+      return tsr__fail(error, TSR_CONSTRAINT, "'%s' is a dimension: an array keeps its dimensions", name);
   if (!field) return tsr__fail(error, TSR_NOT_FOUND, "there is no attribute '%s'", name);
   if (v->schema.attribute_count == 1)
     return tsr__fail(error, TSR_CONSTRAINT, "'%s' is the only attribute: an array keeps one at least", name);

@@ -70,7 +70,7 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
   const char *file = sqlite3_db_filename(db, schema);
   const char *slash = file ? strrchr(file, '/') : NULL;
   struct stat status;
-  bool relative = path[0] != '/' && sqlite3_strnicmp(path, "file://", 7) != 0;
+  bool relative = path[0] != '/' && !strstr(path, "://"); /* of URIs the core takes those of files */
   if (relative && slash && stat(file, &status) == 0) /* other file systems of SQLite's have names that are no files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);

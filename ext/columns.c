@@ -385,7 +385,7 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
 }
 
-int tsx_column_parse(tsx_parser *p, const char *text, tsx_column_text *c) {
+int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *c) {
   uint64_t size;
   p->in = tsx_tokens_of(text);
   p->noun = "column";
@@ -396,11 +396,10 @@ int tsx_column_parse(tsx_parser *p, const char *text, tsx_column_text *c) {
     p->name = c->name;
     tsx_tokens_next(&p->in);
   }
-  if (!c->name || t->kind == TSX_TOKEN_END)
-    return tsx_fail(p->error, TSR_ERROR,
-                    "what is this: %.100s (a column is NAME TYPE ..., an option KEY=VALUE; the path comes first, in "
-                    "quotes)",
-                    text);
+  if (!c->name || t->kind == TSX_TOKEN_END) {
+    static const char wide[] = "; an option is KEY=VALUE; the path comes first, in quotes";
+    return tsx_fail(p->error, TSR_ERROR, "what is this: %.100s (a column is NAME TYPE ...%s)", text, alone ? "" : wide);
+  }
   int code = parse_type(p, c);
   while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) code = parse_clause(p, c);
   return code;

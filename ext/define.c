@@ -416,7 +416,7 @@ int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error
   tsx_parser p = {.definition = definition, .error = error};
   tsr_schema *schema = &definition->schema;
   tsx_column_text column = {0};
-  int code = tsx_column_parse(&p, text, &column);
+  int code = tsx_column_parse(&p, text, true, &column);
   if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
   schema->attribute_count = 1;
   schema->fields = tsx_parser_take(&p, sizeof *schema->fields);
@@ -434,7 +434,7 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   tsx_column_text *columns = tsx_parser_take(&p, options->definition_count * sizeof *columns);
   int code = columns ? TSR_OK : TSR_NOMEM;
   for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
-    code = tsx_column_parse(&p, options->definitions[i], &columns[i]);
+    code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
   if (code == TSR_OK) code = check_names(&p, columns, options->definition_count);
   if (code == TSR_OK) code = set_orders(&p, options->creation, schema);
   if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);

@@ -309,7 +309,8 @@ static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and
     .scale = 1, .byte_width = 8                                                                                        \
   }
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline); /* up to, not with, a closing parenthesis or the end */
-int tsx_column_parse(tsx_parser *p, const char *text, tsx_column_text *column);
+/* `alone`: no option may stand in its place (for messages). */
+int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
 
 /* ---- define.c ---- */
 #define TSX_FORMAT_DEFAULT 22
@@ -454,6 +455,9 @@ int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_
  * sqlite3_malloc; NULL: out of memory. */
 char **tsx_names_make(const tsr_schema *schema);
 void tsx_names_free(char **names, const tsr_schema *schema); /* NULL is fine */
+/* TSR_ERROR with this message, and behind it the names from `first` to `end`, as many as there is room for. */
+int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* How many bytes the UTF-8 character at p has; 0 if it is none. At most `left` bytes are looked at. */
 unsigned tsx_utf8_size(const uint8_t *p, uint64_t left);
 /* Any stored name as text: bytes that are no UTF-8 are %XX. sqlite3_malloc'ed. */

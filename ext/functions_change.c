@@ -77,7 +77,7 @@ static int find_datatype(const char *name, tsr_datatype *datatype, tsr_error *er
   tsx_parser parser = {.definition = &definition, .error = error};
   tsx_column_text column = {0};
   char *text = strpbrk(name, " \t\n(") ? NULL : sqlite3_mprintf("value %s", name);
-  int code = text ? tsx_column_parse(&parser, text, &column) : TSR_ERROR;
+  int code = text ? tsx_column_parse(&parser, text, true, &column) : TSR_ERROR;
   if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is no datatype", name);
   *datatype = column.datatype;
   tsx_definition_release(&definition);

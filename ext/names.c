@@ -92,3 +92,17 @@ void tsx_names_free(char **names, const tsr_schema *schema) {
   for (uint32_t i = 0; names && i < schema->dimension_count + schema->attribute_count; i++) sqlite3_free(names[i]);
   sqlite3_free(names);
 }
+
+int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...) {
+  char what[400], all[400] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  sqlite3_vsnprintf((int)sizeof what, what, format, arguments);
+  va_end(arguments);
+  uint32_t f = first;
+  for (size_t size = 0; f < end && size + strlen(names[f]) + 8 < sizeof all; f++) {
+    sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", names[f]);
+    size = strlen(all);
+  }
+  return tsx_fail(error, TSR_ERROR, "%s (it has %s%s)", what, all, f < end ? ", ..." : "");
+}

@@ -55,26 +55,15 @@ static int describe(const tsr_field *field, element *e, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The names, as many as an error's message has room for. */
-static int no_attribute(const tsr_schema *schema, char *const *names, const char *array, const char *name,
-                        tsr_error *error) {
-  char all[400] = "";
-  uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
-  for (size_t size = 0; f < end && size + strlen(names[f]) + 8 < sizeof all; f++) {
-    sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", names[f]);
-    size = strlen(all);
-  }
-  return tsx_fail(error, TSR_ERROR, "array %.200s has no attribute '%.64s' (it has %s%s)", array, name, all,
-                  f < end ? ", ..." : "");
-}
-
 int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
                        tsr_error *error) {
   char **names = tsx_names_make(schema);
   if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
   uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
   while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
-  int code = f < end ? TSR_OK : no_attribute(schema, names, array, name, error);
+  int code = f < end ? TSR_OK
+                     : tsx_names_fail(names, schema->dimension_count, end, error, "array %.200s has no attribute '%.64s'",
+                                      array, name);
   tsx_names_free(names, schema);
   if (code == TSR_OK) *field = f;
   return code;

@@ -183,7 +183,8 @@ static int find_dimension(const tsr_schema *schema, char *const *names, const ch
   uint32_t d = 0;
   while (key && d < schema->dimension_count && sqlite3_stricmp(names[d], key) != 0) d++;
   if (!key || d == schema->dimension_count)
-    return tsx_fail(error, TSR_ERROR, "there is no dimension '%s'", key ? key : "");
+    return tsx_names_fail(names, 0, schema->dimension_count, error, "the array has no dimension '%.100s'",
+                          key ? key : "");
   if (bounds[d].given) return tsx_fail(error, TSR_ERROR, "dimension '%s' stands twice", key);
   *dimension = d;
   return TSR_OK;

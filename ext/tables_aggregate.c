@@ -46,7 +46,8 @@ static int add_by(state *s, const char *name, tsr_error *error) {
   if (s->by_count == TSR_BY_MOST) return tsx_fail(error, TSR_ERROR, "groups are by up to %d dimensions", TSR_BY_MOST);
   while (name && d < s->in.schema->dimension_count && sqlite3_stricmp(s->in.names[d], name) != 0) d++;
   if (!name || d == s->in.schema->dimension_count)
-    return tsx_fail(error, TSR_ERROR, "there is no dimension '%s' to group by", name ? name : "");
+    return tsx_names_fail(s->in.names, 0, s->in.schema->dimension_count, error,
+                          "the array has no dimension '%.100s' to group by", name ? name : "");
   s->by[s->by_count++] = d;
   return TSR_OK;
 }
