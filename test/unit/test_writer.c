@@ -159,12 +159,6 @@ static void check_array(tsr_array *array, bool dense, bool nullable) {
   tsr_snapshot_close(snapshot);
 }
 
-static uint64_t seed = 7;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
-
 static const uint8_t secret[TSR_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
 
 /* ---- Sparse --------------------------------------------------------------------------------- */
