@@ -302,7 +302,9 @@ int tsr__array_committed(const tsr_array *array, tsr_error *error) {
   char path[TSR_PENDING_PATH];
   if (!array->pending) return TSR_OK;
   tsr__pending_path(array->pending, path);
-  if (!tsr__directory_exists(array->store, path) && !tsr__store_exists(array->store, path)) return TSR_OK;
+  bool exists = tsr__directory_exists(array->store, path);
+  if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
+  if (!exists) return TSR_OK;
   return tsr__fail(error, TSR_ERROR, "the array is made by a transaction that is still open: commit first");
 }
 

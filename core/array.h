@@ -66,8 +66,10 @@ int tsr__interrupted(tsr_environment *environment, tsr_error *error);
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error);
 uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
-/* A time for a commit: the present, but later than `after` and than every other that this gave; waits for the clock. */
-int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t *time, tsr_error *error);
+/* A time for a commit: the present, but later than `after` and than every other that this gave; waits for the clock. As
+ * many milliseconds as `more` says behind it are the commit's, too. */
+int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
+                          tsr_error *error);
 
 /* ---- cache.c: decoded tiles, least recently used go first ---- */
 typedef struct tsr_cache tsr_cache;

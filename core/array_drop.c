@@ -42,8 +42,9 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
   return code < 0 ? code : tsr__store_remove(store, path, error);
 }
 
-static bool is_marked(tsr_store *store) {
-  return tsr__directory_exists(store, MARK "__schema") || tsr__store_exists(store, MARK "__array_schema.tdb");
+static int find_mark(tsr_store *store, bool *marked, tsr_error *error) {
+  *marked = tsr__directory_exists(store, MARK "__schema");
+  return *marked ? TSR_OK : tsr__store_find(store, MARK "__array_schema.tdb", marked, error);
 }
 
 static int unname(tsr_store *store, const char *name, tsr_error *error) {
@@ -56,7 +57,9 @@ static int unname(tsr_store *store, const char *name, tsr_error *error) {
 static int drop(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_object_kind kind;
   TSR_TRY(tsr__object_kind(store, "", &kind, error));
-  if (kind != TSR_OBJECT_ARRAY && !is_marked(store)) {
+  bool is_array = kind == TSR_OBJECT_ARRAY;
+  if (!is_array) TSR_TRY(find_mark(store, &is_array, error));
+  if (!is_array) {
     bool exists = tsr__directory_exists(store, "");
     return tsr__fail(error, TSR_NOT_FOUND, "%s",
                      kind == TSR_OBJECT_GROUP ? "it is a group, not an array"

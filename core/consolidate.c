@@ -43,15 +43,6 @@ typedef struct consolidation {
   uint64_t merged;
 } consolidation;
 
-typedef struct path {
-  char text[320];
-} path;
-static path path_of(const char *directory, const char *name, const char *suffix) {
-  path p;
-  snprintf(p.text, sizeof p.text, "%s%s%s", directory, name, suffix);
-  return p;
-}
-
 static item *item_at(const consolidation *c, uint64_t i) { return (item *)(void *)c->items.data + i; }
 static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(item); }
 static const char *fragments_directory(const consolidation *c) { return c->version < 12 ? "" : "__fragments/"; }
@@ -90,7 +81,7 @@ static int add_young(consolidation *c, const char *directory, tsr_error *error) 
     uint64_t modified = 0;
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
     if (tsr__map_get(&listing->names, name)) continue;
-    path p = path_of(directory, *directory ? "/" : "", name);
+    tsr_path p = tsr__path_of(directory, name, "");
     tsr_error unseen;
     if (tsr__store_modified(c->array->store, p.text, &modified, &unseen) < 0) continue;
     if (tsr__add_sat(modified, YOUNG) > tsr__environment_now()) code = add_item(c, name, &parsed, error);
@@ -304,7 +295,7 @@ static int new_directory(merging *m, tsr_error *error) {
     if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
     TSR_TRY(tsr__store_sync_directory(m->c->array->store, "", error));
   }
-  path p = path_of(fragments_directory(m->c), m->names[m->count], "");
+  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[m->count], "");
   TSR_TRY(tsr__store_make_directory(m->c->array->store, p.text, error));
   m->count++;
   return TSR_OK;
@@ -332,7 +323,7 @@ static tsr_fragment_target target_of(merging *m, const char *directory, const ts
 static int write_sparse(merging *m, tsr_error *error) {
   uint64_t cells = 0;
   TSR_TRY(new_directory(m, error));
-  path p = path_of(fragments_directory(m->c), m->names[0], "");
+  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[0], "");
   const tsr_fragment_target target = target_of(m, p.text, NULL);
   TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
   if (cells) return TSR_OK;
@@ -356,7 +347,7 @@ static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
     tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + high[d], box[d].high);
   }
   TSR_TRY(new_directory(m, error));
-  path p = path_of(fragments_directory(m->c), m->names[m->count - 1], "");
+  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[m->count - 1], "");
   const tsr_fragment_target target = target_of(m, p.text, box);
   return tsr__merge_dense(&m->plan, low, high, &target, error);
 }
@@ -377,7 +368,8 @@ static int name_fragments(merging *m, tsr_error *error) {
     char text[128];
     TSR_TRY(new_name(m, m->start, m->end, m->c->version, &name, error));
     tsr__name_print(&name, text);
-    path from = path_of(fragments_directory(m->c), m->names[i], ""), to = path_of(fragments_directory(m->c), text, "");
+    tsr_path from = tsr__path_of(fragments_directory(m->c), m->names[i], ""),
+             to = tsr__path_of(fragments_directory(m->c), text, "");
     TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
     memcpy(m->names[i], text, sizeof text);
   }
@@ -444,15 +436,15 @@ static int publish(merging *m, tsr_error *error) {
   if (m->count > 1) TSR_TRY(stage_commit(m, error));
   TSR_TRY(check_sources(m, error));
   if (m->count > 1) {
-    path to = path_of(directory, m->names[0], ".con");
+    tsr_path to = tsr__path_of(directory, m->names[0], ".con");
     TSR_TRY(tsr__store_rename_exclusive(store, m->staged, to.text, error));
   } else {
     tsr_file *file;
-    path to = path_of(directory, m->names[0], m->c->version < 12 ? ".ok" : ".wrt");
+    tsr_path to = tsr__path_of(directory, m->names[0], m->c->version < 12 ? ".ok" : ".wrt");
     TSR_TRY(tsr__store_create_exclusive(store, to.text, &file, error));
     tsr__store_close_file(file);
   }
-  path vacuum = path_of(directory, m->names[0], ".vac");
+  tsr_path vacuum = tsr__path_of(directory, m->names[0], ".vac");
   m->count = 0;
   *m->staged = 0;
   char staged[sizeof m->vacuum];
@@ -469,7 +461,7 @@ static void take_back(merging *m) {
   if (*m->staged) (void)tsr__store_remove(store, m->staged, &unseen);
   if (*m->vacuum) (void)tsr__store_remove(store, m->vacuum, &unseen);
   for (uint32_t i = 0; i < m->count; i++) {
-    path p = path_of(fragments_directory(m->c), m->names[i], "");
+    tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[i], "");
     (void)tsr__fragment_remove(store, p.text, &unseen);
   }
 }

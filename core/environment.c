@@ -153,17 +153,18 @@ uint64_t tsr__environment_now(void) {
 
 #define WAIT_MOST 2000 /* milliseconds; who is further behind has had the clock set back */
 
-int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t *time, tsr_error *error) {
+int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
+                          tsr_error *error) {
   uint64_t now = tsr__environment_now(), chosen = now;
   if (after >= chosen && after < now + WAIT_MOST) chosen = after + 1;
   if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MOST)
     chosen = environment->last_commit + 1;
-  while (tsr__environment_now() < chosen) {
+  while (tsr__environment_now() < chosen + more) {
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
     TSR_TRY(tsr__interrupted(environment, error));
   }
-  environment->last_commit = chosen;
+  environment->last_commit = chosen + more;
   *time = chosen;
   return TSR_OK;
 }

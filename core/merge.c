@@ -58,12 +58,6 @@ static const uint8_t *text_of(const tsr_column *column, uint64_t cell, uint64_t 
   return (const uint8_t *)column->values + column->offsets[i];
 }
 
-static uint64_t text_prefix(const uint8_t *text, uint64_t size) {
-  uint64_t key = 0;
-  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
-  return key;
-}
-
 static const uint8_t *value_of(const merger *m, const tsr_column *columns, uint32_t d, uint64_t cell) {
   return (const uint8_t *)columns[d].values + (columns[d].constant ? 0 : cell * m->o->schema->fields[d].cell_size);
 }
@@ -87,7 +81,7 @@ static void make_list(const merger *m, const tsr_column *columns, uint64_t count
     for (uint64_t i = 0; i < count; i++) {
       uint64_t size;
       const uint8_t *text = text_of(&columns[d], i, &size);
-      rows[i * m->lists + list] = text_prefix(text, size);
+      rows[i * m->lists + list] = tsr__text_prefix(text, size);
     }
     return;
   }

@@ -33,6 +33,20 @@ typedef enum tsr_machine {
 #undef X
 } tsr_machine;
 tsr_machine tsr__datatype_machine(tsr_datatype datatype);
+/* One value, unaligned, as a double. */
+static inline double tsr__machine_double(tsr_machine machine, const void *value) {
+  switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: {                                                                                           \
+    type v;                                                                                                            \
+    memcpy(&v, value, sizeof v);                                                                                       \
+    return (double)v;                                                                                                  \
+  }
+    TSR_MACHINES(X)
+#undef X
+  }
+  return 0;
+}
 
 /* The order key of one value of a fixed-size dimension datatype, and of many. */
 #define TSR_KEY_NAN UINT64_MAX /* of floats: FLOAT32, too */
@@ -48,6 +62,13 @@ uint64_t tsr__key_max(tsr_datatype datatype);
 static inline int tsr__bytes_compare(const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
   int c = TSR_MIN(a_size, b_size) ? memcmp(a, b, TSR_MIN(a_size, b_size)) : 0;
   return c ? c : a_size < b_size ? -1 : a_size > b_size;
+}
+
+/* A string's first 8 bytes as a key: of strings with equal ones the rest decides. */
+static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
+  uint64_t key = 0;
+  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
+  return key;
 }
 
 /* ---- datetime.c: tsr_datetime_print, tsr_datetime_parse (tessera.h) ---- */

@@ -53,24 +53,10 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
   }
 }
 
-static double as_double(tsr_machine machine, const void *value) {
-  switch (machine) {
-#define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
-    type v;                                                                                                            \
-    memcpy(&v, value, sizeof v);                                                                                       \
-    return (double)v;                                                                                                  \
-  }
-    TSR_MACHINES(X)
-#undef X
-  }
-  return 0;
-}
-
 static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {
   tsr_machine machine = tsr__datatype_machine(dimension->datatype);
-  double low = as_double(machine, dimension->low), high = as_double(machine, dimension->high);
-  double share = (as_double(machine, value) - low) / (high - low); /* NaN where low = high */
+  double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
+  double share = (tsr__machine_double(machine, value) - low) / (high - low); /* NaN where low = high */
   uint64_t most = (UINT64_C(1) << bits) - 1, bucket = truncate(share * (double)most);
   /* Only bits 0..bits-1 take part in a curve of several dimensions; of a line's 2^63 the curve makes its end. */
   return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
@@ -159,7 +145,7 @@ static uint64_t spread(uint64_t bits) {
 
 static void buckets_of(const tsr_field *dimension, const uint8_t *values, uint64_t count, uint32_t *buckets) {
   const tsr_machine machine = tsr__datatype_machine(dimension->datatype);
-  const double low = as_double(machine, dimension->low), high = as_double(machine, dimension->high);
+  const double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
   const uint32_t most = INT32_MAX;
   switch (machine) {
 #define X(name, type)                                                                                                  \

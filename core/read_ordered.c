@@ -91,9 +91,7 @@ static slice text_of(const ordered_source *s, const level *v, uint64_t row) {
 }
 
 static uint64_t text_key(const level *v, slice text) { /* its first bytes: equal ones are to be looked into */
-  uint64_t key = 0;
-  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < text.size ? text.bytes[i] : 0);
-  return directed(v, key);
+  return directed(v, tsr__text_prefix(text.bytes, text.size));
 }
 
 static int compare_text(const level *v, slice a, slice b) {

@@ -83,6 +83,18 @@ static bool is_above(const tsr_rtree *rtree, bool text, uint32_t a_level, uint64
                             rtree->sizes[b_level][b]) > 0;
 }
 
+/* Room for `count` boxes of a level. */
+static int allocate_level(tsr_rtree *rtree, uint32_t level, uint64_t count, tsr_arena *arena, tsr_error *error) {
+  const uint64_t values = count * rtree->dimensions * 2;
+  void *keys, *sizes = NULL;
+  TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &keys, error));
+  if (rtree->sizes) TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &sizes, error));
+  rtree->counts[level] = count;
+  rtree->keys[level] = keys;
+  if (rtree->sizes) rtree->sizes[level] = sizes;
+  return TSR_OK;
+}
+
 /* Decodes `count` MBRs into the arrays of `level`, which it allocates, and checks that no box is inside out. */
 static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t version, uint32_t level, uint64_t count,
                         tsr_arena *arena, tsr_rtree *rtree, tsr_error *error) {
@@ -92,12 +104,7 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t versio
                      level, (unsigned long long)count, (unsigned long long)tsr__input_left(in));
   }
   uint64_t values = count * dimensions * 2; /* no more than the input has bytes */
-  void *keys, *sizes = NULL;
-  TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &keys, error));
-  if (rtree->sizes) TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &sizes, error));
-  rtree->counts[level] = count;
-  rtree->keys[level] = keys;
-  if (rtree->sizes) rtree->sizes[level] = sizes;
+  TSR_TRY(allocate_level(rtree, level, count, arena, error));
   for (uint64_t i = 0; i < values && !in->failed; i += 2) {
     const tsr_field *field = &schema->fields[i / 2 % dimensions];
     int code =
@@ -261,13 +268,8 @@ int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_v
  */
 static int add_level(const tsr_schema *schema, uint32_t level, uint64_t count, tsr_arena *arena, tsr_rtree *rtree,
                      tsr_error *error) {
-  uint64_t values = count * rtree->dimensions * 2;
-  void *keys, *sizes = NULL;
-  TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &keys, error));
-  if (rtree->sizes) TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &sizes, error));
-  rtree->counts[level] = count;
-  rtree->keys[level] = keys;
-  if (rtree->sizes) rtree->sizes[level] = sizes;
+  const uint64_t values = count * rtree->dimensions * 2;
+  TSR_TRY(allocate_level(rtree, level, count, arena, error));
   for (uint64_t i = 0; i < values; i++) {
     uint64_t child = i / (2 * rtree->dimensions) * FANOUT * 2 * rtree->dimensions + i % (2 * rtree->dimensions);
     rtree->keys[level][i] = rtree->keys[level + 1][child];

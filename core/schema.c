@@ -30,7 +30,7 @@
 
 #include "format.h"
 
-#define NO_FILL_MAX            ((uint64_t)1 << 24) /* bytes of a cell whose fill value is not in the file (below version 6) */
+#define NO_FILL_MAX ((uint64_t)1 << 24) /* bytes of a cell whose fill value is not in the file (below version 6) */
 #define HILBERT_MAX_DIMENSIONS 16
 
 typedef struct decoder {
@@ -107,14 +107,7 @@ static bool is_zero(const uint8_t *bytes, uint64_t size) {
 }
 
 static double as_double(tsr_datatype datatype, const uint8_t *value) {
-  if (datatype == TSR_FLOAT32) {
-    float f;
-    memcpy(&f, value, 4);
-    return (double)f;
-  }
-  double f;
-  memcpy(&f, value, 8);
-  return f;
+  return tsr__machine_double(tsr__datatype_machine(datatype), value);
 }
 
 /* ---- Dimensions ---------------------------------------------------------------------------------------------------

@@ -17,14 +17,7 @@ static bool is_integral(tsr_datatype datatype) {
 static bool is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 
 static double as_double(tsr_datatype datatype, const uint8_t *value) {
-  if (datatype == TSR_FLOAT32) {
-    float f;
-    memcpy(&f, value, 4);
-    return (double)f;
-  }
-  double f;
-  memcpy(&f, value, 8);
-  return f;
+  return tsr__machine_double(tsr__datatype_machine(datatype), value);
 }
 
 /* ---- Versions ------------------------------------------------------------------------------- */

@@ -3,11 +3,26 @@
  * A path has parts separated by '/', none empty, "." or ".."; "" is the root. So no name that stands in an array's file
  * leads out of the array's directory.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store.h"
 
 /* ---- For the methods ------------------------------------------------------------------------------------------- */
+
+int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
+                        void **store, tsr_error *error) {
+  const size_t length = strlen(name);
+  void *block;
+  TSR_TRY(tsr__alloc_zero(memory, size + length + 1, &block, error));
+  tsr_store *s = block;
+  s->methods = methods;
+  s->memory = memory;
+  s->name = (char *)block + size;
+  memcpy(s->name, name, length + 1);
+  *store = block;
+  return TSR_OK;
+}
 
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error) {
   size_t length = strlen(path);
@@ -43,6 +58,14 @@ void tsr__listing_release(tsr_listing *listing) {
 }
 
 /* ---- Paths and errors ------------------------------------------------------------------------------------------ */
+
+tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix) {
+  const size_t length = strlen(directory);
+  const bool slash = length && directory[length - 1] != '/';
+  tsr_path path;
+  snprintf(path.text, sizeof path.text, "%s%s%s%s", directory, slash ? "/" : "", name, suffix);
+  return path;
+}
 
 /* Puts the full path before the message. The code comes as an argument because `error` may be NULL. */
 static int wrap(const tsr_store *store, const char *path, int code, tsr_error *error) {
@@ -216,8 +239,6 @@ int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error 
 }
 
 bool tsr__store_exists(tsr_store *store, const char *path) {
-  tsr_file *file;
-  if (tsr__store_open_file(store, path, &file, NULL) < 0) return false;
-  tsr__store_close_file(file);
-  return true;
+  bool exists = false;
+  return tsr__store_find(store, path, &exists, NULL) >= 0 && exists;
 }

@@ -73,6 +73,10 @@ struct tsr_file {
   uint64_t size; /* when it was opened; grows with append */
 };
 
+/* For the kinds: a zeroed structure of `size` bytes that begins with a tsr_store, all but workers_may_read set, one block
+ * for tsr__free. */
+int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
+                        void **store, tsr_error *error);
 /* For the methods: a zeroed file structure of `size` bytes that begins with a tsr_file, store and path set, one block
  * for tsr__free. tsr_listing_add adds to a listing. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
@@ -85,6 +89,12 @@ int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **sto
 int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *argument, const char *path,
                          tsr_store **store, tsr_error *error);
 void tsr__store_close(tsr_store *store); /* after its files; NULL is fine */
+
+/* "DIRECTORY/NAME" with the suffix behind; the directory may be "", or end in '/'. */
+typedef struct tsr_path {
+  char text[640];
+} tsr_path;
+tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix);
 
 /* The front: checks paths (TSR_PERM for what is none), counts, sorts listings, puts the full path before errors;
  * otherwise as the methods. */
@@ -104,7 +114,8 @@ int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_er
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
 int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
-bool tsr__store_exists(tsr_store *store, const char *path); /* a file that can be opened: where not to know does no harm */
+bool tsr__store_exists(tsr_store *store,
+                       const char *path); /* a file that can be opened: where not to know does no harm */
 /* The same where a failure (of memory, of the disk) must not be taken for a file that is not there. */
 int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 

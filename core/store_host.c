@@ -125,15 +125,9 @@ static const tsr_store_methods host_methods = {
 
 int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *argument, const char *path,
                          tsr_store **store, tsr_error *error) {
-  size_t size = strlen(path) + 1;
   void *block;
-  TSR_TRY(tsr__alloc_zero(memory, sizeof(host_store) + size, &block, error));
-  host_store *s = block;
-  s->base.methods = &host_methods;
-  s->base.memory = memory;
-  s->base.workers_may_read = false;
-  s->base.name = (char *)(s + 1);
-  memcpy(s->base.name, path, size);
+  TSR_TRY(tsr__store_allocate(&host_methods, memory, path, sizeof(host_store), &block, error));
+  host_store *s = block; /* workers may not read */
   s->host = host;
   int rc = host->open(argument, path, &s->tree, error);
   if (rc < 0) {

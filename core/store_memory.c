@@ -369,15 +369,10 @@ static const tsr_store_methods memory_methods = {
 };
 
 int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **store, tsr_error *error) {
-  size_t size = strlen(name) + 1;
   void *block;
-  TSR_TRY(tsr__alloc_zero(memory, sizeof(memory_store) + size, &block, error));
+  TSR_TRY(tsr__store_allocate(&memory_methods, memory, name, sizeof(memory_store), &block, error));
   memory_store *s = block;
-  s->base.methods = &memory_methods;
-  s->base.memory = memory;
   s->base.workers_may_read = true;
-  s->base.name = (char *)(s + 1);
-  memcpy(s->base.name, name, size);
   pthread_mutex_init(&s->mutex, NULL);
   node *root;
   int rc = add_node(s, "", true, &root, error);

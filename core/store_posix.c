@@ -399,16 +399,12 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
   if (*path == '/') here.text[0] = 0;
   else if (!getcwd(here.text, sizeof here.text)) return fail_system(errno, "the present directory", error);
 
-  size_t name_size = strlen(path) + 1, root_size = strlen(here.text) + 1 + name_size;
+  const size_t root_size = strlen(here.text) + strlen(path) + 2;
   void *block;
-  TSR_TRY(tsr__alloc_zero(memory, sizeof(posix_store) + name_size + root_size, &block, error));
+  TSR_TRY(tsr__store_allocate(&posix_methods, memory, path, sizeof(posix_store) + root_size, &block, error));
   posix_store *s = block;
-  s->base.methods = &posix_methods;
-  s->base.memory = memory;
   s->base.workers_may_read = true;
-  s->base.name = (char *)(s + 1);
-  memcpy(s->base.name, path, name_size);
-  s->root = s->base.name + name_size;
+  s->root = (char *)(s + 1);
   int length = snprintf(s->root, root_size, "%s%s%s", here.text, *path == '/' ? "" : "/", path);
   while (length > 0 && s->root[length - 1] == '/') s->root[--length] = 0;
   *store = &s->base;

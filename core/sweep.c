@@ -91,12 +91,6 @@ static bool boxes_meet(const tsr_sweep *s, const box *a, const box *b) {
   return true;
 }
 
-static uint64_t text_prefix(const uint8_t *text, uint64_t size) {
-  uint64_t key = 0;
-  for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
-  return key;
-}
-
 static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
   const tsr_sweep *s = argument;
   const tsr_plan_tile *tiles = s->reader->plan.tiles;
@@ -129,7 +123,7 @@ static int sort_corners(const tsr_sweep *s, tsr_pair **sorted, tsr_error *error)
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const box b = box_of(s, &plan->tiles[i]);
     (*sorted)[i].cell = (uint32_t)i;
-    (*sorted)[i].key = is_text(s, d) ? text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
+    (*sorted)[i].key = is_text(s, d) ? tsr__text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
   }
   tsr__pairs_sort_ties(*sorted, *sorted + plan->tile_count, plan->tile_count, compare_corners, s);
   return TSR_OK;
@@ -399,7 +393,7 @@ static int fill_keys(const tsr_sweep *s, swept_tile *t, const uint32_t *cells, u
       outside = count_outside_text(t, k, &b, d);
       for (uint64_t i = 0; k == 0 && i < n; i++) {
         const slice x = text_at(t, k, i);
-        t->first[i] = text_prefix(x.bytes, x.size);
+        t->first[i] = tsr__text_prefix(x.bytes, x.size);
       }
     } else {
       uint64_t *keys = s->exact ? room : t->keys[k];

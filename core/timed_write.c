@@ -54,7 +54,7 @@ int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char 
   tsr_name parts;
   char name[128];
   TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__environment_time(environment, after, &time, error));
+  TSR_TRY(tsr__environment_time(environment, after, 0, &time, error));
   TSR_TRY(tsr__name_new(time, time, name_version, &parts, random));
   tsr__name_print(&parts, name);
   return tsr__write_named(store, directory, name, key, version, content, error);

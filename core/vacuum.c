@@ -30,15 +30,6 @@ typedef struct vacuum {
   uint64_t removed;
 } vacuum;
 
-typedef struct path {
-  char text[400];
-} path;
-static path path_of(const char *directory, const char *name, const char *suffix) {
-  path p;
-  snprintf(p.text, sizeof p.text, "%s%s%.255s%.64s", directory, *directory ? "/" : "", name, suffix);
-  return p;
-}
-
 /* 1: it was there; 0: it was not. */
 static int remove_file(vacuum *v, const char *name, tsr_error *error) {
   tsr_error one;
@@ -96,7 +87,7 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     if (!tsr__name_suffix(text, ".vac", &stem) || !tsr__name_parse(text, stem, &one.parsed)) continue;
     TSR_TRY(tsr__arena_copy(&v->arena, text, stem, &copy, error));
     one.name = copy;
-    path p = path_of(directory, text, "");
+    tsr_path p = tsr__path_of(directory, text, "");
     TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
     one.path = copy;
     TSR_TRY(read_vacuum(v, one.path, &one, error));
@@ -133,7 +124,7 @@ static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file
   if (!has_entry(entries, file->name)) return TSR_OK;
   for (uint64_t n = 0; n < file->names.count; n++) {
     if (!is_source(file, file->names.names[n])) continue;
-    path p = path_of("__meta", file->names.names[n], "");
+    tsr_path p = tsr__path_of("__meta", file->names.names[n], "");
     int found = remove_file(v, p.text, error);
     if (found < 0) return found;
     v->removed += (uint64_t)found;
@@ -169,11 +160,11 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
     uint64_t stem;
     tsr_name parsed;
     if (text[0] != '.' || !tsr__name_suffix(text, TSR_STAGED_VACUUM, &stem)) continue;
-    path from = path_of(directory, text, "");
+    tsr_path from = tsr__path_of(directory, text, "");
     text[stem] = 0;
     if (!tsr__name_parse(text + 1, strlen(text + 1), &parsed)) continue;
     if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
-    path to = path_of(directory, text + 1, ".vac");
+    tsr_path to = tsr__path_of(directory, text + 1, ".vac");
     tsr_error one;
     code = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
     if (code == TSR_EXISTS) code = remove_file(v, from.text, &one);
@@ -199,13 +190,13 @@ static int read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *liv
       const tsr_commit_file *file;
       uint64_t stem;
       if (!tsr__name_suffix(entries->entries[i].name, con ? ".con" : ".ign", &stem)) continue;
-      path p = path_of("__commits", entries->entries[i].name, "");
+      tsr_path p = tsr__path_of("__commits", entries->entries[i].name, "");
       TSR_TRY(tsr__array_commit_file(v->array, p.text, &file, error));
       for (uint64_t n = 0; !con && n < file->names.count; n++)
         TSR_TRY(tsr__map_put(ignored, file->names.names[n], file->names.names[n], error));
       for (uint64_t n = 0; con && n < file->commits.count; n++) {
         const tsr_commit *commit = &file->commits.commits[n];
-        path wrt = path_of("", commit->name, ".wrt"), ok = path_of("", commit->name, ".ok");
+        tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
         if (commit->kind != TSR_COMMIT_WRITE || tsr__map_get(ignored, wrt.text) || tsr__map_get(ignored, ok.text))
           continue;
         TSR_TRY(tsr__map_put(living, commit->name, commit->name, error));
@@ -239,7 +230,7 @@ static int ignore_entries(vacuum *v, const tsr_buffer *sources, tsr_error *error
     if (code >= 0) code = tsr__name_new(all.start, all.end, TSR_MAX(all.version, 12), &one, random);
     if (code >= 0) {
       tsr__name_print(&one, text);
-      path p = path_of("__commits", text, ".ign");
+      tsr_path p = tsr__path_of("__commits", text, ".ign");
       code = tsr__file_publish(v->store, p.text, lines.data, lines.size, error);
     }
   }
@@ -252,20 +243,20 @@ static int ignore_entries(vacuum *v, const tsr_buffer *sources, tsr_error *error
 
 /* The fragment is not committed any more. */
 static int remove_commit(vacuum *v, const char *name, tsr_error *error) {
-  path p = path_of("__commits", name, ".wrt");
+  tsr_path p = tsr__path_of("__commits", name, ".wrt");
   TSR_TRY(remove_file(v, p.text, error));
-  p = path_of("", name, ".ok");
+  p = tsr__path_of("", name, ".ok");
   TSR_TRY(remove_file(v, p.text, error));
   tsr_name parsed;
   if (!tsr__name_parse(name, strlen(name), &parsed) || parsed.version >= 5) return TSR_OK;
-  p = path_of(name, "__fragment_metadata.tdb", ""); /* of versions 1 to 4 this is the commit */
+  p = tsr__path_of(name, "__fragment_metadata.tdb", ""); /* of versions 1 to 4 this is the commit */
   TSR_TRY(remove_file(v, p.text, error));
   return TSR_OK;
 }
 
 static int remove_directory(vacuum *v, const char *name, tsr_error *error) {
   for (int old = 0; old < 2; old++) {
-    path p = path_of(old ? "" : "__fragments", name, "");
+    tsr_path p = tsr__path_of(old ? "" : "__fragments", name, "");
     if (!tsr__directory_exists(v->store, p.text)) continue;
     TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
     v->removed++;
@@ -291,7 +282,7 @@ static int vacuum_sources(vacuum *v, const tsr_buffer *sources, tsr_error *error
 static bool has_sources(vacuum *v, const vacuum_file *file) {
   for (uint64_t n = 0; n < file->names.count; n++) {
     if (!is_source(file, file->names.names[n])) continue;
-    path a = path_of("__fragments", file->names.names[n], ""), b = path_of("", file->names.names[n], "");
+    tsr_path a = tsr__path_of("__fragments", file->names.names[n], ""), b = tsr__path_of("", file->names.names[n], "");
     if (tsr__directory_exists(v->store, a.text) || tsr__directory_exists(v->store, b.text)) return true;
   }
   return false;
@@ -322,7 +313,7 @@ static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".pending", &stem)) continue;
-    path p = path_of("__commits", entries.entries[i].name, "");
+    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
     code = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
     if (code >= 0) code = tsr__buffer_append_u8(texts, '\n', error);
     if (code >= 0) code = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
@@ -350,7 +341,7 @@ static bool is_old(vacuum *v, const char *name, bool directory) {
   if (!directory || !old) return old;
   if (list(v, name, &entries, &unseen) < 0) return false;
   for (uint64_t i = 0; i < entries.count && old; i++) {
-    path p = path_of(name, entries.entries[i].name, "");
+    tsr_path p = tsr__path_of(name, entries.entries[i].name, "");
     old = strcmp(entries.entries[i].name, ".pending") != 0 && entries.entries[i].kind == TSR_ENTRY_FILE &&
           is_old(v, p.text, false);
   }
@@ -371,7 +362,7 @@ static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *mar
     bool named = tsr__name_parse(name, strlen(name), &parsed);
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !is_provisional(name))) continue;
     if (named && (tsr__map_get(&v->array->listing->names, name) || (*directory && parsed.version < 12))) continue;
-    path p = path_of(directory, name, "");
+    tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !is_old(v, p.text, true)) continue;
     code = tsr__fragment_remove(v->store, p.text, error);
     v->removed += code >= 0;
@@ -392,7 +383,7 @@ static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *mar
     if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
     memcpy(stem, name + 1, size);
     stem[size] = 0;
-    path p = path_of(directory, name, "");
+    tsr_path p = tsr__path_of(directory, name, "");
     if (!tsr__name_parse(stem, size, &parsed) || is_marked(markers, stem) || !is_old(v, p.text, false)) continue;
     code = remove_file(v, p.text, error);
     if (code >= 0) v->removed += (uint64_t)code;
@@ -431,7 +422,7 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
 /* ---- Commits -------------------------------------------------------------------------------- */
 
 static bool is_living(const tsr_map *ignored, const tsr_commit *commit) {
-  path wrt = path_of("", commit->name, ".wrt"), ok = path_of("", commit->name, ".ok");
+  tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
   return commit->kind != TSR_COMMIT_WRITE || (!tsr__map_get(ignored, wrt.text) && !tsr__map_get(ignored, ok.text));
 }
 
@@ -452,7 +443,7 @@ static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map 
 }
 
 static int remove_commits(vacuum *v, const char *name, tsr_error *error) {
-  path p = path_of("__commits", name, "");
+  tsr_path p = tsr__path_of("__commits", name, "");
   int found = remove_file(v, p.text, error);
   if (found > 0) v->removed++;
   return found < 0 ? found : TSR_OK;
@@ -466,7 +457,7 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries->entries[i].name, ".con", &stem)) continue;
-    path p = path_of("__commits", entries->entries[i].name, "");
+    tsr_path p = tsr__path_of("__commits", entries->entries[i].name, "");
     TSR_TRY(tsr__array_commit_file(v->array, p.text, &files[i], error));
   }
   for (uint64_t i = 0; i < entries->count; i++) {
@@ -491,7 +482,7 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
     const tsr_commit_file *file;
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
-    path p = path_of("__commits", entries.entries[i].name, "");
+    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
     code = tsr__array_commit_file(v->array, p.text, &file, error);
     for (uint64_t n = 0; code >= 0 && n < file->commits.count; n++)
       code = tsr__map_put(&in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
@@ -501,10 +492,10 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
     uint64_t stem;
     bool needed = false;
     if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
-    path p = path_of("__commits", entries.entries[i].name, "");
+    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
     code = tsr__array_commit_file(v->array, p.text, &file, error);
     for (uint64_t n = 0; code >= 0 && n < file->names.count && !needed; n++) {
-      path name = path_of("", file->names.names[n], "");
+      tsr_path name = tsr__path_of("", file->names.names[n], "");
       char *dot = strrchr(name.text, '.');
       if (dot) *dot = 0;
       needed = tsr__map_get(&in_con, name.text) != NULL;
@@ -525,7 +516,7 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
-    path name = path_of("", entries.entries[i].name, "");
+    tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;
     if (tsr__map_get(&living, name.text)) code = remove_commits(v, entries.entries[i].name, error);
   }

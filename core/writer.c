@@ -16,7 +16,6 @@
  * appended as such, then those that were made of cells.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "ops_writer.h"
 
@@ -24,22 +23,11 @@
 #define OLD_SCHEMA       "__array_schema.tdb"
 #define PROVISIONAL_FILE ".metadata"
 #define DEFAULT_MEMORY   (UINT64_C(1) << 30)
-#define WAIT_MOST        2000 /* milliseconds that a prepare waits for the clock */
 
 typedef tsr_piece_on_disk piece;
 
 static piece *piece_at(const tsr_writer *w, uint64_t i) { return (piece *)(void *)w->pieces.data + i; }
 static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(piece); }
-
-/* A path of the store: directory, name, suffix. */
-typedef struct path {
-  char text[320];
-} path;
-static path path_of(const char *directory, const char *name, const char *suffix) {
-  path p;
-  snprintf(p.text, sizeof p.text, "%s%s%s", directory, name, suffix);
-  return p;
-}
 
 /* ---- Open and close ------------------------------------------------------------------------- */
 
@@ -100,7 +88,7 @@ const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->s
 
 static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   while (piece_count(w) > from) {
-    path p = path_of(tsr__writer_fragments(w), piece_at(w, piece_count(w) - 1)->name, "");
+    tsr_path p = tsr__path_of(tsr__writer_fragments(w), piece_at(w, piece_count(w) - 1)->name, "");
     TSR_TRY(tsr__fragment_remove(w->array->store, p.text, error));
     w->pieces.size -= sizeof(piece);
   }
@@ -272,7 +260,7 @@ int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) 
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &made, random));
   snprintf(name, 128, ".%s", made.uuid);
-  path p = path_of(tsr__writer_fragments(w), name, "");
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), name, "");
   return tsr__store_make_directory(w->array->store, p.text, error);
 }
 
@@ -316,7 +304,7 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
                        tsr_error *error) {
   piece *made = NULL;
   TSR_TRY(new_piece(w, &made, error));
-  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
   int code = tsr__write_ordered(&target, columns, order, count, error);
   if (code < 0) {
@@ -332,7 +320,7 @@ static int write_spilled(tsr_writer *w, tsr_error *error) {
   uint64_t cells = 0;
   TSR_TRY(tsr__spill(w, error));
   TSR_TRY(new_piece(w, &made, error));
-  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
   TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* what is left is removed with the other pieces */
   return cells > 0 ? TSR_OK : remove_pieces(w, piece_count(w) - 1, error);
@@ -397,7 +385,7 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
   w->prepared = false;
-  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
   int code = tsr__write_dense(&target, array_order, columns, error);
   if (code < 0) {
@@ -435,7 +423,7 @@ static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error 
   const tsr_interval *box = tsr__boxes_box(boxes, index);
   piece *made = NULL;
   TSR_TRY(new_piece(w, &made, error));
-  path p = path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, box);
   return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
 }
@@ -508,24 +496,15 @@ static int choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
     w->time = w->asked_time;
     return TSR_OK;
   }
-  tsr_environment *environment = w->array->environment;
-  uint64_t now = tsr__environment_now(), time = now;
+  const uint64_t now = tsr__environment_now();
+  uint64_t last = 0;
   const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
   for (int l = 0; l < 2; l++)
     for (uint64_t i = 0; i < lists[l]->count; i++) {
-      uint64_t end = lists[l]->items[i].parsed.end;
-      if (end <= now && end >= time) time = end + 1;
+      const uint64_t end = lists[l]->items[i].parsed.end;
+      if (end <= now) last = TSR_MAX(last, end);
     }
-  if (environment->last_commit >= time && environment->last_commit < now + WAIT_MOST)
-    time = environment->last_commit + 1;
-  while (tsr__environment_now() < time + more) {
-    const struct timespec moment = {.tv_nsec = 200000};
-    nanosleep(&moment, NULL);
-    TSR_TRY(tsr__interrupted(environment, error));
-  }
-  environment->last_commit = time + more;
-  w->time = time;
-  return TSR_OK;
+  return tsr__environment_time(w->array->environment, last, more, &w->time, error);
 }
 
 /* ---- Prepare -------------------------------------------------------------------------------- */
@@ -659,7 +638,8 @@ static int name_pieces(const preparation *p, tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) {
     piece *one = piece_at(w, i);
     const char *name = p->names[i].text;
-    path from = path_of(tsr__writer_fragments(w), one->name, ""), to = path_of(tsr__writer_fragments(w), name, "");
+    tsr_path from = tsr__path_of(tsr__writer_fragments(w), one->name, ""),
+             to = tsr__path_of(tsr__writer_fragments(w), name, "");
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
     memcpy(one->name, name, sizeof one->name);
   }
@@ -767,8 +747,9 @@ static int publish(tsr_writer *w, tsr_error *error) {
   if (*w->commit) {
     const int code = tsr__pending_publish(store, w->commit, w->durable, error);
     if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
-    if (code == 0 && !tsr__store_exists(store, w->commit))
-      return tsr__fail(error, TSR_NOT_FOUND, "%s: what was prepared is gone", w->commit);
+    bool exists = code != 0;
+    if (!exists) TSR_TRY(tsr__store_find(store, w->commit, &exists, error));
+    if (!exists) return tsr__fail(error, TSR_NOT_FOUND, "%s: what was prepared is gone", w->commit);
     w->published = true;
     if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */
     tsr__pending_paths(w->commit, marker, staged);
