@@ -304,10 +304,12 @@ static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and
 }
 /* A filter without arguments. */
 #define TSX_FILTER(t)                                                                                                  \
-  (tsr_filter) {                                                                                                       \
-    .type = (t), .level = -1, .reinterpret = TSR_ANY, .window = (t) == TSR_FILTER_POSITIVE_DELTA ? 1024 : 256,         \
-    .scale = 1, .byte_width = 8                                                                                        \
-  }
+  (tsr_filter){.type = (t),                                                                                            \
+               .level = -1,                                                                                            \
+               .reinterpret = TSR_ANY,                                                                                 \
+               .window = (t) == TSR_FILTER_POSITIVE_DELTA ? 1024 : 256,                                                \
+               .scale = 1,                                                                                             \
+               .byte_width = 8}
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline); /* up to, not with, a closing parenthesis or the end */
 /* `alone`: no option may stand in its place (for messages). */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
@@ -418,14 +420,16 @@ int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, boo
  * tsx_time_of_integer has them otherwise. `values` has room for 4 bytes for each of text's, and 8 more. */
 int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
                      tsr_error *error);
-/* Calls `take` for what stands in a JSON object; `what` it is, for messages. */
+/* Calls `take` for what stands in a JSON object, or in a JSON array; `what` it is, for messages. */
 typedef struct tsx_json_option {
-  const char *key, *type; /* as json_each has it: 'integer', 'text', 'true' ... */
+  const char *key, *type; /* as json_each has it: 'integer', 'text', 'true' ...; of an array the key is an index */
   sqlite3_value *value;
 } tsx_json_option;
 typedef int (*tsx_option_taker)(void *argument, const tsx_json_option *option, tsr_error *error);
 int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
                      tsr_error *error);
+int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                      tsr_error *error);
 
 /* ---- value_in.c ---- */
 typedef struct tsx_row tsx_row; /* one row of a table on its way into a writer */
@@ -766,6 +770,14 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* t
 int tsx_register_functions(tsx_connection *connection);
 /* Before a function changes what lies at a path: in the database, all of it or nothing happens. */
 void tsx_function_begin(tsx_connection *connection, const char *path);
+/* The array or group at the path that is a function's argument, which the function changes; `begin` is called, too, and
+ * the host's interrupts are asked for until it is closed. To be closed after a failure, too. */
+typedef struct tsx_target { /* `= {0}` then close is safe */
+  tsx_address address;
+  tsr_group *group; /* NULL: an array, address.array */
+} tsx_target;
+int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error);
+void tsx_target_close(tsx_target *target);
 /* Ends that, and gives an error, where `code` is one, the name of the function that fails. Of functions only. */
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
 /* The first `texts` arguments, as far as they are given, are text. */

@@ -8,6 +8,31 @@ void tsx_function_begin(tsx_connection *connection, const char *path) {
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
 }
 
+int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
+  tsx_address *address = &target->address;
+  tsr_object_kind kind = TSR_OBJECT_ARRAY;
+  memset(target, 0, sizeof *target);
+  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+  if (code == TSR_OK && !address->is_table) {
+    code = tsr_object_find(connection->environment, address->path, &kind, error);
+    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
+  }
+  if (code < 0) return code;
+  tsx_function_begin(connection, address->path);
+  if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
+  return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
+                        error);
+}
+
+void tsx_target_close(tsx_target *target) {
+  tsx_connection *connection = target->address.connection;
+  tsr_group_close(target->group);
+  tsx_address_close(&target->address);
+  if (connection) tsx_connection_remove_table(connection);
+  target->group = NULL;
+}
+
 static int end_savepoint(tsx_connection *connection, int code, tsr_error *error) {
   sqlite3 *db = connection->db;
   if (!connection->in_function) return code;

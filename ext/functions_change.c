@@ -23,48 +23,15 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 
 /* ---- Where it happens -------------------------------------------------------------------------------------------- */
 
-/* Of the path that is a function's first argument. */
-static int open_address(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
-  memset(address, 0, sizeof *address);
-  int code = check_text(path, "the path", error);
-  if (code == TSR_OK) code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
-  return code;
-}
-
-typedef struct target { /* an array or a group; `= {0}` then close is safe */
-  tsx_address address;
-  tsr_group *group; /* NULL: an array */
-} target;
-
-static int open_target(sqlite3_context *context, sqlite3_value *path, target *t, tsr_error *error) {
-  tsr_object_kind kind = TSR_OBJECT_ARRAY;
-  memset(t, 0, sizeof *t);
-  int code = open_address(context, path, &t->address, error);
-  tsx_address *a = &t->address;
-  if (code == TSR_OK && !a->array && !a->is_table) {
-    code = tsr_object_find(a->connection->environment, a->path, &kind, error);
-    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(a, error);
-  }
-  if (code < 0) return code;
-  tsx_function_begin(a->connection, a->path);
-  if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(a, error);
-  return tsr_group_open(a->connection->environment, a->path, a->has_key ? a->key : NULL, &t->group, error);
-}
-
-static void close_target(target *t) {
-  tsr_group_close(t->group);
-  tsx_address_close(&t->address);
-}
-
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
-  int code = open_address(context, path, address, error);
+  int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
   if (code < 0) return code;
   tsx_function_begin(address->connection, address->path);
   return tsx_address_array(address, error);
 }
 
-static int open_group(sqlite3_context *context, sqlite3_value *path, target *t, tsr_error *error) {
-  int code = open_target(context, path, t, error);
+static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target *t, tsr_error *error) {
+  int code = tsx_target_open(sqlite3_user_data(context), path, t, error);
   if (code == TSR_OK && !t->group) code = tsx_fail(error, TSR_ERROR, "%s is an array, not a group", t->address.path);
   return code;
 }
@@ -98,7 +65,7 @@ static tsr_datatype usual_datatype(sqlite3_value *value) {
 /* tessera_set_metadata(path, key, value[, datatype]) */
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
-  target t = {0};
+  tsx_target t = {0};
   uint8_t *bytes = NULL;
   tsr_datatype datatype = usual_datatype(values[2]);
   int code = check_text(values[1], "the key", &error);
@@ -114,17 +81,17 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
                                .count = size / tsr_datatype_size(datatype),
                                .value = bytes,
                                .value_size = size};
-  if (code == TSR_OK) code = open_target(context, values[0], &t, &error);
+  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
   if (code == TSR_OK)
     code = t.group ? tsr_group_set_metadata(t.group, &entry, &error)
                    : tsr_array_set_metadata(t.address.array->core, &entry, &error);
-  close_target(&t);
+  tsx_target_close(&t);
   sqlite3_free(bytes);
   tsx_function_end(context, "tessera_set_metadata", code, &error);
 }
 
 /* How many keys there are of that name: 0 or 1. */
-static int has_key(const target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
+static int has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
   tsr_metadata *all;
   int code = t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
                       : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
@@ -139,17 +106,17 @@ static int has_key(const target *t, const char *key, uint64_t size, int *found, 
 /* tessera_delete_metadata(path, key): 1, or 0 where there is no such key */
 void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
-  target t = {0};
+  tsx_target t = {0};
   int found = 0;
   int code = check_text(values[1], "the key", &error);
   const char *key = text_of(values[1]);
   uint64_t size = (uint64_t)sqlite3_value_bytes(values[1]);
-  if (code == TSR_OK) code = open_target(context, values[0], &t, &error);
+  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
   if (code == TSR_OK) code = has_key(&t, key, size, &found, &error);
   if (code == TSR_OK && found)
     code = t.group ? tsr_group_delete_metadata(t.group, key, size, &error)
                    : tsr_array_delete_metadata(t.address.array->core, key, size, &error);
-  close_target(&t);
+  tsx_target_close(&t);
   if (code >= 0) sqlite3_result_int(context, found);
   tsx_function_end(context, "tessera_delete_metadata", code, &error);
 }
@@ -310,7 +277,7 @@ static int refuse_table(const tsx_address *address, const char *wanted, tsr_erro
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = open_address(context, values[0], &address, &error);
+  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK) code = refuse_table(&address, "the path of a directory", &error);
   if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
@@ -335,7 +302,8 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   return code;
 }
 
-static int add_member(target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name, tsr_error *error) {
+static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name,
+                      tsr_error *error) {
   tsx_address member = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;
   char *uri = NULL;
@@ -356,21 +324,21 @@ static int add_member(target *t, sqlite3_context *context, sqlite3_value *path, 
 /* tessera_add_member(group, path[, name]) */
 void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
-  target t = {0};
+  tsx_target t = {0};
   int code = open_group(context, values[0], &t, &error);
   if (code == TSR_OK) code = add_member(&t, context, values[1], count == 3 ? values[2] : NULL, &error);
-  close_target(&t);
+  tsx_target_close(&t);
   tsx_function_end(context, "tessera_add_member", code, &error);
 }
 
 /* tessera_remove_member(group, name) */
 void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
-  target t = {0};
+  tsx_target t = {0};
   int code = check_text(values[1], "the name", &error);
   if (code == TSR_OK) code = open_group(context, values[0], &t, &error);
   if (code == TSR_OK) code = tsr_group_remove(t.group, text_of(values[1]), &error);
-  close_target(&t);
+  tsx_target_close(&t);
   tsx_function_end(context, "tessera_remove_member", code, &error);
 }
 
@@ -380,7 +348,7 @@ void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **valu
 void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = open_address(context, values[0], &address, &error);
+  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK) code = refuse_table(&address, "a path (DROP TABLE drops a table)", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);

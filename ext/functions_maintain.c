@@ -8,8 +8,7 @@
 
 typedef struct maintained { /* what a call is about */
   tsx_connection *connection;
-  tsx_address address;
-  tsr_group *group; /* or an array: address.array */
+  tsx_target target;
   tsr_maintenance what;
   tsr_consolidate_options options;
   const char **names;
@@ -36,29 +35,25 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int read_names(maintained *m, const char *json, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  int code = TSR_OK,
-      rc = sqlite3_prepare_v2(m->connection->db, "SELECT atom, type FROM json_each(?1)", -1, &statement, NULL);
-  if (rc == SQLITE_OK) rc = sqlite3_bind_text(statement, 1, json, -1, SQLITE_STATIC);
-  while (rc == SQLITE_OK && code == TSR_OK && sqlite3_step(statement) == SQLITE_ROW) {
-    const char *text = (const char *)sqlite3_column_text(statement, 0);
-    uint64_t n = m->options.fragment_count;
-    void *more = sqlite3_realloc64(m->names, (n + 1) * sizeof *m->names);
-    char *copy = text ? sqlite3_mprintf("%s", text) : NULL;
-    if (more) m->names = more;
-    if (!more || (text && !copy)) code = tsx_fail(error, TSR_NOMEM, "out of memory");
-    else if (!copy) code = tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
-    if (code < 0) {
-      sqlite3_free(copy);
-      break;
-    }
-    m->names[n] = copy;
-    m->options.fragment_count++;
-  }
-  sqlite3_finalize(statement);
+static int take_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  maintained *m = argument;
+  const uint64_t n = m->options.fragment_count;
+  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
+  void *more = sqlite3_realloc64(m->names, (n + 1) * sizeof *m->names);
+  const char *text = (const char *)sqlite3_value_text(o->value);
+  if (more) m->names = more;
+  char *copy = more && text ? sqlite3_mprintf("%s", text) : NULL;
+  if (!copy) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  m->names[n] = copy;
+  m->options.fragment_count++;
+  return TSR_OK;
+}
+
+static int read_names(maintained *m, const tsx_json_option *o, tsr_error *error) {
+  int code = TSR_OK;
+  if (!strcmp(o->type, "array"))
+    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", take_name, m, error);
   m->options.fragments = m->names;
-  if (code == TSR_OK && rc != SQLITE_OK) return tsx_fail(error, TSR_NOMEM, "%s", sqlite3_errmsg(m->connection->db));
   if (code == TSR_OK && !m->options.fragment_count)
     return tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
   return code;
@@ -90,72 +85,52 @@ static int read_option(void *argument, const tsx_json_option *o, tsr_error *erro
     m->options.purge_deleted = !strcmp(type, "true");
     return TSR_OK;
   }
-  if (!strcmp(key, "fragments")) {
-    if (strcmp(type, "array") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': a list of names is wanted", key);
-    return read_names(m, (const char *)sqlite3_value_text(value), error);
-  }
+  if (!strcmp(key, "fragments")) return read_names(m, o, error);
   return tsx_fail(error, TSR_ERROR,
                   "no option is called '%s': as_of, since, fragments, max_fragment_mb, memory_mb, purge_deleted", key);
 }
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-static int open_object(maintained *m, sqlite3_value *path, tsr_error *error) {
-  tsx_address *address = &m->address;
-  tsr_object_kind kind = TSR_OBJECT_ARRAY;
-  tsx_connection_add_table(m->connection); /* the host's interrupts are asked for as in a table's statements */
-  int code = tsx_address_open(m->connection, path, NULL, NULL, NULL, address, error);
-  if (code < 0) return code;
-  if (!address->array) {
-    code = tsr_object_find(m->connection->environment, address->path, &kind, error);
-    if (code < 0) return code;
-  }
-  if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
-  if (kind == TSR_OBJECT_GROUP)
-    return tsr_group_open(m->connection->environment, address->path, address->has_key ? address->key : NULL, &m->group,
-                          error);
-  if (tsx_transaction_open_on(m->connection, address->path))
-    return tsx_fail(error, TSR_ERROR, "array %s: the transaction has rows for it: commit first", address->path);
-  code = tsx_address_array(address, error);
-  if (code == TSR_OK) tsx_function_begin(m->connection, address->path);
+/* Stricter than for other functions: no rows at all, not even such as were taken back. */
+static int open_target(maintained *m, sqlite3_value *path, tsr_error *error) {
+  int code = tsx_target_open(m->connection, path, &m->target, error);
+  const tsx_address *address = &m->target.address;
+  if (code == TSR_OK && !m->target.group && tsx_transaction_open_on(m->connection, address->path))
+    code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
   return code;
-}
-
-static void close_object(maintained *m) {
-  for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
-  sqlite3_free(m->names);
-  tsr_group_close(m->group);
-  tsx_address_close(&m->address);
-  tsx_connection_remove_table(m->connection);
 }
 
 static void finish(sqlite3_context *context, const char *function, maintained *m, int code, uint64_t count,
                    const tsr_error *error) {
+  for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
+  sqlite3_free(m->names);
+  tsx_target_close(&m->target);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)count);
   tsx_function_end(context, function, code, error);
-  close_object(m);
 }
 
-static bool is_group_only(const maintained *m) { return m->group && !(m->what & TSR_MAINTAIN_METADATA); }
+static bool is_group_only(const maintained *m) { return m->target.group && !(m->what & TSR_MAINTAIN_METADATA); }
 
 static int refuse_group(const maintained *m, tsr_error *error) {
   return tsx_fail(error, TSR_ERROR, "%s is a group: only its metadata ('array_meta') is kept in order",
-                  m->address.path);
+                  m->target.address.path);
 }
 
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values) {
   maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
   tsr_error error = {0};
   uint64_t merged = 0;
-  int code = open_object(&m, values[0], &error);
-  if (code == TSR_OK && m.group) m.what = TSR_MAINTAIN_METADATA;
-  m.options.memory_bytes = m.address.memory_bytes;
+  int code = open_target(&m, values[0], &error);
+  if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
+  m.options.memory_bytes = m.target.address.memory_bytes;
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
     code = tsx_options_each(m.connection->db, values[2], "options", read_option, &m, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && m.group) code = tsr_group_consolidate(m.group, &m.options, &merged, &error);
-  else if (code == TSR_OK) code = tsr_array_consolidate(m.address.array->core, m.what, &m.options, &merged, &error);
+  if (code == TSR_OK && m.target.group) code = tsr_group_consolidate(m.target.group, &m.options, &merged, &error);
+  else if (code == TSR_OK)
+    code = tsr_array_consolidate(m.target.address.array->core, m.what, &m.options, &merged, &error);
   finish(context, "tessera_consolidate", &m, code, merged, &error);
 }
 
@@ -163,10 +138,10 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
   tsr_error error = {0};
   uint64_t removed = 0;
-  int code = open_object(&m, values[0], &error);
+  int code = open_target(&m, values[0], &error);
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && m.group) code = tsr_group_vacuum(m.group, &removed, &error);
-  else if (code == TSR_OK) code = tsr_array_vacuum(m.address.array->core, m.what, &removed, &error);
+  if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &removed, &error);
+  else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &removed, &error);
   finish(context, "tessera_vacuum", &m, code, removed, &error);
 }

@@ -65,13 +65,13 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
   return TSR_OK;
 }
 
-int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
-                     tsr_error *error) {
+static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_taker take, void *argument,
+                tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   const char *text = (const char *)sqlite3_value_text(json);
   int code = TSR_OK, rc;
-  if (!text || *skip_blanks(text) != '{')
-    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON object is wanted", what);
+  if (!text || *skip_blanks(text) != (array ? '[' : '{'))
+    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON %s is wanted", what, array ? "array" : "object");
   rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
   if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
   while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -91,4 +91,14 @@ int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_opt
                     "%s: %s", what, sqlite3_errmsg(db));
   sqlite3_finalize(statement);
   return code;
+}
+
+int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                     tsr_error *error) {
+  return each(db, json, false, what, take, argument, error);
+}
+
+int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                      tsr_error *error) {
+  return each(db, json, true, what, take, argument, error);
 }

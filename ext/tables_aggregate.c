@@ -52,27 +52,19 @@ static int add_by(state *s, const char *name, tsr_error *error) {
   return TSR_OK;
 }
 
+static int take_by(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const char *name = (const char *)sqlite3_value_text(o->value);
+  if (!name && strcmp(o->type, "null") != 0) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  return add_by(argument, name, error);
+}
+
 /* A name, or a JSON array of names. */
 static int parse_by(sqlite3 *db, state *s, sqlite3_value *by, tsr_error *error) {
   if (!by || sqlite3_value_type(by) == SQLITE_NULL) return TSR_OK;
   const char *text = (const char *)sqlite3_value_text(by);
   if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
   if (text[strspn(text, " \t\r\n")] != '[') return add_by(s, text, error);
-  sqlite3_stmt *names = NULL;
-  if (sqlite3_prepare_v2(db, "SELECT value FROM json_each(?1)", -1, &names, NULL) != SQLITE_OK)
-    return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
-  int code = sqlite3_bind_value(names, 1, by) == SQLITE_OK ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
-  int step = SQLITE_DONE;
-  while (code == TSR_OK && (step = sqlite3_step(names)) == SQLITE_ROW)
-    code = add_by(s, (const char *)sqlite3_column_text(names, 0), error);
-  if (code == TSR_OK && step != SQLITE_DONE)
-    code = tsx_fail(error,
-                    step == SQLITE_NOMEM       ? TSR_NOMEM
-                    : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
-                                               : TSR_MISMATCH,
-                    "what to group by is a name or a JSON array of names: %s", sqlite3_errmsg(db));
-  sqlite3_finalize(names);
-  return code;
+  return tsx_elements_each(db, by, "what to group by is a name or a JSON array of names", take_by, s, error);
 }
 
 static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {

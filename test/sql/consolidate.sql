@@ -47,6 +47,7 @@ SELECT tessera_consolidate('db:kept', 'fragments', '{"fragment": []}');
 SELECT tessera_consolidate('db:kept', 'fragments', '[1]');
 SELECT tessera_consolidate('db:kept', 'fragments', 'x');
 SELECT tessera_consolidate('db:kept', 'fragments', '{"as_of": "soon"}');
+SELECT tessera_consolidate('db:kept', 'fragments', '{"fragments": ["__1_1_0"]}');
 SELECT tessera_consolidate('db:kept', 'fragments', '{"fragments": ["__1_1_0", 5]}');
 SELECT tessera_consolidate('db:kept', 'fragments', '{"memory_mb": -1}');
 SELECT tessera_consolidate('nothing');
