@@ -146,11 +146,6 @@ void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_P
 /* A schema as a caller filled it in (tessera.h), completed: all that may be left out is set. Memory from `arena`; the
  * rest is borrowed. */
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
-/* Prepares an array in a store, which the creation closes, also if this fails; its root exists and is empty. `path` is
- * for messages. `made`: the root has been made for it, and goes with it. */
-int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, const char *path, bool made,
-                                const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
-                                tsr_error *error);
 
 /* ---- pending.c: commits that are prepared and not published ---- */
 #define TSR_PENDING_SUFFIX ".pending"

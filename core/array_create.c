@@ -22,7 +22,6 @@ struct tsr_creation {
   tsr_store *store;
   char *path;
   tsr_schema schema;
-  bool given; /* the root is there */
   bool made; /* the root was made for this array */
   uint32_t parents; /* and so many directories above it */
   bool durable, published, abandoned;
@@ -358,16 +357,14 @@ static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_o
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
   TSR_TRY(name_all(c, time, error));
-  if (c->given) return TSR_OK;
   if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
   int code = tsr__store_make_directory(c->store, "", error);
   c->made = code >= 0;
   return code == TSR_EXISTS ? fail_exists(c, error) : code;
 }
 
-static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, bool given, bool made,
-                         const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
-                         tsr_error *error) {
+static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
+                         const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
   static const tsr_create_options none = {0};
   if (!options) options = &none;
   void *block = NULL, *copy = NULL;
@@ -380,7 +377,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   }
   tsr_creation *c = block;
   memcpy(copy, path, strlen(path) + 1);
-  *c = (tsr_creation){.environment = environment, .store = store, .path = copy, .given = given, .made = made};
+  *c = (tsr_creation){.environment = environment, .store = store, .path = copy};
   c->durable = !options->unsynced;
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
@@ -398,12 +395,6 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   return TSR_OK;
 }
 
-int tsr__creation_prepare_store(tsr_environment *environment, tsr_store *store, const char *path, bool made,
-                                const tsr_schema *schema, const tsr_create_options *options, tsr_creation **creation,
-                                tsr_error *error) {
-  return open_creation(environment, store, path, true, made, schema, options, creation, error);
-}
-
 int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
   tsr_error unseen;
@@ -411,7 +402,7 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
   char *directory;
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int code = open_creation(environment, store, directory, false, false, schema, options, creation, error);
+  int code = open_creation(environment, store, directory, schema, options, creation, error);
   tsr__free(directory);
   return code;
 }

@@ -638,7 +638,3 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
   return writer->target.durable ? tsr__store_sync_directory(writer->target.store, writer->target.directory, error)
                                 : TSR_OK;
 }
-
-const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer) {
-  return writer->metadata.non_empty_domain;
-}

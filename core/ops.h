@@ -381,8 +381,6 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
                              uint64_t count, tsr_error *error);
 /* The rest of the files, and the metadata; after it the fragment only lacks its name. */
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
-/* Its boxes, after finish: borrowed until the writer is closed. */
-const tsr_interval *tsr__fragment_writer_domain(const tsr_fragment_writer *writer);
 void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */
 
 /* ---- write_rank.c: strings into numbers ---- */
@@ -406,8 +404,6 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
 /* Cells order[0..count), which are in global order. */
 int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
                        uint64_t count, tsr_error *error);
-/* Cells in any order. */
-int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error);
 /* The cells of target->box in row-major (or the array's own) cell order of the box. */
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error);
 /* The same, tile by tile: `fill` is called for each tile that the box touches (its coordinates, absolute), in tile order,

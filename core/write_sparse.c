@@ -1,4 +1,4 @@
-/* write_sparse.c: a batch of cells in any order becomes a sparse fragment. */
+/* write_sparse.c: cells in global order become a sparse fragment. */
 #include "ops.h"
 
 #define BLOCK 65536u /* cells that go to the fragment's writer at once */
@@ -23,15 +23,5 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
   if (code >= 0) code = write_cells(writer, columns, order, count, block, error);
   tsr__fragment_writer_close(writer);
   tsr__free(block);
-  return code;
-}
-
-int tsr__write_sparse(const tsr_fragment_target *target, const tsr_column *columns, uint64_t count, tsr_error *error) {
-  void *order;
-  TSR_TRY(tsr__alloc(target->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
-  int code = tsr__order_cells(target->schema, columns, target->memory, target->threads, order, &count, error);
-  if (code < 0) code = tsr__wrap(error, "sorting cells");
-  else code = tsr__write_ordered(target, columns, order, count, error);
-  tsr__free(order);
   return code;
 }
