@@ -442,6 +442,22 @@ static void test_build(void **state) {
     }
 }
 
+/* A tree that was read is written with its own fanout. */
+static void test_other_fanout(void **state) {
+  fixture *f = *state;
+  int32_t leaves[13][4];
+  for (int32_t i = 0; i < 13; i++) memcpy(leaves[i], (int32_t[4]){10 * i, 10 * i + 5, i, i + 1}, sizeof leaves[i]);
+  put_tree(f, 22, 3, (const int32_t(*)[4])leaves, 13);
+  tsr_rtree rtree;
+  tsr_buffer out = {.memory = &f->memory};
+  tsr_input in = tsr__input(f->out.data, f->out.size);
+  assert_int_equal(tsr__rtree_decode(&in, &f->schema, 22, &f->arena, &rtree, NULL), TSR_OK);
+  assert_int_equal(tsr__rtree_encode(&rtree, &f->schema, 22, &out, NULL), TSR_OK);
+  assert_int_equal(out.size, f->out.size);
+  assert_memory_equal(out.data, f->out.data, out.size);
+  tsr__buffer_release(&out);
+}
+
 static void test_build_text(void **state) {
   fixture *f = *state;
   uint64_t keys[11 * 2], sizes[11 * 2];
@@ -479,6 +495,7 @@ int main(void) {
       TEST(test_damage),
       TEST(test_out_of_budget),
       TEST(test_build),
+      TEST(test_other_fanout),
       TEST(test_build_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
