@@ -448,7 +448,7 @@ static int encode_tile(run *r, chunker *c, const uint8_t *in, tsr_buffer *out, t
   TSR_TRY(tsr__buffer_append_u64(out, 0, error));
   do {
     uint64_t end = r->strings ? c->size : chunk_end(c, start);
-    int rc = encode_chunk(r, in + start, end - start, out, error);
+    int rc = encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* an empty tile may be NULL */
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)chunks);
     tsr__arena_reset(&r->arena);
     start = end;

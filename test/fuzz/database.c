@@ -1,0 +1,151 @@
+/* database.c: SQLite for fuzz targets (database.h). */
+#include "database.h"
+
+#define ROWS_MOST  300
+#define STEPS_MOST 300 /* of 1,000 instructions of SQLite's machine */
+#define CHUNK      65536
+
+static int steps;
+
+static int progress(void *argument) { return ++steps > STEPS_MOST; }
+
+/* Other databases, and what writes files. */
+static int authorize(void *argument, int action, const char *a, const char *b, const char *c, const char *d) {
+  if (action == SQLITE_ATTACH) return SQLITE_DENY;
+  if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_export") || !strcmp(b, "load_extension"))) return SQLITE_DENY;
+  return SQLITE_OK;
+}
+
+static sqlite3 *open_empty(void) {
+  sqlite3 *db;
+  char *message = NULL;
+  CHECK(sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK);
+  CHECK(sqlite3_tessera_init(db, &message, NULL) == SQLITE_OK);
+  return db;
+}
+
+void database_make(const char *sql, image *out) {
+  sqlite3 *db = open_empty();
+  char *message = NULL;
+  if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
+    fprintf(stderr, "%s\n", message);
+    abort();
+  }
+  unsigned char *bytes = sqlite3_serialize(db, "main", &out->size, 0);
+  CHECK(bytes && sqlite3_close(db) == SQLITE_OK);
+  out->bytes = bytes;
+}
+
+sqlite3 *database_open(const image *from) {
+  sqlite3 *db = open_empty();
+  unsigned char *copy = sqlite3_malloc64((sqlite3_uint64)from->size);
+  CHECK(copy);
+  memcpy(copy, from->bytes, (size_t)from->size);
+  CHECK(sqlite3_deserialize(db, "main", copy, from->size, from->size,
+                            SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE) == SQLITE_OK);
+  sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 4 << 20);
+  sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+  sqlite3_set_authorizer(db, authorize, NULL);
+  CHECK(sqlite3_exec(db, "SELECT tessera_restrict('/dev/null')", NULL, NULL, NULL) == SQLITE_OK);
+  sqlite3_progress_handler(db, 1000, progress, NULL);
+  return db;
+}
+
+void database_close(sqlite3 *db) {
+  sqlite3_progress_handler(db, 0, NULL, NULL);
+  CHECK(sqlite3_close(db) == SQLITE_OK);
+}
+
+int database_run(sqlite3 *db, sqlite3_stmt *statement) {
+  static volatile unsigned touched; /* so that no read is optimised away */
+  unsigned sum = 0;
+  int code, rows = 0;
+  steps = 0;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MOST)
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+      const unsigned char *bytes = sqlite3_column_blob(statement, i);
+      int size = sqlite3_column_bytes(statement, i);
+      for (int at = 0; at < size; at++) sum += bytes[at];
+    }
+  touched = touched + sum;
+  if (code != SQLITE_ROW && code != SQLITE_DONE) CHECK(*sqlite3_errmsg(db));
+  return code;
+}
+
+int database_sql(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *statement;
+  steps = 0;
+  int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  if (code == SQLITE_OK && statement) code = database_run(db, statement);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* ---- An array's files as rows ----------------------------------------------------------------------------------- */
+
+typedef struct putter {
+  sqlite3_stmt *find, *add, *chunk;
+  sqlite3_int64 next;
+} putter;
+
+/* The id of an entry, which is made if it is missing; 0: it is there. */
+static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name, int length, bool directory, uint64_t size) {
+  sqlite3_int64 id = 0;
+  sqlite3_bind_int64(p->find, 1, parent);
+  sqlite3_bind_text(p->find, 2, name, length, SQLITE_STATIC);
+  if (sqlite3_step(p->find) == SQLITE_ROW) id = sqlite3_column_int64(p->find, 0);
+  sqlite3_reset(p->find);
+  if (id) return directory ? id : 0;
+  id = p->next++;
+  sqlite3_bind_int64(p->add, 1, id);
+  sqlite3_bind_int64(p->add, 2, parent);
+  sqlite3_bind_text(p->add, 3, name, length, SQLITE_STATIC);
+  if (directory) sqlite3_bind_null(p->add, 4);
+  else sqlite3_bind_int64(p->add, 4, (sqlite3_int64)size);
+  CHECK(sqlite3_step(p->add) == SQLITE_DONE);
+  sqlite3_reset(p->add);
+  return id;
+}
+
+static void put_file(void *argument, const char *path, const uint8_t *bytes, uint64_t size) {
+  putter *p = argument;
+  sqlite3_int64 parent = 1;
+  for (const char *slash; (slash = strchr(path, '/')); path = slash + 1)
+    if (slash > path) parent = add_entry(p, parent, path, (int)(slash - path), true, 0);
+  sqlite3_int64 id = *path ? add_entry(p, parent, path, -1, false, size) : 0;
+  for (uint64_t at = 0, part = 0; id && at < size; at += CHUNK, part++) {
+    sqlite3_bind_int64(p->chunk, 1, (sqlite3_int64)((uint64_t)id << 32 | part));
+    sqlite3_bind_blob(p->chunk, 2, bytes + at, (int)TSR_MIN(size - at, CHUNK), SQLITE_STATIC);
+    CHECK(sqlite3_step(p->chunk) == SQLITE_DONE);
+    sqlite3_reset(p->chunk);
+  }
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *format, const char *name) {
+  sqlite3_stmt *statement;
+  char *sql = sqlite3_mprintf(format, name);
+  CHECK(sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK);
+  sqlite3_free(sql);
+  return statement;
+}
+
+void database_put(sqlite3 *db, const char *name, const tree *t) {
+  tsr_memory memory;
+  tsr__memory_init_root(&memory, NULL, NULL);
+  steps = 0;
+  CHECK(database_sql(db, "BEGIN") == SQLITE_DONE);
+  sqlite3_stmt *clear[2] = {prepare(db, "DELETE FROM \"%w_files\" WHERE id > 1", name), prepare(db, "DELETE FROM \"%w_chunks\"", name)};
+  for (int i = 0; i < 2; i++) {
+    CHECK(sqlite3_step(clear[i]) == SQLITE_DONE);
+    sqlite3_finalize(clear[i]);
+  }
+  putter p = {.find = prepare(db, "SELECT id FROM \"%w_files\" WHERE parent = ?1 AND name = ?2", name),
+              .add = prepare(db, "INSERT INTO \"%w_files\" VALUES(?1, ?2, ?3, ?4, 1000, 7)", name),
+              .chunk = prepare(db, "INSERT INTO \"%w_chunks\" VALUES(?1, ?2)", name),
+              .next = 2};
+  tree_visit(t, &memory, put_file, &p);
+  sqlite3_finalize(p.find);
+  sqlite3_finalize(p.add);
+  sqlite3_finalize(p.chunk);
+  CHECK(database_sql(db, "COMMIT") == SQLITE_DONE);
+}

@@ -1,0 +1,142 @@
+/* fuzz.h: what the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput; libFuzzer drives it (./run fuzz),
+ * or replay.c with stored inputs (under ctest). Inputs are what would lie *under* compression, checksums and encryption:
+ * the target wraps them with the project's own encoders.
+ *
+ * A wish that is not met (CHECK) stops the program: an input that does it is a finding, as a crash is.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ops.h"
+
+#define FUZZ_MEMORY ((uint64_t)16 << 20) /* the budget of what is done to an input */
+#define FUZZ_INPUT  ((size_t)64 << 10) /* inputs larger than this are cut */
+
+int LLVMFuzzerInitialize(int *count, char ***arguments);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
+/* libFuzzer's own mutation, for those of ours. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                        \
+      abort();                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+/* What a function says of a failure: a code, and an error that has the same and a message. */
+static inline void check_told(int code, const tsr_error *error) {
+  if (code >= 0) return;
+  CHECK(error->code == code);
+  CHECK(error->message[0] && memchr(error->message, 0, sizeof error->message));
+}
+
+/* ---- Memory: all of it comes back ---- */
+typedef struct room {
+  tsr_memory root, memory;
+  tsr_arena arena;
+} room;
+static inline void room_open(room *r) {
+  *r = (room){0};
+  tsr__memory_init_root(&r->root, NULL, NULL);
+  tsr__memory_init(&r->memory, &r->root, FUZZ_MEMORY, "memory_mb");
+  tsr__arena_init(&r->arena, &r->memory);
+}
+static inline void room_close(room *r) {
+  tsr__arena_release(&r->arena);
+  CHECK(r->memory.used == 0);
+}
+
+/* ---- Numbers for mutations ---- */
+static inline uint64_t fuzz_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state * 0x2545f4914f6cdd1du >> 16;
+}
+
+/* A copy in a block of exactly its size, so that a sanitizer sees a byte that is read beyond it. */
+static inline uint8_t *fuzz_exact(const void *data, uint64_t size) {
+  uint8_t *copy = malloc(size ? size : 1);
+  CHECK(copy);
+  if (size) memcpy(copy, data, size);
+  return copy;
+}
+
+/* At most so many bytes of what is left; `*size` says how many. */
+static inline const uint8_t *fuzz_take(tsr_input *in, uint64_t most, uint64_t *size) {
+  *size = in->failed ? 0 : TSR_MIN(most, tsr__input_left(in));
+  return tsr__input_take(in, *size);
+}
+
+/* ---- pieces.c: the bytes of one stored file, as an input gives them -------------------------------------------------
+ *
+ *   u8 how many pieces (0: one raw piece, all that is left), then for each
+ *     u8 kind    0 raw bytes; 1 a generic tile
+ *     u32 size   cut to what is left
+ *     of a tile: u8 version, u32 where it stood in the file from which the input was made
+ *     bytes      the content of the tile
+ *
+ * Joined, generic tiles get their header and, as `style` says, filters and encryption. Where they come to stand elsewhere
+ * than they stood, each u64 of the last raw piece (the footer of fragment metadata) that was the old place becomes the
+ * new one: so content may grow and shrink, and is still found.
+ */
+#define PIECES_MOST 64
+typedef struct piece {
+  uint8_t kind, version;
+  uint32_t place;
+  const uint8_t *bytes;
+  uint32_t size;
+} piece;
+typedef struct pieces {
+  uint32_t count;
+  piece items[PIECES_MOST];
+} pieces;
+typedef struct style {
+  bool filtered; /* gzip, as TileDB writes them; else no filters */
+  const uint8_t *key; /* encrypted, if filtered */
+} style;
+void pieces_read(tsr_input *in, pieces *p);
+void pieces_write(const pieces *p, tsr_buffer *out);
+void pieces_join(const pieces *p, const style *how, tsr_buffer *out);
+/* Cuts a file's bytes; the contents of tiles come from `arena`. */
+void pieces_cut(const uint8_t *bytes, uint64_t size, const uint8_t *key, tsr_arena *arena, pieces *p);
+/* Changes one of the pieces, which borrow from `arena`. */
+void pieces_mutate(pieces *p, uint64_t *state, uint64_t growth, tsr_arena *arena);
+void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version, const style *how, tsr_buffer *out);
+
+/* ---- tree.c: a whole array ------------------------------------------------------------------------------------------
+ *
+ *   u8 flags      bit 0: metadata is filtered; bit 1: and encrypted, with the key that follows (32 bytes); the others are the target's
+ *   then files    u8 size of the path, path, pieces
+ */
+#define FILES_MOST 96
+typedef struct tree_file {
+  const uint8_t *path;
+  uint8_t path_size;
+  pieces content;
+} tree_file;
+typedef struct tree {
+  uint8_t flags;
+  uint8_t key[TSR_KEY_SIZE];
+  uint32_t count;
+  tree_file *files; /* FILES_MOST */
+} tree;
+#define TREE_FILTERED  1
+#define TREE_ENCRYPTED 2
+void tree_read(tsr_input *in, tree *t, tsr_arena *arena);
+void tree_write(const tree *t, tsr_buffer *out);
+static inline const uint8_t *tree_key(const tree *t) { return t->flags & TREE_ENCRYPTED ? t->key : NULL; }
+/* Calls fn for each file, as it is stored. Paths may be of any bytes. */
+typedef void (*tree_visitor)(void *argument, const char *path, const uint8_t *bytes, uint64_t size);
+void tree_visit(const tree *t, tsr_memory *memory, tree_visitor fn, void *argument);
+/* The store holds its files; those whose paths are none are left out. */
+void tree_store(const tree *t, tsr_store *store);
+size_t tree_mutate(uint8_t *data, size_t size, size_t most, uint64_t *state);
+
+#endif

@@ -1,0 +1,131 @@
+"""./run fuzz: runs fuzz targets, each for some time, on what is stored, on inputs made of the corpus of arrays, and on what earlier runs have found.
+
+usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs
+       fuzz.py FUZZ DEV keep TARGET               writes test/fuzz/corpus/TARGET.tar.xz anew: the smallest set that reaches what all inputs do
+
+Found inputs grow in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) lie in FUZZ/findings. Stored inputs whose names begin
+with "finding-" are kept whatever they reach.
+"""
+import hashlib
+import io
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TARGETS = ["objects", "filters", "array", "sql", "create"]
+LENGTHS = {"objects": 8192, "filters": 4096, "array": 16384, "sql": 16384, "create": 4096}
+KEPT_MOST = {"objects": 200_000, "filters": 60_000, "array": 1_000_000, "sql": 1_000_000, "create": 100_000}  # bytes, before compression
+
+
+def archive(target):
+    return os.path.join(HERE, "corpus", target + ".tar.xz")
+
+
+def unpack(target, folder):
+    os.makedirs(folder, exist_ok=True)
+    if os.path.exists(archive(target)):
+        with tarfile.open(archive(target)) as tar:
+            for member in tar.getmembers():
+                with open(os.path.join(folder, os.path.basename(member.name)), "wb") as f:
+                    f.write(tar.extractfile(member).read())
+
+
+def seeds(fuzz, dev):
+    """Inputs made of the corpus of arrays and of the SQL of tests, once."""
+    folder = os.path.join(fuzz, "seeds")
+    if not os.path.exists(os.path.join(folder, "made")):
+        for target in TARGETS:
+            os.makedirs(os.path.join(folder, target), exist_ok=True)
+        subprocess.run([os.path.join(dev, "test/fuzz/fuzz_seeds"), os.path.join(dev, "arrays"), folder], check=True)
+        subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT, os.path.join(folder, "create")], check=True)
+        open(os.path.join(folder, "made"), "w").close()
+    return folder
+
+
+def command(fuzz, target, *arguments):
+    line = [os.path.join(fuzz, "test/fuzz/fuzz_" + target), f"-max_len={LENGTHS[target]}", "-rss_limit_mb=512", "-malloc_limit_mb=64", "-timeout=10"]
+    dictionary = os.path.join(HERE, target + ".dict")
+    if os.path.exists(dictionary):
+        line.append("-dict=" + dictionary)
+    return line + list(arguments)
+
+
+def run(fuzz, dev, target, seconds):
+    found, findings, stored = (os.path.join(fuzz, name, target) for name in ("found", "findings", "stored"))
+    for folder in (found, os.path.dirname(findings)):
+        os.makedirs(folder, exist_ok=True)
+    unpack(target, stored)
+    before = set(os.listdir(os.path.dirname(findings)))
+    line = command(fuzz, target, f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={findings}-", found, stored,
+                   os.path.join(seeds(fuzz, dev), target))
+    log = os.path.join(fuzz, f"{target}.log")
+    with open(log, "w", encoding="utf-8") as out:
+        result = subprocess.run(line, stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16"))
+    with open(log, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    executions = re.findall(r"^stat::number_of_executed_units:\s*(\d+)|^#(\d+)\t", text, re.M)
+    edges, all_edges = re.findall(r" cov: (\d+)", text), re.findall(r"\((\d+) inline 8-bit counters\)", text)
+    new = sorted(set(os.listdir(os.path.dirname(findings))) - before)
+    print(f"{target}: {max((int(a or b) for a, b in executions), default=0):,} executions, {edges[-1] if edges else 0} of {all_edges[0] if all_edges else '?'} edges, "
+          f"{len(os.listdir(found))} inputs kept; findings: {', '.join(new) or 'none'}", flush=True)
+    if result.returncode:
+        print(f"it stopped: see {os.path.relpath(log, ROOT)}; once more: {os.path.relpath(line[0], ROOT)} FINDING")
+    return result.returncode
+
+
+def keep(fuzz, dev, target):
+    with tempfile.TemporaryDirectory() as work:
+        stored, small = os.path.join(work, "stored"), os.path.join(work, "small")
+        unpack(target, stored)
+        os.makedirs(small)
+        sources = [stored] + [f for f in (os.path.join(fuzz, "found", target), os.path.join(seeds(fuzz, dev), target)) if os.path.isdir(f)]
+        subprocess.run(command(fuzz, target, "-merge=1", small, *sources), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        chosen = {}
+        for name in os.listdir(stored):
+            if name.startswith("finding-"):
+                with open(os.path.join(stored, name), "rb") as f:
+                    chosen[name] = f.read()
+        for size, name in sorted((os.path.getsize(os.path.join(small, name)), name) for name in os.listdir(small)):
+            if sum(map(len, chosen.values())) + size > KEPT_MOST[target]:
+                break  # the large ones reach little more
+            with open(os.path.join(small, name), "rb") as f:
+                data = f.read()
+            if data not in chosen.values():
+                chosen[hashlib.sha256(data).hexdigest()[:12]] = data
+    os.makedirs(os.path.dirname(archive(target)), exist_ok=True)
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name in sorted(chosen):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(chosen[name])
+            tar.addfile(entry, io.BytesIO(chosen[name]))
+    with open(archive(target), "wb") as f:
+        f.write(lzma.compress(raw.getvalue(), preset=9 | lzma.PRESET_EXTREME))
+    print(f"{target}: {len(chosen)} inputs, {os.path.getsize(archive(target)):,} bytes packed")
+
+
+def main():
+    fuzz, dev, action = (os.path.abspath(a) if n < 2 else a for n, a in enumerate(sys.argv[1:4]))
+    arguments = sys.argv[4:]
+    if action == "keep":
+        keep(fuzz, dev, arguments[0])
+        return 0
+    targets = [a for a in arguments if a in TARGETS]
+    seconds = [a for a in arguments if a.isdigit()]
+    if len(targets) + len(seconds) < len(arguments):
+        print(f"./run fuzz [target] [seconds]; targets are {', '.join(TARGETS)}")
+        return 2
+    failed = 0
+    for target in targets or TARGETS:
+        failed |= run(fuzz, dev, target, int(seconds[0]) if seconds else 300)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

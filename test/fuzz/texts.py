@@ -1,0 +1,93 @@
+"""Makes inputs for the target `create` of the SQL that tests and documents hold: arguments of tessera(...), and text that functions take.
+
+usage: texts.py ROOT OUT
+"""
+import glob
+import os
+import re
+import struct
+import sys
+
+# First bytes of fuzz_create.c's inputs
+CREATE, DEFINE, OPTIONS, SLICES, NPY, METADATA, LABELS, VALUES, COMPARE, TIMES, DATETIMES = 0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13
+COLUMNS = 34
+
+
+def arguments(text):
+    """What stands in the brackets of each tessera(...)."""
+    for match in re.finditer(r"USING\s+tessera\s*\(", text, re.I):
+        depth, at, quote = 1, match.end(), None
+        while at < len(text) and depth:
+            c = text[at]
+            if quote:
+                quote = None if c == quote else quote
+            elif c in "'\"":
+                quote = c
+            else:
+                depth += (c == "(") - (c == ")")
+            at += 1
+        yield text[match.end():at - 1]
+
+
+def npy(description, shape, data, version=1):
+    header = "{'descr': %r, 'fortran_order': False, 'shape': %r, }" % (description, shape)
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def inputs(root):
+    for path in glob.glob(f"{root}/sql/*.sql") + glob.glob(f"{root}/test/sql/*.sql") + glob.glob(f"{root}/docs/*.md") + [f"{root}/README.md"]:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for found in arguments(text):
+            found = re.sub(r"^\s*'[^']*'\s*,", "", found).encode()  # the path
+            if b"DIMENSION" in found.upper():
+                yield bytes([CREATE]) + found
+        for found in re.findall(r"tessera_add_attribute\([^,]*,\s*'((?:[^']|'')*)'", text):
+            yield bytes([DEFINE, 0]) + found.replace("''", "'").encode()
+        for n, found in enumerate(re.findall(r"'(\{[^']*\})'", text)):
+            yield bytes([OPTIONS, n % 6]) + found.encode()
+            yield bytes([SLICES, n % 12]) + found.encode()
+    for n in range(12):
+        yield bytes([SLICES, n]) + b'{"y":[1,5],"x":0}'
+        yield bytes([SLICES, n]) + b'{"x":[null,7]}'
+        yield bytes([SLICES, n]) + b'["x","y"]'
+    yield bytes([SLICES, 2]) + b'{"day":["2020-01-02","2020-01-03 05:00"]}'
+    for n, (kind, size) in enumerate([("<i2", 2), ("<f4", 4), ("<f8", 16), ("|b1", 1), ("|S3", 3), ("<M8[ms]", 8)]):
+        shape = (3, 2) if n == 2 else (3,)
+        yield bytes([NPY, n]) + npy(kind, shape, bytes(range(size * 3)))
+        yield bytes([NPY, n]) + npy(kind.replace("<", ">"), shape, bytes(range(size * 3)))
+    for n in range(36):
+        yield bytes([METADATA, n // 9, n % 9]) + b"[1, 2.5, null]"
+    for n in range(4):
+        yield bytes([LABELS, n]) + b"label"
+    texts = [b"2020-01-02T03:04:05.678Z", b"05:06:07", b"[1,2,3]", b"a", b"", b"18446744073709551615", b"-1.5e3", "\U0001f642e".encode()]
+    for column in range(COLUMNS):
+        for n, text in enumerate(texts):
+            value = bytes([4, len(text)]) + text
+            yield bytes([VALUES, 1, column]) + value + value
+            yield bytes([COMPARE, column, n]) + value + value
+        yield bytes([VALUES, 1, column]) + b"\0" + struct.pack("<q", column - 5)
+        yield bytes([COMPARE, column, 1]) + b"\0" + struct.pack("<q", 7) + b"\1" + struct.pack("<d", 6.5)
+    for n in range(12):
+        yield bytes([VALUES, 0, n]) + b"\0" + struct.pack("<q", 20000)
+        yield bytes([VALUES, 0, n]) + b"\3\4\1\2\3\4"
+    for n in range(8):
+        yield bytes([TIMES, n]) + b"2024-06-01 12:00:00.5"
+    for n in range(22):
+        yield bytes([DATETIMES, n, 1]) + b"2024-02-29 05:06:07.123456789"
+        yield bytes([DATETIMES, n, 1]) + b"2024-02"
+        yield bytes([DATETIMES, n, 0]) + struct.pack("<q", 86400000 * n)
+
+
+def main():
+    root, out = sys.argv[1:3]
+    made = sorted(set(inputs(root)))
+    for n, data in enumerate(made):
+        with open(os.path.join(out, f"text-{n}"), "wb") as f:
+            f.write(data)
+    print(f"{len(made)} inputs")
+
+
+if __name__ == "__main__":
+    main()
