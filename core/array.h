@@ -161,7 +161,8 @@ typedef struct tsr_pending { /* what a marker says */
 /* Where the marker of a commit lies; where what is renamed to the commit lies until then, "" for those without
  * content. False if `commit` is no such path. */
 bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]);
-int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, tsr_error *error);
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
+                      tsr_error *error);
 /* 1; 0 if it is gone, or was not written to its end. */
 int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error);
 int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error); /* 1 or 0 */

@@ -215,9 +215,12 @@ static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   TSR_TRY(write_enumerations(c, key, error));
   TSR_TRY(write_schema(c, key, error));
   if (!c->durable) return TSR_OK;
-  if (version >= 20) TSR_TRY(tsr__store_sync_directory(c->store, enumerations, error));
-  if (version >= 10) TSR_TRY(tsr__store_sync_directory(c->store, pending, error));
-  return tsr__store_sync_directory(c->store, "", error);
+  const char *made[3] = {""};
+  uint64_t count = 1;
+  if (version >= 10) made[count++] = pending;
+  if (version >= 20 && c->schema.enumeration_count > 0) made[count++] = enumerations;
+  const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count;
+  return tsr__store_sync_all(c->store, NULL, 0, made, count, threads, error);
 }
 
 /* ---- Directories above the array ------------------------------------------------------------ */

@@ -1,11 +1,14 @@
 /* fragment_writer.c: cells that come in their final order become the files of one fragment, window by window.
  *
  * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the pool:
- * filters forward, statistics; then the stored tiles are appended to their files in order, and what the metadata will
+ * filters forward, statistics; where cells come in bulk the tasks take those of whole tiles themselves, each of its
+ * tile and field; then the stored tiles are appended to their files in order, and what the metadata will
  * say of them is noted. So memory is bounded by a window and by the metadata, and files are written from front to end.
- * A file is created when its first bytes are due, which for small fragments is at the end: few are open at once.
+ * A file is created when its first bytes are due, which for small fragments is at the end. Files are made durable
+ * several at a time, which costs little more than one.
  *
- * Invariants: all inputs hold `pending` cells; pending is below tile_cells * window_tiles between calls.
+ * Invariants: all inputs hold `pending` cells (while `direct`, none do); pending is below tile_cells * window_tiles
+ * between calls.
  */
 #include "ops.h"
 
@@ -13,6 +16,8 @@
 #define PENDING_MOST (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room */
 #define WINDOW_TILES 256
 #define OUT_BYTES    (UINT64_C(32) << 20) /* of all files' buffers together, about */
+#define DIRECT_LEAST 1024 /* cells of a tile */
+#define ENDING_MOST  32 /* files that are written to their ends and still open */
 
 typedef struct input { /* a column of the window */
   const tsr_field *field; /* NULL: times */
@@ -55,7 +60,12 @@ struct tsr_fragment_writer {
   tsr_buffer runs; /* tsr_run of the window's tiles */
   uint64_t *run_starts; /* window_tiles + 1 */
   encoded *encoded; /* window_tiles * slot_count */
+  input *taken; /* by encoded: what tasks take themselves; NULL: they do not */
+  uint32_t *slot_of; /* of each input, if they do */
+  bool direct; /* the window's cells are whole tiles of the present call */
   tsr_buffer leaf_keys, leaf_sizes, leaf_text; /* sparse: MBRs, as tsr__rtree_build takes them */
+  tsr_file *ending[ENDING_MOST]; /* to be made durable, and closed */
+  uint32_t ending_count;
   /* the present call of add */
   const tsr_column *columns;
   const uint64_t *order;
@@ -145,6 +155,23 @@ static int make_window(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Where each input has a slot of its own, and tiles are no trifles, tasks may take their cells themselves. */
+static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
+  void *room;
+  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_LEAST)
+    return TSR_OK;
+  for (uint32_t s = 0; s < w->slot_count; s++)
+    if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(uint32_t), &room, error));
+  w->slot_of = room;
+  for (uint32_t s = 0; s < w->slot_count; s++) w->slot_of[w->slots[s].first] = s;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles * w->slot_count, sizeof(input), &room, error));
+  w->taken = room;
+  for (uint64_t i = 0; i < w->window_tiles * w->slot_count; i++)
+    w->taken[i] = w->inputs[w->slots[i % w->slot_count].first];
+  return TSR_OK;
+}
+
 static int prepare(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   const tsr_schema *schema = w->target.schema;
@@ -167,7 +194,8 @@ static int prepare(tsr_fragment_writer *w, tsr_error *error) {
   }
   TSR_TRY(make_inputs(w, error));
   TSR_TRY(make_slots(w, error));
-  return make_window(w, error);
+  TSR_TRY(make_window(w, error));
+  return make_taken(w, error);
 }
 
 int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error) {
@@ -187,14 +215,21 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
   return TSR_OK;
 }
 
+static void release_input(input *in) {
+  tsr__buffer_release(&in->values);
+  tsr__buffer_release(&in->starts);
+  tsr__buffer_release(&in->validity);
+}
+
+static void close_ending(tsr_fragment_writer *w) {
+  while (w->ending_count > 0) tsr__store_close_file(w->ending[--w->ending_count]);
+}
+
 void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   if (!writer) return;
   tsr_fragment_writer *w = writer;
-  for (uint32_t i = 0; w->inputs && i < w->input_count; i++) {
-    tsr__buffer_release(&w->inputs[i].values);
-    tsr__buffer_release(&w->inputs[i].starts);
-    tsr__buffer_release(&w->inputs[i].validity);
-  }
+  close_ending(w);
+  for (uint32_t i = 0; w->inputs && i < w->input_count; i++) release_input(&w->inputs[i]);
   for (uint32_t s = 0; s < w->slot_count; s++) {
     for (int p = 0; p < TSR_PART_COUNT; p++) {
       tsr__store_close_file(w->slots[s].parts[p].file);
@@ -205,8 +240,10 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   }
   for (uint32_t n = 0; w->statistics && n < w->metadata.slot_count; n++)
     tsr__statistics_writer_release(&w->statistics[n]);
-  for (uint64_t i = 0; w->encoded && i < w->window_tiles * w->slot_count; i++)
+  for (uint64_t i = 0; w->encoded && i < w->window_tiles * w->slot_count; i++) {
     for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->encoded[i].parts[p]);
+    if (w->taken) release_input(&w->taken[i]);
+  }
   tsr__buffer_release(&w->written);
   tsr__buffer_release(&w->runs);
   tsr__buffer_release(&w->leaf_keys);
@@ -218,10 +255,19 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
 
 /* ---- Cells into the window ------------------------------------------------------------------ */
 
+#define AHEAD 24 /* cells whose values are fetched before their turn: they lie anywhere */
+
+static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *order, uint64_t i, uint64_t count) {
+  if (i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
+    __builtin_prefetch((const uint8_t *)from + order[i + AHEAD] * size);
+}
+
 #define GATHER(type)                                                                                                   \
-  for (uint64_t i = 0; i < count; i++)                                                                                 \
+  for (uint64_t i = 0; i < count; i++) {                                                                               \
+    fetch_ahead(from, sizeof(type), order, i, count);                                                                  \
     if (order[i] != TSR_NO_CELL) ((type *)(void *)to)[i] = ((const type *)from)[order[i]];                             \
-    else ((type *)(void *)to)[i] = 0;
+    else ((type *)(void *)to)[i] = 0;                                                                                  \
+  }
 
 /* Cells of one size; the buffer has room. */
 static void gather_fixed(const uint8_t *from, uint64_t size, const uint64_t *order, uint64_t count, uint8_t *to) {
@@ -260,13 +306,31 @@ static int take_fixed(input *in, const tsr_column *column, uint64_t first, const
   return TSR_OK;
 }
 
+/* Most strings are short: no call for those. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, uint64_t size) {
+  if (size > 16) memcpy(to, from, size);
+  else if (size >= 8) {
+    const uint64_t a = tsr__load64(from), b = tsr__load64(from + size - 8);
+    tsr__store64(to, a);
+    tsr__store64(to + size - 8, b);
+  } else if (size >= 4) {
+    const uint32_t a = tsr__load32(from), b = tsr__load32(from + size - 4);
+    tsr__store32(to, a);
+    tsr__store32(to + size - 4, b);
+  } else {
+    for (uint64_t i = 0; i < size; i++) to[i] = from[i];
+  }
+}
+
 /* A cell of padding is one value of zeros. */
 static int take_variable(input *in, const tsr_column *column, uint64_t first, const uint64_t *order, uint64_t count,
                          tsr_error *error) {
   uint64_t padding = tsr_datatype_size(in->field->datatype), total = 0;
   const uint64_t *offsets = column->offsets;
+  const uint8_t *values = column->values;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t at = order ? order[i] : first + i, cell = column->constant ? 0 : at;
+    if (order && !column->constant) fetch_ahead(offsets, 8, order, i, count);
     total += at == TSR_NO_CELL ? padding : offsets[cell + 1] - offsets[cell];
   }
   TSR_TRY(tsr__buffer_reserve(&in->values, total, error));
@@ -276,11 +340,13 @@ static int take_variable(input *in, const tsr_column *column, uint64_t first, co
   for (uint64_t i = 0; i < count; i++) {
     uint64_t at = order ? order[i] : first + i, cell = column->constant ? 0 : at, size = padding;
     starts[i] = start;
+    if (order && values && !column->constant && i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
+      __builtin_prefetch(values + offsets[order[i + AHEAD]]);
     if (at == TSR_NO_CELL) {
       memset(in->values.data + start, 0, size);
     } else {
       size = offsets[cell + 1] - offsets[cell];
-      if (size) memcpy(in->values.data + start, (const uint8_t *)column->values + offsets[cell], size);
+      if (size) copy_short(in->values.data + start, values + offsets[cell], size);
     }
     start += size;
   }
@@ -303,15 +369,26 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
   return TSR_OK;
 }
 
+/* `count` cells of the present call, from `from` on. */
+static int take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
+                tsr_error *error) {
+  const tsr_column *column = &w->columns[number];
+  const uint64_t *order = w->order ? w->order + from : NULL;
+  TSR_TRY(in->cell_size ? take_fixed(in, column, from, order, count, error)
+                        : take_variable(in, column, from, order, count, error));
+  return in->nullable ? take_validity(in, column, from, order, count, error) : TSR_OK;
+}
+
 static int take_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   input *in = &w->inputs[index];
-  if (!in->taken) return TSR_OK;
-  const tsr_column *column = &w->columns[index];
-  const uint64_t *order = w->order ? w->order + w->from : NULL;
-  TSR_TRY(in->cell_size ? take_fixed(in, column, w->from, order, w->count, error)
-                        : take_variable(in, column, w->from, order, w->count, error));
-  return in->nullable ? take_validity(in, column, w->from, order, w->count, error) : TSR_OK;
+  return in->taken ? take(w, (uint32_t)index, w->from, w->count, in, error) : TSR_OK;
+}
+
+/* Where an input's cells of a tile of the window are: from *first on. */
+static const input *cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, uint64_t *first) {
+  *first = w->direct ? 0 : tile * w->tile_cells;
+  return w->direct ? &w->taken[tile * w->slot_count + w->slot_of[number]] : &w->inputs[number];
 }
 
 /* Which cells are no padding. */
@@ -369,9 +446,8 @@ static int encode_coordinates(const tsr_fragment_writer *w, const slot *s, uint6
   return code;
 }
 
-static int encode_values(const tsr_fragment_writer *w, const slot *s, uint64_t first, uint64_t cells, encoded *e,
-                         tsr_error *error) {
-  const input *in = &w->inputs[s->first];
+static int encode_values(const tsr_fragment_writer *w, const slot *s, const input *in, uint64_t first, uint64_t cells,
+                         encoded *e, tsr_error *error) {
   if (s->inputs > 1 || s->format.coordinate_dimensions) return encode_coordinates(w, s, first, cells, e, error);
   if (!in->cell_size) return encode_variable(s, in, first, cells, e, error);
   tsr_tile_shape shape = {s->format.datatype, in->cell_size, s->format.version, s->format.key};
@@ -379,8 +455,8 @@ static int encode_values(const tsr_fragment_writer *w, const slot *s, uint64_t f
                               NULL, cells, &e->parts[TSR_PART_FIXED], error);
 }
 
-static void find_statistics(const tsr_fragment_writer *w, const slot *s, uint64_t tile, uint64_t first, encoded *e) {
-  const input *in = &w->inputs[s->first];
+static void find_statistics(const tsr_fragment_writer *w, const slot *s, const input *in, uint64_t tile, uint64_t first,
+                            encoded *e) {
   const tsr_field *field = w->statistics[s->number].field;
   if (!field) return;
   const tsr_run *runs = (const tsr_run *)(const void *)w->runs.data + w->run_starts[tile];
@@ -397,20 +473,27 @@ static void find_statistics(const tsr_fragment_writer *w, const slot *s, uint64_
 
 static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
-  uint64_t tile = index / w->slot_count, first = tile * w->tile_cells;
-  uint64_t cells = TSR_MIN(w->tile_cells, w->pending - first);
+  uint64_t tile = index / w->slot_count, first;
+  uint64_t cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
   const slot *s = &w->slots[index % w->slot_count];
   encoded *e = &w->encoded[index];
   for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
-  int code = encode_values(w, s, first, cells, e, error);
+  int code = TSR_OK;
+  if (w->direct) {
+    input *taken = &w->taken[index];
+    taken->values.size = taken->starts.size = taken->validity.size = 0;
+    code = take(w, s->first, w->from + tile * w->tile_cells, cells, taken, error);
+  }
+  const input *in = cells_of(w, tile, s->first, &first);
+  if (code >= 0) code = encode_values(w, s, in, first, cells, e, error);
   if (code >= 0 && s->used[TSR_PART_VALIDITY]) {
     tsr_tile_shape shape = {TSR_UINT8, 1, s->format.version, s->format.key};
-    code = tsr__pipeline_encode(s->format.validity, &shape, w->inputs[s->first].validity.data + first, cells, NULL,
-                                cells, &e->parts[TSR_PART_VALIDITY], error);
+    code = tsr__pipeline_encode(s->format.validity, &shape, in->validity.data + first, cells, NULL, cells,
+                                &e->parts[TSR_PART_VALIDITY], error);
     if (code < 0) code = tsr__wrap(error, "validity");
   }
   if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(&w->metadata, s->number));
-  find_statistics(w, s, tile, first, e);
+  find_statistics(w, s, in, tile, first, e);
   return TSR_OK;
 }
 
@@ -449,13 +532,14 @@ static int append_tile(tsr_fragment_writer *w, slot *s, const encoded *e, tsr_er
   return tsr__statistics_writer_add(statistics, &e->statistics, error);
 }
 
-/* The MBR of `cells` pending cells from `first` on. */
-static int note_box(tsr_fragment_writer *w, uint64_t first, uint64_t cells, tsr_error *error) {
+/* The MBR of the cells of a tile of the window. */
+static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_error *error) {
   bool texts = false;
   uint32_t dimensions = w->target.schema->dimension_count;
   for (uint32_t d = 0; d < dimensions; d++) texts = texts || !w->inputs[d].cell_size;
   for (uint32_t d = 0; d < dimensions; d++) {
-    const input *in = &w->inputs[d];
+    uint64_t first;
+    const input *in = cells_of(w, tile, d, &first);
     uint64_t low = UINT64_MAX, high = 0, keys[256], low_size = 0, high_size = 0;
     for (uint64_t done = 0; in->cell_size && done < cells;) {
       uint64_t n = TSR_MIN(cells - done, 256);
@@ -525,9 +609,8 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
     for (uint32_t s = 0; s < w->slot_count; s++)
       TSR_TRY(append_tile(w, &w->slots[s], &w->encoded[tile * w->slot_count + s], error));
     if (w->metadata.dense) continue;
-    uint64_t first = tile * w->tile_cells;
-    w->metadata.last_tile_cells = TSR_MIN(w->tile_cells, w->pending - first);
-    TSR_TRY(note_box(w, first, w->metadata.last_tile_cells, error));
+    w->metadata.last_tile_cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
+    TSR_TRY(note_box(w, tile, w->metadata.last_tile_cells, error));
   }
   w->metadata.tile_count += tiles;
   for (uint32_t i = 0; i < w->input_count; i++)
@@ -542,6 +625,42 @@ static uint64_t pending_bytes(const tsr_fragment_writer *w) {
   return bytes;
 }
 
+/* Bytes of the variable cells of a tile that starts at cell `from` of the present call. */
+static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) {
+    const uint64_t *offsets = w->columns[i].offsets, *order = w->order;
+    if (w->inputs[i].cell_size) continue;
+    if (w->columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->tile_cells);
+    else if (!order) bytes += offsets[from + w->tile_cells] - offsets[from];
+    else
+      for (uint64_t c = from; c < from + w->tile_cells; c++) bytes += offsets[order[c] + 1] - offsets[order[c]];
+  }
+  return bytes;
+}
+
+/* How many whole tiles from cell `from` on, of `cells` left, the tasks take for themselves; 0: too few. */
+static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
+  uint64_t tiles = 0, bytes = 0;
+  const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
+  if (!w->taken || w->pending > 0) return 0;
+  while (tiles < most && bytes <= PENDING_MOST) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
+  return tiles;
+}
+
+static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
+  w->count = w->pending = tiles * w->tile_cells;
+  w->direct = true;
+  const int code = write_window(w, error);
+  w->direct = false;
+  w->pending = 0;
+  return code;
+}
+
+uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
+  return tsr__mul_sat(writer->tile_cells, writer->window_tiles);
+}
+
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error) {
   tsr_fragment_writer *w = writer;
@@ -549,6 +668,11 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
   w->order = order;
   for (uint64_t done = 0; done < count; done += w->count) {
     w->from = done;
+    const uint64_t tiles = direct_tiles(w, done, count - done);
+    if (tiles > 0) {
+      TSR_TRY(write_directly(w, tiles, error));
+      continue;
+    }
     w->count = TSR_MIN(count - done, w->tile_cells - w->pending % w->tile_cells);
     TSR_TRY(tsr__parallel_for(w->count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
     TSR_TRY(take_written(w, error));
@@ -562,6 +686,23 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
+/* Makes the files that end here durable, at last the directory, too. */
+static int settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
+  if (w->target.durable)
+    TSR_TRY(tsr__store_sync_all(w->target.store, w->ending, w->ending_count, &w->target.directory, last,
+                                w->target.threads, error));
+  close_ending(w);
+  return TSR_OK;
+}
+
+/* Takes over a file that is written to its end. */
+static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
+  const int code = w->ending_count == ENDING_MOST ? settle(w, false, error) : TSR_OK;
+  if (code < 0) tsr__store_close_file(file);
+  else w->ending[w->ending_count++] = file;
+  return code;
+}
+
 static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
   for (uint32_t i = 0; i < w->slot_count; i++) {
     slot *s = &w->slots[i];
@@ -570,9 +711,9 @@ static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
       part *p = &s->parts[kind];
       if (!s->used[kind]) continue;
       TSR_TRY(flush_part(w, s, kind, p, error));
-      if (w->target.durable) TSR_TRY(tsr__store_sync(p->file, error));
-      tsr__store_close_file(p->file);
+      tsr_file *file = p->file;
       p->file = NULL;
+      TSR_TRY(end_file(w, file, error));
       tsr__buffer_release(&p->out);
       known->file_size[kind] = p->size;
       known->offsets[kind] = (uint64_t *)(void *)p->offsets.data;
@@ -623,10 +764,11 @@ static int write_metadata(tsr_fragment_writer *w, tsr_error *error) {
   int code = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, w->target.metadata_name);
   if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
   if (code >= 0) code = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &file, error);
-  if (code >= 0) code = tsr__fragment_metadata_write(&w->metadata, w->statistics, file, w->target.key, error);
-  if (code >= 0 && w->target.durable) code = tsr__store_sync(file, error);
-  tsr__store_close_file(file);
   tsr__buffer_release(&path);
+  TSR_TRY(code);
+  code = tsr__fragment_metadata_write(&w->metadata, w->statistics, file, w->target.key, error);
+  if (code >= 0) return end_file(w, file, error);
+  tsr__store_close_file(file);
   return code;
 }
 
@@ -635,6 +777,5 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
   TSR_TRY(finish_files(writer, error));
   TSR_TRY(find_domain(writer, error));
   TSR_TRY(write_metadata(writer, error));
-  return writer->target.durable ? tsr__store_sync_directory(writer->target.store, writer->target.directory, error)
-                                : TSR_OK;
+  return settle(writer, true, error);
 }

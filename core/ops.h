@@ -295,6 +295,8 @@ typedef struct tsr_pair {
 } tsr_pair;
 /* By key; stable. The result is in `pairs`. */
 void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
+/* The same, by several threads. */
+void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads);
 /* Equal keys as `ties` says: < 0, 0, > 0 for two of the pairs' cells; NULL: as they stand. */
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties, const void *argument);
@@ -369,6 +371,7 @@ typedef struct tsr_fragment_target {
   uint64_t window_bytes; /* of cells that are gathered, about; 0: some MiB */
   unsigned threads;
   bool durable; /* files and directory are synced */
+  bool in_bulk; /* most cells come in calls of tsr__fragment_writer_window */
 } tsr_fragment_target;
 typedef struct tsr_fragment_writer tsr_fragment_writer;
 #define TSR_NO_CELL UINT64_MAX
@@ -379,6 +382,8 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
  * order, each whole and in cell order, TSR_NO_CELL where the box does not reach. Values are copied. */
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error);
+/* How many cells are best given to it at once, or a multiple: in bulk they are written without being copied first. */
+uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer);
 /* The rest of the files, and the metadata; after it the fragment only lacks its name. */
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
 void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */

@@ -23,6 +23,16 @@ void tsr__buffered_release(tsr_buffered *column);
 /* Appends cells selection[0..count) of a column (NULL: the first `count`). */
 int tsr__buffered_append(const tsr_field *field, tsr_buffered *to, const tsr_column *column, const uint32_t *selection,
                          uint64_t count, tsr_error *error);
+typedef struct tsr_limit { /* what a dimension's coordinates may be */
+  tsr_machine machine;
+  uint64_t low, high; /* keys */
+  bool text, general; /* general: the checks below alone know */
+} tsr_limit;
+void tsr__limit_make(const tsr_schema *schema, uint32_t dimension, tsr_limit *limit);
+/* Appends the first cell of `columns`, of all fields, where there is room and nothing to object: false leaves all as it
+ * was, and the functions here that take many cells say why, or make room. *bytes: what the cell takes. */
+bool tsr__buffered_append_cell(const tsr_schema *schema, const tsr_limit *limits, tsr_buffered *to,
+                               const tsr_column *columns, uint64_t *bytes);
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count);
 /* Its cells from `first` on. */
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first);
@@ -75,7 +85,9 @@ struct tsr_writer {
   uint64_t asked_time, time;
   uint32_t field_count;
   tsr_buffered *columns;
+  tsr_limit *limits; /* by dimension */
   uint64_t first, count; /* see above */
+  uint64_t unweighed; /* bytes since tsr__spill_if_full was asked */
   tsr_removed removed;
   tsr_schema *run_schema; /* without filters, with duplicates */
   tsr_buffer runs; /* tsr_own_run, by number: `spilled` ones, then those in memory */

@@ -75,33 +75,34 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
 
 /* ---- Markers ----------------------------------------------------------------------------------------------------- */
 
-static int sync_directory_of(tsr_store *store, const char *path, tsr_error *error) {
-  char directory[TSR_COMMIT_PATH];
+static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
   const char *slash = strrchr(path, '/');
-  snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 0, path);
-  return tsr__store_sync_directory(store, directory, error);
+  snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
+/* `directories`: 1 to make its directory durable, too. */
 static int write_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
-                     tsr_error *error) {
+                     uint64_t directories, unsigned threads, tsr_error *error) {
   tsr_file *file;
+  char directory[TSR_COMMIT_PATH];
+  const char *const name = directory;
+  directory_of(path, directory);
   TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
   int code = tsr__store_append(file, bytes, size, error);
-  if (code >= 0 && durable) code = tsr__store_sync(file, error);
+  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, directories, threads, error);
   tsr__store_close_file(file);
   if (code < 0) (void)tsr__store_remove(store, path, NULL);
   return code;
 }
 
-int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
                       tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   int code = tsr__buffer_printf(&text, error, "%s\n", pending->commit);
   for (uint64_t i = 0; code >= 0 && i < pending->fragment_count; i++)
     code = tsr__buffer_printf(&text, error, "%s\n", pending->fragments[i]);
   if (code >= 0) code = tsr__buffer_printf(&text, error, "\n%s\n", pending->owner);
-  if (code >= 0) code = write_new(store, marker, text.data, text.size, durable, error);
-  if (code >= 0 && durable) code = sync_directory_of(store, marker, error);
+  if (code >= 0) code = write_new(store, marker, text.data, text.size, durable, 1, threads, error);
   tsr__buffer_release(&text);
   return code;
 }
@@ -171,7 +172,7 @@ static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
 static int write_whole(tsr_store *store, const char *path, const char *provisional, const tsr_commit *commit,
                        bool durable, tsr_error *error) {
   TSR_TRY(tsr__pending_unmark(store, provisional, error)); /* of one who was cut off here */
-  int code = write_new(store, provisional, commit->bytes, commit->size, durable, error);
+  int code = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
   if (code >= 0) code = tsr__store_rename_exclusive(store, provisional, path, error);
   if (code < 0 && code != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
   return code == TSR_EXISTS || code == TSR_NOT_FOUND ? TSR_OK : code; /* another one does the same */
@@ -244,7 +245,9 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
     return code;
   }
   if (con) TSR_TRY(each_delete(store, commit, durable, add_delete, error));
-  if (durable) TSR_TRY(sync_directory_of(store, commit, error));
+  char directory[TSR_COMMIT_PATH];
+  directory_of(commit, directory);
+  if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));
   return 1;
 }
 

@@ -8,6 +8,8 @@
 #define DIGIT  11u
 #define DIGITS (1u << DIGIT)
 #define FEW    48u /* pairs that are sorted by insertion */
+#define MANY   32768u /* pairs that are first dealt out by their highest digit, */
+#define DEALT  8192u /* about as many to a place: they stay in a core's cache */
 
 static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   for (uint64_t i = 1; i < count; i++) {
@@ -18,12 +20,8 @@ static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   }
 }
 
-/* Least significant digit first; digits in which all keys agree cost one pass of counting for all of them. Stable. */
-void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
-  if (count <= FEW) {
-    insert_pairs(pairs, count);
-    return;
-  }
+/* The bits in which keys differ; 0 as well if they are in order. */
+static uint64_t differing(const tsr_pair *pairs, uint64_t count) {
   uint64_t all = pairs[0].key, any = pairs[0].key;
   bool sorted = true;
   for (uint64_t i = 1; i < count; i++) {
@@ -31,24 +29,79 @@ void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
     all &= pairs[i].key;
     any |= pairs[i].key;
   }
-  if (sorted) return;
-  uint64_t differ = all ^ any;
-  tsr_pair *from = pairs, *to = spare;
+  return sorted ? 0 : all ^ any;
+}
+
+static void add_up(uint64_t *counts, uint64_t digits) {
+  uint64_t sum = 0;
+  for (uint64_t d = 0; d < digits; d++) {
+    const uint64_t n = counts[d];
+    counts[d] = sum;
+    sum += n;
+  }
+}
+
+/* Least significant digit first; digits in which all keys agree cost one pass of counting for all of them. Stable. The
+ * result is in one of the two, which is returned. */
+static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
+  if (count <= FEW) {
+    insert_pairs(from, count);
+    return from;
+  }
+  const uint64_t differ = differing(from, count);
   for (unsigned shift = 0; shift < 64; shift += DIGIT) {
     if (!(differ >> shift & (DIGITS - 1))) continue;
-    uint64_t starts[DIGITS] = {0}, sum = 0;
+    uint64_t starts[DIGITS] = {0};
     for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (DIGITS - 1)]++;
-    for (unsigned d = 0; d < DIGITS; d++) {
-      uint64_t n = starts[d];
-      starts[d] = sum;
-      sum += n;
-    }
+    add_up(starts, DIGITS);
     for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
     tsr_pair *swap = from;
     from = to;
     to = swap;
   }
-  if (from != pairs) memcpy(pairs, from, count * sizeof *pairs);
+  return from;
+}
+
+void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
+  const tsr_pair *sorted = sort_digits(pairs, spare, count);
+  if (sorted != pairs) memcpy(pairs, sorted, count * sizeof *pairs);
+}
+
+/* ---- Many ------------------------------------------------------------------------------------ */
+
+typedef struct dealt {
+  tsr_pair *pairs, *spare; /* they are in `spare` */
+  uint64_t starts[DIGITS + 1];
+} dealt;
+
+static int sort_place(void *argument, uint64_t index, tsr_error *error) {
+  const dealt *d = argument;
+  (void)error;
+  const uint64_t first = d->starts[index], count = d->starts[index + 1] - first;
+  const tsr_pair *sorted = sort_digits(d->spare + first, d->pairs + first, count);
+  if (sorted != d->pairs + first) memcpy(d->pairs + first, sorted, count * sizeof *sorted);
+  return TSR_OK;
+}
+
+void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads) {
+  if (count < MANY) {
+    tsr__pairs_sort(pairs, spare, count);
+    return;
+  }
+  const uint64_t differ = differing(pairs, count);
+  if (!differ) return;
+  unsigned digit = 1;
+  while (digit < DIGIT && count >> digit > DEALT) digit++;
+  const unsigned top = 64 - (unsigned)__builtin_clzll(differ), shift = top > digit ? top - digit : 0;
+  const uint64_t places = UINT64_C(1) << digit;
+  uint64_t at[DIGITS] = {0};
+  dealt d = {.pairs = pairs, .spare = spare};
+  for (uint64_t i = 0; i < count; i++) at[pairs[i].key >> shift & (places - 1)]++;
+  add_up(at, places);
+  memcpy(d.starts, at, places * sizeof *at);
+  d.starts[places] = count;
+  for (uint64_t i = 0; i < count; i++) spare[at[pairs[i].key >> shift & (places - 1)]++] = pairs[i];
+  (void)tsr__parallel_for(threads, places, sort_place, &d, NULL);
 }
 
 /* ---- With ties ------------------------------------------------------------------------------- */

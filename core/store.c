@@ -8,6 +8,8 @@
 
 #include "store.h"
 
+#define SYNCED_MOST 16u /* at once */
+
 /* ---- For the methods ------------------------------------------------------------------------------------------- */
 
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
@@ -194,6 +196,27 @@ int tsr__store_sync(tsr_file *file, tsr_error *error) {
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   return wrap(store, path, store->methods->sync_directory(store, path, error), error);
+}
+
+typedef struct syncing {
+  tsr_store *store;
+  tsr_file *const *files;
+  uint64_t file_count;
+  const char *const *directories;
+} syncing;
+
+static int sync_one(void *argument, uint64_t index, tsr_error *error) {
+  const syncing *s = argument;
+  if (index < s->file_count) return tsr__store_sync(s->files[index], error);
+  return tsr__store_sync_directory(s->store, s->directories[index - s->file_count], error);
+}
+
+int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
+                        uint64_t directory_count, unsigned threads, tsr_error *error) {
+  syncing s = {store, files, file_count, directories};
+  const uint64_t count = file_count + directory_count; /* each waits for the disk, none for a core */
+  return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MOST) : 1, count,
+                           sync_one, &s, error);
 }
 
 /* Either rename. A directory cannot become a part of itself. */

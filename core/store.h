@@ -65,6 +65,7 @@ struct tsr_store {
   tsr_memory *memory;
   char *name; /* for messages: the root's path as it was given */
   bool workers_may_read; /* read_at may be called from worker threads */
+  bool workers_may_sync; /* sync and sync_directory, too */
   _Atomic uint64_t files_opened, bytes_read; /* counted by the front */
 };
 struct tsr_file {
@@ -110,6 +111,10 @@ int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **f
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__store_sync(tsr_file *file, tsr_error *error);
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
+/* The same for several files and directories; with `threads` > 1 all at once, as far as the store allows that: a file
+ * system commits together what waits together. */
+int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
+                        uint64_t directory_count, unsigned threads, tsr_error *error);
 int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);

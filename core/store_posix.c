@@ -403,7 +403,7 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
   void *block;
   TSR_TRY(tsr__store_allocate(&posix_methods, memory, path, sizeof(posix_store) + root_size, &block, error));
   posix_store *s = block;
-  s->base.workers_may_read = true;
+  s->base.workers_may_read = s->base.workers_may_sync = true;
   s->root = (char *)(s + 1);
   int length = snprintf(s->root, root_size, "%s%s%s", here.text, *path == '/' ? "" : "/", path);
   while (length > 0 && s->root[length - 1] == '/') s->root[--length] = 0;

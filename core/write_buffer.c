@@ -145,6 +145,72 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_colu
   return TSR_OK;
 }
 
+/* ---- One cell ------------------------------------------------------------------------------- */
+
+void tsr__limit_make(const tsr_schema *schema, uint32_t d, tsr_limit *limit) {
+  const tsr_field *field = &schema->fields[d];
+  const tsr_interval *current = schema->current_domain ? &schema->current_domain[d] : NULL;
+  *limit = (tsr_limit){.text = !field->cell_size, .general = !field->cell_size && current};
+  if (limit->text) return;
+  limit->machine = tsr__datatype_machine(field->datatype);
+  limit->low = tsr__key(field->datatype, current ? current->low : field->low);
+  limit->high = tsr__key(field->datatype, current ? current->high : field->high);
+}
+
+static inline bool is_within(const tsr_limit *limit, tsr_datatype datatype, const void *value) {
+  uint64_t key;
+  if (limit->text) return !limit->general;
+  if (limit->machine == TSR_MACHINE_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
+  else if (limit->machine == TSR_MACHINE_I32)
+    key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
+  else key = tsr__key(datatype, value);
+  return key >= limit->low && key <= limit->high;
+}
+
+static inline uint64_t room_in(const tsr_buffer *buffer) { return buffer->capacity - buffer->size; }
+
+static inline void push(tsr_buffer *buffer, const void *value, uint64_t size) {
+  uint8_t *to = buffer->data + buffer->size;
+  if (size == 8) memcpy(to, value, 8);
+  else if (size == 4) memcpy(to, value, 4);
+  else if (size) memcpy(to, value, size);
+  buffer->size += size;
+}
+
+bool tsr__buffered_append_cell(const tsr_schema *schema, const tsr_limit *limits, tsr_buffered *to,
+                               const tsr_column *columns, uint64_t *bytes) {
+  const uint32_t dimensions = schema->dimension_count, fields = dimensions + schema->attribute_count;
+  *bytes = 0;
+  for (uint32_t f = 0; f < fields; f++) {
+    const tsr_field *field = &schema->fields[f];
+    const tsr_column *column = &columns[f];
+    const tsr_buffered *b = &to[f];
+    if (f < dimensions && !is_within(&limits[f], field->datatype, column->values)) return false;
+    uint64_t size = field->cell_size;
+    if (!size) {
+      size = column->offsets[1] - column->offsets[0];
+      if (!b->offsets.size || room_in(&b->offsets) < 8) return false;
+    }
+    if (room_in(&b->values) < size) return false;
+    if (field->nullable ? !room_in(&b->validity) : column->validity && !*column->validity) return false;
+    *bytes += size + 9;
+  }
+  for (uint32_t f = 0; f < fields; f++) {
+    const tsr_field *field = &schema->fields[f];
+    const tsr_column *column = &columns[f];
+    tsr_buffered *b = &to[f];
+    if (field->cell_size) push(&b->values, column->values, field->cell_size);
+    else {
+      push(&b->values, (const uint8_t *)column->values + column->offsets[0], column->offsets[1] - column->offsets[0]);
+      push(&b->offsets, &b->values.size, 8);
+    }
+    if (field->nullable) b->validity.data[b->validity.size++] = !column->validity || *column->validity != 0;
+  }
+  return true;
+}
+
+/* ---- Their ends ----------------------------------------------------------------------------- */
+
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count) {
   if (field->cell_size) column->values.size = TSR_MIN(column->values.size, count * field->cell_size);
   else if (column->offsets.size) {

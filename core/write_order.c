@@ -6,10 +6,13 @@
  * that there is only one kind of number. Each list of numbers is brought down to the bits that its values differ in,
  * and as many lists as fit are packed into one word of 64 bits: most arrays need one word, and its sort is a radix
  * sort. Sorting is stable, so equal coordinates keep the order of their numbers.
+ *
+ * Most Hilbert codes stand for one cell each: cells are sorted by them alone, and only equal ones looked at.
  */
 #include "ops.h"
 
-#define BLOCK 32768u /* cells of a task */
+#define BLOCK     32768u /* cells of a task */
+#define TIES_MOST 8u /* one in so many, and codes alone do not suffice */
 
 typedef struct sorter {
   const tsr_schema *schema;
@@ -136,27 +139,69 @@ static int pack_all(sorter *s, tsr_error *error) {
   return TSR_OK;
 }
 
-static bool is_equal(const sorter *s, uint32_t a, uint32_t b) {
+/* ---- Sorting -------------------------------------------------------------------------------- */
+
+static int compare_coordinates(const void *argument, uint32_t a, uint32_t b) {
+  const sorter *s = argument;
+  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
+    const tsr_column *column = &s->columns[d];
+    if (column->constant) continue;
+    if (is_text(s, d)) {
+      const uint8_t *values = column->values;
+      const uint64_t *o = column->offsets;
+      const int c = tsr__bytes_compare(values + o[a], o[a + 1] - o[a], values + o[b], o[b + 1] - o[b]);
+      if (c) return c;
+      continue;
+    }
+    const tsr_datatype datatype = s->schema->fields[d].datatype;
+    const uint64_t x = tsr__key(datatype, value_of(s, d, a)), y = tsr__key(datatype, value_of(s, d, b));
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return 0;
+}
+
+/* By Hilbert codes, where few are equal: 1, else 0. */
+static int sort_by_codes(sorter *s, tsr_error *error) {
+  uint64_t ties = 0;
+  TSR_TRY(list_hilbert(s, error));
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
+  tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+  for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
+  if (ties > s->count / TIES_MOST) return 0;
+  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_coordinates, s);
+  return 1;
+}
+
+static int sort_by_words(sorter *s, tsr_error *error) {
+  TSR_TRY(pack_all(s, error));
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
   uint64_t words = s->words.size / sizeof(uint64_t) / s->count;
-  for (uint64_t w = 0; w < words; w++, word += s->count)
-    if (word[a] != word[b]) return false;
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){0, (uint32_t)i};
+  for (uint64_t w = 0; w < words; w++, word += s->count) {
+    for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
+    tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+  }
+  return TSR_OK;
+}
+
+/* Have two neighbours the same coordinates? */
+static bool is_equal(const sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
+  if (a->key != b->key) return false; /* the most significant word */
+  if (by_codes) return compare_coordinates(s, a->cell, b->cell) == 0;
+  const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
+  for (uint64_t w = s->words.size / sizeof(uint64_t) / s->count; w > 1; w--, word += s->count)
+    if (word[a->cell] != word[b->cell]) return false;
   return true;
 }
 
 static int sort_cells(sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
-  TSR_TRY(pack_all(s, error));
-  const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
-  uint64_t words = s->words.size / sizeof(uint64_t) / s->count;
-  for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
-  for (uint64_t w = 0; w < words; w++, word += s->count) {
-    for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
-    tsr__pairs_sort(s->pairs, s->spare, s->count);
-  }
+  int by_codes = s->schema->cell_order == TSR_ORDER_HILBERT ? sort_by_codes(s, error) : 0;
+  TSR_TRY(by_codes);
+  if (!by_codes) TSR_TRY(sort_by_words(s, error));
   uint64_t kept = 0;
   for (uint64_t i = 0; i < s->count; i++) {
-    bool last =
-        s->schema->allows_duplicates || i + 1 == s->count || !is_equal(s, s->pairs[i].cell, s->pairs[i + 1].cell);
+    bool last = s->schema->allows_duplicates || i + 1 == s->count ||
+                !is_equal(s, by_codes > 0, &s->pairs[i], &s->pairs[i + 1]);
     if (last) order[kept++] = s->pairs[i].cell;
   }
   *count = kept;

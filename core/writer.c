@@ -23,6 +23,7 @@
 #define OLD_SCHEMA       "__array_schema.tdb"
 #define PROVISIONAL_FILE ".metadata"
 #define DEFAULT_MEMORY   (UINT64_C(1) << 30)
+#define UNWEIGHED_MOST   8192 /* bytes of single cells after which it is asked whether there are too many */
 
 typedef tsr_piece_on_disk piece;
 
@@ -37,6 +38,9 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_buffered), &room, error));
   w->columns = room;
   for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->columns[i], &w->memory);
+  TSR_TRY(tsr__arena_array(&w->arena, w->schema->dimension_count, sizeof(tsr_limit), &room, error));
+  w->limits = room;
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++) tsr__limit_make(w->schema, d, &w->limits[d]);
   return tsr__removed_open(w, error);
 }
 
@@ -187,6 +191,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], selection, count, error));
   }
   TSR_TRY(tsr__spill_if_full(w, error));
+  w->unweighed = 0;
   for (uint32_t f = 0; f < w->field_count; f++) {
     int code = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
     if (code < 0) {
@@ -199,11 +204,23 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
   return TSR_OK;
 }
 
+/* One cell, where nothing but its values is to be done: false, and nothing is done. */
+static bool append_cell(tsr_writer *w, const tsr_column *columns) {
+  uint64_t bytes;
+  if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MOST) return false;
+  if (!tsr__buffered_append_cell(w->schema, w->limits, w->columns, columns, &bytes)) return false;
+  w->unweighed += bytes;
+  w->count++;
+  w->prepared = false;
+  return true;
+}
+
 int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                       tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   if (!count) return TSR_OK;
+  if (count == 1 && !selection && append_cell(writer, columns)) return TSR_OK;
   int code = TSR_OK;
   if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
   else if (writer->boxes > 0) code = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
@@ -628,7 +645,7 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
   const tsr_pending pending = {
       .commit = w->commit, .owner = w->owner, .fragment_count = piece_count(w), .fragments = fragments};
-  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, error);
+  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, error);
   tsr__free(names);
   return code;
 }

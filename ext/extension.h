@@ -443,6 +443,7 @@ const tsr_column *tsx_row_columns(const tsx_row *row);
 /* The field of the table's column, -1 if it is gone; and the column that shows a field, -1 if none does. */
 int tsx_row_field(const tsx_row *row, uint32_t column);
 int tsx_row_shown(const tsx_row *row, uint32_t field);
+bool tsx_row_is_complete(const tsx_row *row); /* each column has a field, and each field a column */
 /* Sets a field's cell. NULL is null; in an INSERT the DEFAULT where it cannot be null, which has to be declared then.
  * TSR_CONSTRAINT: it cannot be NULL; TSR_MISMATCH, TSR_RANGE: the value does not fit. Texts and blobs stay SQLite's. */
 int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error);

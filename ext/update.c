@@ -194,6 +194,12 @@ static int fail_field(const tsx_changes *u, int code, uint32_t column, const cha
 
 static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
+  if (tsx_row_is_complete(u->row)) {
+    int code = TSR_OK;
+    for (uint32_t c = 0; c < u->table->column_count && code >= 0; c++)
+      code = tsx_row_set(u->row, (uint32_t)tsx_row_field(u->row, c), values[c], true, error);
+    return code;
+  }
   for (uint32_t c = 0; c < u->table->column_count; c++) {
     int field = tsx_row_field(u->row, c), code;
     if (field < 0) {
@@ -502,7 +508,8 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     return tsx_fail(error, TSR_ERROR, "%s: rowid cannot be set", table->name);
   for (int c = (int)table->column_count; c < count - 2; c++) {
     sqlite3_value *value = values[2 + c];
-    if (sqlite3_value_nochange(value) || (!is_update && sqlite3_value_type(value) == SQLITE_NULL)) continue;
+    if (!is_update && sqlite3_value_type(value) == SQLITE_NULL) continue;
+    if (sqlite3_value_nochange(value)) continue;
     if (is_update && all_given(u, values + 2) &&
         (c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
       continue; /* as it is */

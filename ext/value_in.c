@@ -18,12 +18,17 @@
 
 typedef __int128 wide;
 
+/* What SQL values of the storage class that fits best are, without looking further. */
+typedef enum shortcut { NO_SHORTCUT, WHOLE, REAL64, REAL32, TEXT } shortcut;
+
 typedef struct cell_field { /* a field of the writer's schema */
   const tsr_field *field;
   const tsr_enumeration *enumeration; /* labels are given, else NULL */
   char *name; /* for messages */
   int shown; /* the table's column, or -1 */
   bool has_default;
+  shortcut shortcut;
+  int64_t low, high; /* WHOLE */
   uint64_t offsets[2];
   uint8_t value[8];
   uint8_t *room;
@@ -39,6 +44,7 @@ struct tsx_row {
   cell_field *fields;
   tsr_column *columns;
   int *field_of; /* of each column of the table */
+  bool complete; /* each column has its field, each field its column */
 };
 
 static const uint8_t is_null = 0;
@@ -437,8 +443,40 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   return TSR_OK;
 }
 
+/* A value that becomes a cell as it is: true. */
+static bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
+  cell_field *f = &row->fields[field];
+  if (type == SQLITE_INTEGER && f->shortcut == WHOLE) {
+    const int64_t number = sqlite3_value_int64(value);
+    if (number < f->low || number > f->high) return false;
+    memcpy(f->value, &number, sizeof number);
+  } else if (type == SQLITE_FLOAT && f->shortcut == REAL64) {
+    const double number = sqlite3_value_double(value);
+    memcpy(f->value, &number, sizeof number);
+  } else if (type == SQLITE_FLOAT && f->shortcut == REAL32) {
+    const double number = sqlite3_value_double(value);
+    const float narrow = (float)number;
+    if (isinf(narrow)) return false;
+    memcpy(f->value, &narrow, sizeof narrow);
+  } else if (type == SQLITE_TEXT && f->shortcut == TEXT) {
+    const uint8_t *text = sqlite3_value_text(value);
+    if (!text) return false;
+    row->columns[field].values = text;
+    row->columns[field].validity = NULL;
+    f->offsets[1] = (uint64_t)sqlite3_value_bytes(value);
+    return true;
+  } else {
+    return false;
+  }
+  row->columns[field].values = f->value;
+  row->columns[field].validity = NULL;
+  return true;
+}
+
 int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error) {
-  if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_row_set_null(row, field, insert, error);
+  const int type = sqlite3_value_type(value);
+  if (type == SQLITE_NULL) return tsx_row_set_null(row, field, insert, error);
+  if (set_directly(row, field, value, type)) return TSR_OK;
   cell_field *f = &row->fields[field];
   bytes cell = {f->value, 0};
   int code = f->enumeration ? take_label(row, f, value, error)
@@ -481,6 +519,25 @@ static bool declares_default(const tsr_field *field) {
   return false;
 }
 
+/* Where the values are no labels: see set_directly. */
+static void find_shortcut(cell_field *f) {
+  const tsr_field *field = f->field;
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (f->enumeration) return;
+  if (tsx_datatype_is_bytes(field->datatype)) {
+    const bool text = kind == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
+    if (text && field->values_per_cell == TSR_VARIABLE) f->shortcut = TEXT;
+  } else if (field->values_per_cell == 1 && kind == TSR_KIND_FLOAT) {
+    f->shortcut = tsr_datatype_size(field->datatype) == 8 ? REAL64 : REAL32;
+  } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
+    wide low, high;
+    limits(field->datatype, &low, &high);
+    f->shortcut = WHOLE;
+    f->low = (int64_t)low;
+    f->high = high > INT64_MAX ? INT64_MAX : (int64_t)high;
+  }
+}
+
 static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) {
   tsx_table *table = row->table;
   cell_field *f = &row->fields[i];
@@ -495,8 +552,11 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
       f->shown = (int)c;
   if (f->shown >= 0) row->field_of[f->shown] = (int)i;
   row->columns[i] = (tsr_column){.cell_size = field->cell_size, .offsets = field->cell_size ? NULL : f->offsets};
-  if (!field->enumeration || table->options.enums_code || field->values_per_cell != 1) return TSR_OK;
-  return tsr_array_enumeration(table->array->core, row->schema, field->enumeration, &f->enumeration, error);
+  int code = TSR_OK;
+  if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1)
+    code = tsr_array_enumeration(table->array->core, row->schema, field->enumeration, &f->enumeration, error);
+  if (code >= 0) find_shortcut(f);
+  return code;
 }
 
 int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_error *error) {
@@ -525,6 +585,8 @@ int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_
     tsx_row_free(row);
     return code;
   }
+  row->complete = fields == table->column_count;
+  for (uint32_t i = 0; i < fields; i++) row->complete = row->complete && row->fields[i].shown >= 0;
   *out = row;
   return TSR_OK;
 }
@@ -541,4 +603,5 @@ void tsx_row_free(tsx_row *row) {
 const tsr_schema *tsx_row_schema(const tsx_row *row) { return row->schema; }
 const tsr_column *tsx_row_columns(const tsx_row *row) { return row->columns; }
 int tsx_row_field(const tsx_row *row, uint32_t column) { return row->field_of[column]; }
+bool tsx_row_is_complete(const tsx_row *row) { return row->complete; }
 int tsx_row_shown(const tsx_row *row, uint32_t field) { return row->fields[field].shown; }

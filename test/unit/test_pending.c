@@ -70,7 +70,7 @@ static void mark(const char *path, const char *commit, const char *owner, const 
       .commit = commit, .owner = owner, .fragment_count = fragment != NULL, .fragments = &fragment};
   tiny_text(store, path, "");
   assert_int_equal(tsr__store_remove(store, path, NULL), TSR_OK);
-  assert_int_equal(tsr__pending_mark(store, path, &pending, true, &error), TSR_OK);
+  assert_int_equal(tsr__pending_mark(store, path, &pending, true, 2, &error), TSR_OK);
 }
 
 static void test_markers(void **state) {

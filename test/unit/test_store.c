@@ -257,6 +257,18 @@ static void directories(tsr_store *s) {
   assert_int_equal(tsr__store_remove(s, "a", NULL), TSR_EXISTS); /* not empty */
   assert_int_equal(tsr__store_sync_directory(s, "a/c", NULL), TSR_OK);
   assert_int_equal(tsr__store_sync_directory(s, "q", NULL), TSR_NOT_FOUND);
+  for (unsigned threads = 1; threads <= 3; threads++) { /* the first that fails is told, and that it failed */
+    const char *const directories[] = {"", "a", "a/c", "q", "a-b", "r"};
+    tsr_file *files[2];
+    assert_int_equal(tsr__store_open_file(s, "a0", &files[0], NULL), TSR_OK);
+    assert_int_equal(tsr__store_open_file(s, "a/z", &files[1], NULL), TSR_OK);
+    assert_int_equal(tsr__store_sync_all(s, files, 2, directories, 3, threads, &error), TSR_OK);
+    assert_int_equal(tsr__store_sync_all(s, files, 0, directories, 0, threads, &error), TSR_OK);
+    assert_int_equal(tsr__store_sync_all(s, files, 2, directories, 6, threads, &error), TSR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "/q"));
+    tsr__store_close_file(files[0]);
+    tsr__store_close_file(files[1]);
+  }
 
   for (int i = 0; i < 300; i++) { /* made in another order than listed */
     char name[30];

@@ -178,7 +178,40 @@ static void test_edges(void **state) {
   }
 }
 
+/* Many pairs: in order, and those with equal keys as they stood. */
+static void test_many(void **state) {
+  enum { COUNT = 100000 };
+  static tsr_pair pairs[COUNT], spare[COUNT];
+  static const struct {
+    uint64_t values, factor;
+  } kinds[] = {{UINT64_C(1) << 62, 1}, {1000, 1}, {1, 1}, {2, UINT64_C(1) << 63}, {COUNT, 1}, {50, UINT64_C(1) << 40}};
+  (void)state;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+    for (unsigned threads = 1; threads <= 3; threads++)
+      for (int shape = 0; shape < 4; shape++) { /* random; a few far from the others; sorted; but for one */
+        const uint64_t count = chance(3) ? COUNT : 30000 + chance(5000);
+        for (uint64_t i = 0; i < count; i++) {
+          uint64_t key = (chance(UINT64_C(1) << 31) << 31 | chance(UINT64_C(1) << 31)) % kinds[k].values;
+          if (shape == 1 && i % 10000 == 7) key = UINT64_MAX - chance(3);
+          if (shape >= 2) key = i * kinds[k].values / count;
+          pairs[i] = (tsr_pair){key * kinds[k].factor, (uint32_t)i};
+        }
+        if (shape == 3) pairs[count - 1].key = 0;
+        tsr__pairs_sort_many(pairs, spare, count, threads);
+        uint64_t sum = 0;
+        for (uint64_t i = 0; i < count; i++) {
+          sum += pairs[i].cell;
+          if (i == 0) continue;
+          const tsr_pair *a = &pairs[i - 1], *b = &pairs[i];
+          if (a->key > b->key || (a->key == b->key && a->cell >= b->cell))
+            fail_msg("kind %zu, shape %d: pair %llu", k, shape, (unsigned long long)i);
+        }
+        assert_int_equal(sum, count * (count - 1) / 2);
+      }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_edges)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_edges),
+                                     cmocka_unit_test(test_many)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
