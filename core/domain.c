@@ -318,6 +318,19 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
 
 #define BLOCK 256
 
+/* Is one of the block's 64-bit integers the wanted one? Vectors of all machines have what this is made of. */
+static bool any_equal(const void *wanted, const uint8_t *values) {
+  const uint64_t bits = tsr__load64(wanted);
+  uint64_t others = UINT64_MAX; /* its highest bit stays while none is equal */
+  for (unsigned i = 0; i < BLOCK; i++) {
+    const uint64_t difference = tsr__load64(values + 8 * i) ^ bits;
+    others &= difference | (0 - difference);
+  }
+  return !(others >> 63);
+}
+
+#define WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
+
 /* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. Most spans are
  * narrow: a block in which no value lies is passed over by a loop that compilers turn into vector code. */
 #define DEFINE_SELECT(name, type)                                                                                      \
@@ -345,7 +358,9 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
     }                                                                                                                  \
     for (uint64_t first = 0; !selection && first < count; first += BLOCK) {                                            \
       uint64_t end = TSR_MIN(first + BLOCK, count);                                                                    \
-      if (end - first == BLOCK && !any_##name(low, high, values + first * sizeof value)) continue;                     \
+      const uint8_t *block = values + first * sizeof value;                                                            \
+      if (end - first == BLOCK && WHOLE64(type) && low == high && !any_equal(&low, block)) continue;                   \
+      if (end - first == BLOCK && !any_##name(low, high, block)) continue;                                             \
       for (uint64_t i = first; i < end; i++) {                                                                         \
         memcpy(&value, values + i * sizeof value, sizeof value);                                                       \
         out[kept] = (uint32_t)i;                                                                                       \

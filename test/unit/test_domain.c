@@ -223,6 +223,15 @@ static void test_relate_floats(void **state) {
       assert_int_equal(tsr__spans_select(&spans, datatype, values, chosen, chosen_count, chosen), count);              \
       assert_memory_equal(chosen, expected, count * sizeof *out);                                                      \
     }                                                                                                                  \
+    for (int i = 0; i < 8; i++) { /* one value, which not all blocks have */                                           \
+      const tsr_range one = {.low = &ends[i], .high = &ends[i]};                                                       \
+      tsr_spans spans = make(state, datatype, &one, 1);                                                                \
+      uint32_t expected[CELLS], out[CELLS], count = 0;                                                                 \
+      for (uint32_t c = 0; c < CELLS; c++)                                                                             \
+        if (values[c] == ends[i]) expected[count++] = c;                                                               \
+      assert_int_equal(tsr__spans_select(&spans, datatype, values, NULL, CELLS, out), count);                          \
+      assert_memory_equal(out, expected, count * sizeof *out);                                                         \
+    }                                                                                                                  \
   }
 
 CHECK_SELECT(test_select_int8, TSR_INT8, int8_t, r - 100)
