@@ -50,6 +50,7 @@ class Sqlite:
     """The dimensions as primary key of a table without rowid, its cells stored in that order."""
     name, title, suffix = "sqlite", "SQLite key", ".db"
     needs = ["apsw"]
+    borrows = False  # another one's copy
 
     def connect(self, path):
         import apsw
@@ -182,12 +183,10 @@ class Tessera(Sqlite):
 class TesseraFunctions(Tessera):
     """The same arrays, asked through tessera_npy and tessera_aggregate."""
     name, title = "function", "tessera function"
+    borrows = True
 
     def has(self, workload):
         return workload == "raster"
-
-    def build(self, workload, data, path):
-        pass  # Tessera has
 
     def queries(self, workload, p):
         box = {name: json.dumps(dict(zip(DIMENSIONS[workload], p[name]))) for name in ("tile", "tenth")}
@@ -212,6 +211,7 @@ class Tiledb:
     """TileDB-Py: reads into numpy, with TileDB's own query condition and multi_index."""
     name, title, suffix = "tiledb", "TileDB", ".tiledb"
     needs = ["tiledb"]
+    borrows = False
     duplicates, cell_order = False, "hilbert"
 
     def has(self, workload):
@@ -308,9 +308,28 @@ class TiledbRows(Tiledb):
         return workload == "points"
 
 
+class TiledbAggregates(Tiledb):
+    """TileDB's own sums and counts, which it takes of whole tiles from their statistics, over the same array as above."""
+    name, title = "tiledb_aggregates", "TileDB, aggregates"
+    borrows = True
+
+    def has(self, workload):
+        return workload == "raster"
+
+    def queries(self, workload, p):
+        def summed(handle, box):
+            found = handle.query(attrs=["v"]).agg({"v": ["sum", "count"]})[box]
+            return [(int(np.ravel(found["count"])[0]), float(np.ravel(found["sum"])[0]))]
+
+        box = {name: tuple(slice(low, high + 1) for low, high in p[name]) for name in ("tile", "tenth")}
+        return {"tile": lambda handle: summed(handle, box["tile"]), "tenth": lambda handle: summed(handle, box["tenth"]),
+                "total": lambda handle: [(summed(handle, slice(None))[0][1],)]}
+
+
 class Duckdb:
     """DuckDB's own table, filled in the order of tiles."""
     name, title, suffix = "duckdb", "DuckDB", ".duckdb"
+    borrows = False
     needs = ["duckdb", "pyarrow"]
 
     def has(self, workload):
@@ -395,4 +414,4 @@ class Zarr(Tiledb):
         return self.dense(workload, p, lambda handle, box: handle[box])
 
 
-SYSTEMS = [Tessera, TesseraFunctions, Sqlite, Covering, Rtree, Tiledb, TiledbRows, Duckdb, Parquet, Zarr]
+SYSTEMS = [Tessera, TesseraFunctions, Sqlite, Covering, Rtree, Tiledb, TiledbAggregates, TiledbRows, Duckdb, Parquet, Zarr]
