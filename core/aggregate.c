@@ -435,6 +435,7 @@ static int take_whole(void *argument, const tsr_whole *whole, tsr_error *error) 
   }
   if (a->by_count > 0) TSR_TRY(find_whole_group(a, whole, &group, error));
   tsr__sums_merge(a->machine, &sums_of(a)[group], &known);
+  tsr_work_done(a->snapshot->array->environment, whole->cells);
   return 1;
 }
 
@@ -462,16 +463,6 @@ static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64
   *high = TSR_MIN(*high, plan->spans[d].spans[plan->spans[d].count - 1].high);
 }
 
-/* Cells that the started reader may give, at most. */
-static uint64_t count_cells(const tsr_aggregate *a) {
-  const tsr_plan *plan = &a->reader->plan;
-  uint64_t cells = 1;
-  if (!a->snapshot->schema->dense) return tsr__mul_sat(plan->tile_count, a->snapshot->schema->capacity);
-  for (uint32_t d = 0; d < a->snapshot->schema->dimension_count; d++)
-    cells = tsr__mul_sat(cells, tsr__side_values(&plan->sides[d]));
-  return cells;
-}
-
 /* Is a table of all combinations small enough? */
 static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
   *groups = 1;
@@ -488,7 +479,7 @@ static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
     *groups = tsr__mul_sat(*groups, by->extent);
   }
   return *groups <= DIRECT_ALWAYS ||
-         (*groups <= DIRECT_MOST && *groups <= count_cells(a) && *groups * sizeof(tsr_sums) <= a->memory.limit / 4);
+         (*groups <= DIRECT_MOST && *groups <= tsr__reader_cells(a->reader) && *groups * sizeof(tsr_sums) <= a->memory.limit / 4);
 }
 
 static void clear(tsr_aggregate *a) {
@@ -529,7 +520,11 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
   TSR_TRY(tsr_reader_start(a->reader, &reading, error));
   a->direct = choose_direct(a, &groups) && (direct || a->by_count == 0);
   if (a->direct) TSR_TRY(make_table(a, groups, error));
-  while ((r = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->outside) TSR_TRY(add_batch(a, batch, error));
+  tsr__work_more(a->snapshot->array->environment, tsr__reader_cells(a->reader));
+  while ((r = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->outside) {
+    TSR_TRY(add_batch(a, batch, error));
+    tsr_work_done(a->snapshot->array->environment, batch->count);
+  }
   for (uint32_t part = 1; r >= 0 && part < THREADS_MOST; part++)
     for (uint64_t g = 0; a->tables[part] && g < a->group_count; g++)
       tsr__sums_merge(a->machine, &sums_of(a)[g], &a->tables[part][g]);
@@ -642,7 +637,10 @@ int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *requ
   tsr__arena_init(&a->arena, &a->memory);
   a->sums.memory = a->tuples.memory = &a->memory;
   for (uint32_t k = 0; k < TSR_BY_MOST; k++) a->by[k].texts.memory = &a->memory;
+  tsr_work work;
+  tsr_work_begin(snapshot->array->environment, &work, "aggregate", snapshot->array->path, 0);
   const int r = run(a, request, error);
+  tsr_work_end(snapshot->array->environment, &work);
   if (r < 0) {
     tsr_aggregate_close(a);
     return r;

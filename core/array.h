@@ -41,6 +41,7 @@ struct tsr_environment {
   uint64_t last_commit; /* the time of the last commit that was prepared: the next one's is later */
   struct tsr_scheme *schemes; /* of the host's stores */
   tsr_array *arrays; /* those that are open: their stores count files and bytes */
+  tsr_work *work; /* what it is at: the innermost, or NULL (progress.c) */
 };
 typedef struct tsr_scheme {
   struct tsr_scheme *next;
@@ -58,6 +59,9 @@ typedef enum tsr_counter {
 static inline void tsr__count(tsr_environment *environment, tsr_counter counter, uint64_t n) {
   atomic_fetch_add_explicit(&environment->counters[counter], n, memory_order_relaxed);
 }
+/* ---- progress.c: tsr_work_begin, _done, _end, and: ---- */
+void tsr__work_more(tsr_environment *environment, uint64_t total); /* the innermost has so much more to do */
+void tsr__work_reach(tsr_environment *environment, uint64_t done); /* so much is done, at least */
 /* TSR_INTERRUPT if the host asks to stop. Only on the caller's thread; at least once every 4 MiB decoded or 65,536
  * rows. */
 int tsr__interrupted(tsr_environment *environment, tsr_error *error);

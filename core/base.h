@@ -168,4 +168,10 @@ typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
 unsigned tsr__cores(void); /* at least 1 */
 
+/* Globals, made on first use in each process: after a fork the child finds its parent's, whose mutex may be locked for
+ * ever. `state`, zero at first, is the process id * 2, + 1 once they are made. True: the caller makes them, and then
+ * says so; others wait. */
+bool tsr__process_enter(_Atomic uint64_t *state);
+void tsr__process_made(_Atomic uint64_t *state);
+
 #endif

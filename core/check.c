@@ -518,7 +518,11 @@ static int check_fragments(tsr_checker *c) {
   const tsr_checked_fragment **fragments = (const tsr_checked_fragment **)(void *)order.data;
   uint64_t count = order.size / sizeof(void *);
   if (count > 1) qsort(fragments, count, sizeof *fragments, tsr__check_compare_fragments);
-  for (uint64_t i = 0; rc >= 0 && i < count; i++) rc = tsr__check_fragment(c, fragments[i]);
+  tsr__work_more(c->environment, count * TSR_CHECK_PARTS);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) {
+    rc = tsr__check_fragment(c, fragments[i]);
+    tsr__work_reach(c->environment, ++c->fragments_done * TSR_CHECK_PARTS);
+  }
   tsr__buffer_release(&order);
   return rc;
 }
@@ -577,8 +581,11 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
                    "memory_mb");
   tsr__arena_init(&c.arena, &c.memory);
   c.schemas.memory = c.fragments.memory = c.contents.memory = c.root.memory = &c.memory;
+  tsr_work work;
+  tsr_work_begin(environment, &work, "check", store->name, 0);
   int rc = list_root(&c);
   if (rc >= 0) rc = check_all(&c);
+  tsr_work_end(environment, &work);
   release(&c);
   tsr__count(environment, TSR_COUNT_files_opened, store->files_opened);
   tsr__count(environment, TSR_COUNT_bytes_read, store->bytes_read);

@@ -169,7 +169,20 @@ static int load_window(window *w, uint64_t first) {
   return TSR_OK;
 }
 
+/* A window has been looked at. */
+static void tell_progress(window *w) {
+  tsr_fragment_check *f = w->f;
+  double all = 0;
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
+    all += f->metadata.slots[slot].present ? (double)f->metadata.tile_count : 0;
+  f->tiles_done += w->count * w->slot_count;
+  if (all > 0 && (double)f->tiles_done < all)
+    tsr__work_reach(f->c->environment, f->c->fragments_done * TSR_CHECK_PARTS +
+                                           (uint64_t)((double)f->tiles_done / all * TSR_CHECK_PARTS));
+}
+
 static void drop_window(window *w) {
+  tell_progress(w);
   for (uint64_t i = 0; w->jobs && i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
   tsr__free(w->jobs);
   w->jobs = NULL;

@@ -322,6 +322,11 @@ static tsr_fragment_target target_of(merging *m, const char *directory, const ts
 
 static int write_sparse(merging *m, tsr_error *error) {
   uint64_t cells = 0;
+  for (uint32_t i = 0; i < m->plan.count; i++) {
+    tsr_fragment_info info;
+    TSR_TRY(tsr_fragment_describe(m->plan.snapshot, m->plan.fragments[i], &info, error));
+    tsr__work_more(m->c->array->environment, info.cells);
+  }
   TSR_TRY(new_directory(m, error));
   tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[0], "");
   const tsr_fragment_target target = target_of(m, p.text, NULL);
@@ -355,6 +360,12 @@ static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
 static int write_dense(merging *m, tsr_error *error) {
   tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
   int code = add_boxes(m->c, &m->run, &set, error);
+  for (uint64_t i = 0; code >= 0 && i < tsr__box_set_count(&set); i++) {
+    const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions;
+    uint64_t cells = 1;
+    for (uint32_t d = 0; d < set.dimensions; d++) cells = tsr__mul_sat(cells, ends[2 * d + 1] - ends[2 * d] + 1);
+    tsr__work_more(m->c->array->environment, cells);
+  }
   for (uint64_t i = 0; i < tsr__box_set_count(&set) && code >= 0; i++)
     code = write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
   tsr__buffer_release(&set.ends);
@@ -654,7 +665,10 @@ int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_cons
   tsr__memory_init(&c.memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
                    "memory_mb");
   c.items.memory = &c.memory;
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
   int code = consolidate(&c, what, error);
+  tsr_work_end(array->environment, &work);
   if (code < 0) return tsr__wrap(error, "array %s", array->path);
   *merged = c.merged;
   return TSR_OK;

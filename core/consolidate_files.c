@@ -129,15 +129,20 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   if (loose + consolidated < 2) return TSR_OK;
   int code = TSR_OK;
+  tsr__work_more(array->environment, listing->fragments.count + listing->deletes.count);
   for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
-    if (item->old_layout) continue;
+    tsr_work_done(array->environment, 1);
+    code = tsr__interrupted(array->environment, error);
+    if (item->old_layout || code < 0) continue;
     note_times(&item->parsed, &start, &end);
     code = tsr__commits_encode_write(item->name, &out, error);
   }
   for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
     note_times(&listing->deletes.items[i].parsed, &start, &end);
-    code = put_delete(array, &listing->deletes.items[i], &out, error);
+    code = tsr__interrupted(array->environment, error);
+    if (code >= 0) code = put_delete(array, &listing->deletes.items[i], &out, error);
+    tsr_work_done(array->environment, 1);
   }
   if (code >= 0 && out.size) {
     code = new_path("__commits", start, end, version, ".con", path, error);
@@ -195,8 +200,10 @@ static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, foot
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
   int code = TSR_OK;
+  tsr__work_more(array->environment, snapshot->fragment_count);
   for (uint64_t i = 0; i < snapshot->fragment_count && code >= 0; i++) {
     tsr_fragment *fragment = snapshot->fragments[i].fragment;
+    tsr_work_done(array->environment, 1);
     if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
     note_times(&fragment->parsed, &f->start, &f->end);
     code = tsr__interrupted(array->environment, error);
@@ -313,8 +320,10 @@ static int write_metadata(const tsr_maintained *object, const tsr_timed_files *f
   uint64_t start = UINT64_MAX, end = 0;
   char path[160], vacuum[170];
   int code = TSR_OK;
+  tsr__work_more(object->environment, files->count);
   for (uint64_t i = 0; i < files->count && code >= 0; i++) {
     const char *name = strrchr(files->paths[i], '/') + 1;
+    tsr_work_done(object->environment, 1);
     tsr_name parsed;
     code = tsr__interrupted(object->environment, error);
     if (code >= 0) code = read_metadata(object, files->paths[i], arena, &all, error);
@@ -364,8 +373,11 @@ int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *optio
                                  .version = TSR_FORMAT_WRITE_MAX,
                                  .path = group->store->name};
   uint64_t count = 0, now = tsr__environment_now();
+  tsr_work work;
+  tsr_work_begin(group->environment, &work, "consolidate", object.path, 0);
   int code = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,
                                        &count, error);
+  tsr_work_end(group->environment, &work);
   if (code < 0) return tsr__wrap(error, "group %s", object.path);
   *merged = count;
   return TSR_OK;

@@ -392,11 +392,16 @@ static const input *cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32
 }
 
 /* Which cells are no padding. */
-static int take_written(tsr_fragment_writer *w, tsr_error *error) {
+/* Which cells of a dense tile are no padding; *cells: how many. */
+static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
+  *cells = w->count;
   if (!w->metadata.dense) return TSR_OK;
   TSR_TRY(tsr__buffer_reserve(&w->written, w->count, error));
   uint8_t *to = w->written.data + w->written.size;
-  for (uint64_t i = 0; i < w->count; i++) to[i] = !w->order || w->order[w->from + i] != TSR_NO_CELL;
+  for (uint64_t i = 0; i < w->count; i++) {
+    to[i] = !w->order || w->order[w->from + i] != TSR_NO_CELL;
+    *cells -= !to[i];
+  }
   w->written.size += w->count;
   return TSR_OK;
 }
@@ -652,6 +657,7 @@ static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *err
   w->count = w->pending = tiles * w->tile_cells;
   w->direct = true;
   const int code = write_window(w, error);
+  tsr_work_done(w->target.environment, w->count);
   w->direct = false;
   w->pending = 0;
   return code;
@@ -675,7 +681,9 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
     }
     w->count = TSR_MIN(count - done, w->tile_cells - w->pending % w->tile_cells);
     TSR_TRY(tsr__parallel_for(w->count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
-    TSR_TRY(take_written(w, error));
+    uint64_t cells;
+    TSR_TRY(take_written(w, &cells, error));
+    tsr_work_done(w->target.environment, cells);
     w->pending += w->count;
     bool whole = w->pending % w->tile_cells == 0;
     if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > PENDING_MOST))

@@ -170,6 +170,8 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_span
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 
+/* Cells that the started reader may give, at most. */
+uint64_t tsr__reader_cells(const tsr_reader *reader);
 /* The order keys of rows from..from+count-1 of a batch; `column` is that of a dimension of fixed size. */
 #define TSR_KEYS_MOST 2048u /* rows at once */
 void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
@@ -356,7 +358,7 @@ double tsr__sums_real(tsr_machine machine, const tsr_sums *sums); /* the sum as 
 
 /* ---- fragment_writer.c: cells in global order, or dense tiles -> the files of one fragment ---- */
 typedef struct tsr_fragment_target {
-  tsr_environment *environment; /* asked for interrupts, once for each window of tiles */
+  tsr_environment *environment; /* asked for interrupts, once for each window of tiles; told of cells */
   tsr_store *store;
   const char *directory; /* of the fragment: exists, is empty */
   const char *metadata_name; /* __fragment_metadata.tdb, or what is to be renamed to it */

@@ -46,6 +46,7 @@ typedef struct tsr_checker {
   const tsr_schema *newest; /* the last sound one by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */
   tsr_buffer contents; /* tsr_buffer *: what the footers point into */
+  uint64_t fragments_done; /* of progress, in which each counts TSR_CHECK_PARTS */
 } tsr_checker;
 
 /* A path of three parts, of which the first ones may be empty; in `text`, whose size is enough for all that stores
@@ -83,6 +84,7 @@ typedef struct tsr_check_bound { /* one end of a box */
   uint64_t key; /* strings: the size */
   const uint8_t *text;
 } tsr_check_bound;
+#define TSR_CHECK_PARTS 1000
 typedef struct tsr_fragment_check {
   tsr_checker *c;
   const tsr_checked_fragment *fragment;
@@ -91,6 +93,7 @@ typedef struct tsr_fragment_check {
   tsr_fragment_metadata metadata;
   tsr_arena arena;
   bool schema_damaged;
+  uint64_t tiles_done; /* of all fields together */
   /* Are these there to be used? What is wrong with them has been told. */
   bool *slot_sound, *statistics_sound; /* by slot: places of tiles, statistics */
   bool rtree_sound, summary_sound, processed_sound;

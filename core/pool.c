@@ -32,31 +32,39 @@ typedef struct job {
   tsr_error error;
 } job;
 
-/* The one mutable global. `state` says whose it is: after a fork the child finds its parent's process id, whose threads
- * it does not have and whose mutex may be locked for ever, and makes all anew. */
+/* One of the two mutable globals; progress.c has the other. */
 static struct {
-  _Atomic uint64_t state; /* process id * 2, + 1 once the rest is made */
+  _Atomic uint64_t state;
   pthread_mutex_t mutex;
   pthread_cond_t work;
   job *jobs; /* first come, first served */
   unsigned workers, busy;
 } pool;
 
-static void enter(void) {
-  uint64_t making = (uint64_t)getpid() * 2, state = atomic_load_explicit(&pool.state, memory_order_acquire);
-  while (state != making + 1) {
-    if (state == making) {
+bool tsr__process_enter(_Atomic uint64_t *state) {
+  uint64_t making = (uint64_t)getpid() * 2, now = atomic_load_explicit(state, memory_order_acquire);
+  while (now != making + 1) {
+    if (now == making) {
       sched_yield(); /* another thread is at it */
-      state = atomic_load_explicit(&pool.state, memory_order_acquire);
-    } else if (atomic_compare_exchange_strong(&pool.state, &state, making)) {
-      pthread_mutex_init(&pool.mutex, NULL);
-      pthread_cond_init(&pool.work, NULL);
-      pool.jobs = NULL;
-      pool.workers = pool.busy = 0;
-      state = making + 1;
-      atomic_store_explicit(&pool.state, state, memory_order_release);
+      now = atomic_load_explicit(state, memory_order_acquire);
+    } else if (atomic_compare_exchange_strong(state, &now, making)) {
+      return true;
     }
   }
+  return false;
+}
+
+void tsr__process_made(_Atomic uint64_t *state) {
+  atomic_store_explicit(state, (uint64_t)getpid() * 2 + 1, memory_order_release);
+}
+
+static void enter(void) {
+  if (!tsr__process_enter(&pool.state)) return;
+  pthread_mutex_init(&pool.mutex, NULL);
+  pthread_cond_init(&pool.work, NULL);
+  pool.jobs = NULL;
+  pool.workers = pool.busy = 0;
+  tsr__process_made(&pool.state);
 }
 
 /* ---- Running a job --------------------------------------------------------------------------------------------- */

@@ -290,7 +290,11 @@ static int paint(painter *p, const tsr_raster_request *request, tsr_error *error
   const tsr_batch *batch;
   int r;
   TSR_TRY(start(p, request, error));
-  while ((r = tsr_reader_next(p->reader, &batch, error)) > 0) TSR_TRY(add_batch(p, batch, error));
+  tsr__work_more(p->reader->snapshot->array->environment, tsr__reader_cells(p->reader));
+  while ((r = tsr_reader_next(p->reader, &batch, error)) > 0) {
+    TSR_TRY(add_batch(p, batch, error));
+    tsr_work_done(p->reader->snapshot->array->environment, batch->count);
+  }
   return r;
 }
 
@@ -323,8 +327,11 @@ int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, t
   const uint64_t most = request->memory_bytes ? request->memory_bytes : DEFAULT_MEMORY;
   tsr__memory_init(&p.memory, &snapshot->array->environment->memory, most / 2, "memory_mb"); /* the reader: the rest */
   tsr__arena_init(&p.arena, &p.memory);
+  tsr_work work;
+  tsr_work_begin(snapshot->array->environment, &work, "draw", snapshot->array->path, 0);
   int r = tsr_reader_open(snapshot, &p.reader, error);
   if (r >= 0) r = paint(&p, request, error);
+  tsr_work_end(snapshot->array->environment, &work);
   if (r >= 0)
     r = tsr__alloc(&snapshot->array->environment->memory, sizeof(tsr_raster) + p.place_count * sizeof(double), &memory,
                    error);

@@ -245,7 +245,9 @@ static int read_window(block *b, tsr_error *error) {
     TSR_TRY(plan_space(b, &b->spaces[b->space_count++], &cost, error));
     advance(b);
   }
-  return load_window(b, error);
+  TSR_TRY(load_window(b, error));
+  tsr_work_done(b->environment, b->space_count);
+  return TSR_OK;
 }
 
 /* ---- Single cells ------------------------------------------------------------------------------------------------- */
@@ -358,6 +360,10 @@ static int read_block(block *b, const tsr_interval *box, uint64_t size, tsr_erro
   if (b->plan.empty) b->plan.box_count = 0;
   for (uint64_t i = 0; i < b->plan.box_count; i++)
     if (b->plan.boxes[i].sparse) return read_cells(b, ranges, error);
+  uint64_t spaces = 1;
+  for (uint32_t d = 0; d < b->dimensions; d++)
+    spaces = tsr__mul_sat(spaces, b->high[d] / b->grid->extent[d] - b->low[d] / b->grid->extent[d] + 1);
+  tsr__work_more(b->environment, spaces);
   while (!b->ended) TSR_TRY(read_window(b, error));
   return TSR_OK;
 }
@@ -381,7 +387,10 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
   tsr__arena_init(&b.window, &b.memory);
   b.wants.memory = &b.memory;
   b.threads = TSR_MAX(1, threads && !array->environment->single_threaded ? threads : array->threads);
+  tsr_work work;
+  tsr_work_begin(b.environment, &work, "read", array->path, 0);
   int code = read_block(&b, box, size, error);
+  tsr_work_end(b.environment, &work);
   tsr__buffer_release(&b.wants);
   tsr__arena_release(&b.window);
   tsr__arena_release(&b.arena);

@@ -238,6 +238,17 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
   return TSR_OK;
 }
 
+uint64_t tsr__reader_cells(const tsr_reader *reader) {
+  const tsr_plan *plan = &reader->plan;
+  const tsr_schema *schema = reader->snapshot->schema;
+  uint64_t cells = 1;
+  if (plan->empty) return 0;
+  if (!schema->dense) return tsr__mul_sat(plan->tile_count, schema->capacity);
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    cells = tsr__mul_sat(cells, tsr__side_values(&plan->sides[d]));
+  return cells;
+}
+
 void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
                      uint64_t count, uint64_t *keys) {
   const uint8_t *values = column->values;

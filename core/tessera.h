@@ -108,6 +108,31 @@ TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
 /* For hosts that hand out rows themselves. */
 TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
 
+/* ---- Progress -------------------------------------------------------------------------------------------------- */
+
+/* What this process is at: consolidate, vacuum, check, export, import, copy, commit, write, read, aggregate, draw. Done
+ * and total are in units of the work (cells, files, bytes); total is 0 as long as it is not known, and may grow. */
+#define TSR_PROGRESS_MOST 64 /* at once; more are not shown */
+typedef struct tsr_progress {
+  char operation[24], path[256]; /* a path that is longer begins with "..." */
+  uint64_t done, total; /* done <= total */
+  uint64_t started; /* time */
+} tsr_progress;
+/* Copies at most `room` of them, the oldest first; returns how many. From any thread. */
+TSR_API uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room);
+
+/* For work of the host's own. It lies with the caller, from begin to end, which every begin needs; what begins within it
+ * on the same environment ends before it. What is done is added to the innermost. */
+typedef struct tsr_work {
+  struct tsr_work *outer;
+  int slot; /* -1: it is not shown */
+  uint64_t serial;
+} tsr_work;
+TSR_API void tsr_work_begin(tsr_environment *environment, tsr_work *work, const char *operation, const char *path,
+                            uint64_t total);
+TSR_API void tsr_work_done(tsr_environment *environment, uint64_t more);
+TSR_API void tsr_work_end(tsr_environment *environment, tsr_work *work);
+
 /* ---- Stores of the host -------------------------------------------------------------------------------------- */
 
 /* Arrays lie in directories, and wherever else the host says: paths that begin with a SCHEME and a colon lead to trees of

@@ -103,8 +103,22 @@ static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
     TSR_TRY(tsr__interrupted(c->environment, c->error));
     TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
     TSR_TRY(tsr__store_append(to, c->block, part, c->error));
+    tsr_work_done(c->environment, part);
   }
   return c->durable ? tsr__store_sync(to, c->error) : TSR_OK;
+}
+
+/* How many bytes there are. */
+static int measure(copying *c) {
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    tsr_file *file = NULL;
+    if (item_at(c, i)->directory) continue;
+    if (i % 64 == 63) TSR_TRY(tsr__interrupted(c->environment, c->error));
+    TSR_TRY(tsr__store_open_file(c->from, item_at(c, i)->path, &file, c->error));
+    tsr__work_more(c->environment, file->size);
+    tsr__store_close_file(file);
+  }
+  return TSR_OK;
 }
 
 static int copy_file(copying *c, const item *one, const char *target) {
@@ -159,6 +173,7 @@ static int copy_all(copying *c) {
   if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
   TSR_TRY(list_all(c));
   if (!c->schema) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
+  TSR_TRY(measure(c));
   TSR_TRY(tsr__alloc(&c->memory, BLOCK, &block, c->error));
   c->block = block;
   int rc = tsr__store_make_directory(c->to, "", c->error);
@@ -181,7 +196,15 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   c.items.memory = &c.memory;
   int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
   if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
-  if (rc >= 0) rc = copy_all(&c);
+  if (rc >= 0) {
+    const char *operation = tsr__environment_scheme(environment, to)     ? "import"
+                            : tsr__environment_scheme(environment, from) ? "export"
+                                                                         : "copy";
+    tsr_work work;
+    tsr_work_begin(environment, &work, operation, from, 0);
+    rc = copy_all(&c);
+    tsr_work_end(environment, &work);
+  }
   if (rc >= 0 && files) *files = c.files;
   tsr__store_close(c.from);
   tsr__store_close(c.to);

@@ -91,6 +91,7 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
     one.path = copy;
     TSR_TRY(read_vacuum(v, one.path, &one, error));
+    tsr__work_more(v->environment, one.names.count);
     TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
   }
   return TSR_OK;
@@ -123,6 +124,8 @@ static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file
   file->done = true;
   if (!has_entry(entries, file->name)) return TSR_OK;
   for (uint64_t n = 0; n < file->names.count; n++) {
+    tsr_work_done(v->environment, 1);
+    TSR_TRY(tsr__interrupted(v->environment, error));
     if (!is_source(file, file->names.names[n])) continue;
     tsr_path p = tsr__path_of("__meta", file->names.names[n], "");
     int found = remove_file(v, p.text, error);
@@ -274,6 +277,7 @@ static int vacuum_sources(vacuum *v, const tsr_buffer *sources, tsr_error *error
   for (uint64_t i = 0; i < count; i++) {
     TSR_TRY(tsr__interrupted(v->environment, error));
     TSR_TRY(remove_directory(v, names[i], error));
+    tsr_work_done(v->environment, 1);
   }
   return sync_if_there(v, "__fragments", error);
 }
@@ -513,8 +517,11 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   int code = list(v, "__commits", &entries, error);
   if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
+  tsr__work_more(v->environment, entries.count);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     uint64_t stem;
+    tsr_work_done(v->environment, 1);
+    if ((code = tsr__interrupted(v->environment, error)) < 0) break;
     if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
     tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;
@@ -536,7 +543,9 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
 static int vacuum_footers(vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   const tsr_commit_list *footers = &v->array->listing->footers;
+  tsr__work_more(v->environment, footers->count);
   for (uint64_t i = 1; i < footers->count; i++) {
+    tsr_work_done(v->environment, 1);
     if (footers->items[i].parsed.end == footers->items[0].parsed.end) continue;
     int found = remove_file(v, footers->items[i].path, error);
     if (found < 0) return found;
@@ -547,16 +556,19 @@ static int vacuum_footers(vacuum *v, tsr_error *error) {
 
 /* ---- Everything ----------------------------------------------------------------------------- */
 
-static int run(vacuum *v, tsr_maintenance what, tsr_error *error) {
+static int run(vacuum *v, tsr_maintenance what, const char *name, tsr_error *error) {
   static int (*const parts[])(vacuum *, tsr_error *) = {vacuum_fragments, vacuum_commits, vacuum_footers,
                                                         vacuum_metadata};
   int code = TSR_OK;
+  tsr_work work;
+  tsr_work_begin(v->environment, &work, "vacuum", name, 0);
   for (unsigned i = 0; i < 4 && code >= 0; i++) {
     if (!(what & 1u << i)) continue;
     tsr__arena_init(&v->arena, v->store->memory);
     code = parts[i](v, error);
     tsr__arena_release(&v->arena);
   }
+  tsr_work_end(v->environment, &work);
   return code;
 }
 
@@ -564,7 +576,7 @@ int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, 
   tsr_error unseen;
   if (!error) error = &unseen;
   vacuum v = {.environment = array->environment, .store = array->store, .array = array};
-  if (run(&v, what, error) < 0) return tsr__wrap(error, "array %s", array->path);
+  if (run(&v, what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
   *removed = v.removed;
   return TSR_OK;
 }
@@ -573,7 +585,7 @@ int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   vacuum v = {.environment = group->environment, .store = group->store};
-  if (run(&v, TSR_MAINTAIN_METADATA, error) < 0) return tsr__wrap(error, "group %s", v.store->name);
+  if (run(&v, TSR_MAINTAIN_METADATA, v.store->name, error) < 0) return tsr__wrap(error, "group %s", v.store->name);
   *removed = v.removed;
   return TSR_OK;
 }

@@ -49,8 +49,11 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   if (code >= 0) code = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
   for (uint64_t i = 0; code >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
+  tsr_work work;
+  tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
   if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, order, &count, error);
   if (code >= 0) code = tsr__write_ordered(&target, columns, order, count, error);
+  tsr_work_end(w->array->environment, &work);
   if (code >= 0) code = write_positions(w, directory, order, count, error);
   tsr__free(times);
   tsr__free(order);

@@ -404,7 +404,10 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   w->prepared = false;
   tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
+  tsr_work work;
+  tsr_work_begin(w->array->environment, &work, "write", w->array->path, cells);
   int code = tsr__write_dense(&target, array_order, columns, error);
+  tsr_work_end(w->array->environment, &work);
   if (code < 0) {
     tsr_error ignored;
     (void)remove_pieces(w, piece_count(w) - 1, &ignored);
@@ -734,8 +737,11 @@ static int prepare(tsr_writer *w, tsr_error *error) {
   if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
   if (w->prepared) return TSR_OK;
   preparation p = {.w = w};
+  tsr_work work;
   p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
+  tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->count);
   int code = prepare_all(&p, error);
+  tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
   tsr__index_release(w); /* it holds the present */

@@ -18,6 +18,7 @@ void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   uint64_t files = 0;
   const char *path = text_of(values[1]);
+  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
   int code = tsx_address_table(connection, text_of(values[0]), &address, &error);
   if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
@@ -27,6 +28,7 @@ void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)files);
   tsx_function_end(context, "tessera_export", code, &error);
+  tsx_connection_remove_table(connection);
 }
 
 /* ---- Arrays like others ------------------------------------------------------------------------------------------- */
@@ -93,10 +95,12 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_address source;
   tsr_error error = {0};
   const char *name = text_of(values[0]);
+  tsx_connection_add_table(connection); /* for interrupts */
   int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
   if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
   if (code == TSR_OK) code = tsx_address_array(&source, &error);
   if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);
   tsx_address_close(&source);
   tsx_function_end(context, "tessera_import", code, &error);
+  tsx_connection_remove_table(connection);
 }

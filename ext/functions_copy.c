@@ -253,6 +253,7 @@ static int append_batches(copying *c, tsr_writer *writer, tsr_error *error) {
     if (!rows && batch->first) return out_of_memory(error);
     if ((code = tsr_writer_append(writer, c->columns, rows, batch->count, error)) < 0) return code;
     c->cells += batch->count;
+    tsr_work_done(c->connection->environment, batch->count);
   }
 }
 
@@ -412,6 +413,7 @@ static int gather_slab(copying *c, const tsr_request *request, uint64_t *count, 
     code = tsr_reader_next(c->reader, &batch, error);
     if (code <= 0) break;
     code = TSR_OK;
+    tsr_work_done(c->connection->environment, batch->count);
     if (!batch->written) {
       *gaps = true;
       continue;
@@ -490,6 +492,36 @@ static int copy_cells(copying *c, tsr_error *error) {
   return c->source->dense ? copy_dense(c, &request, error) : copy_sparse(c, &request, error);
 }
 
+/* Of all that has been written, about. */
+static int count_cells(const copying *c, uint64_t *cells, tsr_error *error) {
+  const tsr_interval *all;
+  *cells = 0;
+  if (c->source->dense) {
+    int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
+    return code > 0 ? tsr_block_cells(c->snapshot, all, NULL, cells, error) : code;
+  }
+  for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot); i++) {
+    tsr_fragment_info info;
+    int code = tsr_fragment_describe(c->snapshot, i, &info, error);
+    if (code < 0) return code;
+    *cells += info.cells;
+  }
+  return TSR_OK;
+}
+
+/* As what this process is at. */
+static int copy_shown(copying *c, tsr_error *error) {
+  tsr_environment *environment = c->connection->environment;
+  uint64_t cells;
+  tsr_work work;
+  int code = count_cells(c, &cells, error);
+  if (code < 0) return code;
+  tsr_work_begin(environment, &work, "copy", tsr_array_path(c->from.array->core), cells);
+  code = copy_cells(c, error);
+  tsr_work_end(environment, &work);
+  return code;
+}
+
 static int copy(copying *c, const char *to, sqlite3_value *options, tsr_error *error) {
   int code = tsx_address_array(&c->from, error);
   if (code == TSR_OK)
@@ -500,7 +532,7 @@ static int copy(copying *c, const char *to, sqlite3_value *options, tsr_error *e
   if (code == TSR_OK && options && sqlite3_value_type(options) != SQLITE_NULL)
     code = tsx_options_each(c->connection->db, options, "options", take_any, c, error);
   if (code == TSR_OK) code = open_target(c, to, error);
-  if (code == TSR_OK) code = copy_cells(c, error);
+  if (code == TSR_OK) code = copy_shown(c, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
   if (code < 0 || !c->creation) return code;
   if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);

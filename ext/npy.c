@@ -148,16 +148,18 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
 
 /* tessera_npy(path, attribute[, slice]) */
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   tsx_address address = {0};
+  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
   int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK)
-    code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK)
     code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
                       &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_npy", code, &error);
+  tsx_connection_remove_table(connection);
 }
 
 /* ---- Reading NPY -------------------------------------------------------------------------------------------------- */
@@ -443,20 +445,22 @@ static int write_npy(tsx_address *address, int count, sqlite3_value **values, ui
 
 /* tessera_write_npy(path, attribute, npy[, attribute, npy ...][, origin]): how many cells were written */
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   tsx_address address = {0};
   uint64_t cells = 0;
+  tsx_connection_add_table(connection); /* for interrupts */
   int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "a path, an attribute and a block are wanted")
                        : tsx_arguments_check(count, values, 2, &error);
   for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
       code = tsx_fail(&error, TSR_MISMATCH, "argument %d: the name of an attribute is wanted", i + 1);
-  if (code == TSR_OK)
-    code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK) tsx_function_begin(address.connection, address.path);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
   tsx_function_end(context, "tessera_write_npy", code, &error);
+  tsx_connection_remove_table(connection);
 }

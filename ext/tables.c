@@ -2,7 +2,8 @@
  *
  *   SELECT ... FROM tessera_tiles('data/weather') WHERE field = 'temp'
  *
- * and tessera_stats, this connection's counters since the last SELECT tessera_reset_stats().
+ * and two without arguments: tessera_stats, this connection's counters since the last SELECT tessera_reset_stats(), and
+ * tessera_progress, what this process is at.
  *
  * Hidden columns stand behind the shown ones: arg1, arg2, ..., key, as_of, since (with a leading _ where a shown column
  * has the name). idxNum says which of them are given, bit i for the i-th; xFilter's arguments come in that order. An
@@ -10,11 +11,11 @@
  */
 #include "extension.h"
 
-static const tsx_about about_stats;
+static const tsx_about about_stats, about_progress;
 static const tsx_about *const abouts[] = {
     &about_stats,         &tsx_about_array,      &tsx_about_schema,  &tsx_about_enumeration, &tsx_about_fragments,
     &tsx_about_tiles,     &tsx_about_metadata,   &tsx_about_members, &tsx_about_objects,     &tsx_about_check,
-    &tsx_about_aggregate, &tsx_about_partitions, &tsx_about_advise,
+    &tsx_about_aggregate, &tsx_about_partitions, &tsx_about_advise,  &about_progress,
 };
 
 typedef struct module_data {
@@ -262,3 +263,41 @@ static const tsx_about about_stats = {.name = "tessera_stats",
                                       .open = stats_open,
                                       .next = stats_next,
                                       .column = stats_column};
+
+/* ---- tessera_progress -------------------------------------------------------------------------------------------- */
+
+typedef struct progress { /* as it was when the scan began */
+  uint64_t count;
+  tsr_progress entries[TSR_PROGRESS_MOST];
+} progress;
+
+static int progress_open(tsx_scan *scan, tsr_error *error) {
+  progress *p = scan->state;
+  p->count = tsr_progress_list(p->entries, TSR_PROGRESS_MOST);
+  return TSR_OK;
+}
+
+static int progress_next(tsx_scan *scan, tsr_error *error) {
+  return (uint64_t)scan->row < ((const progress *)scan->state)->count;
+}
+
+static int progress_column(tsx_scan *scan, sqlite3_context *context, int number, tsr_error *error) {
+  const tsr_progress *entry = &((const progress *)scan->state)->entries[scan->row - 1];
+  if (number == 0) sqlite3_result_text(context, entry->operation, -1, SQLITE_TRANSIENT);
+  else if (number == 1) sqlite3_result_text(context, entry->path, -1, SQLITE_TRANSIENT);
+  else if (number == 4) tsx_result_unsigned(context, entry->started);
+  else if (number == 2 || entry->total) tsx_result_unsigned(context, number == 2 ? entry->done : entry->total);
+  return TSR_OK; /* a total that is not known yet is NULL */
+}
+
+static const tsx_about about_progress = {
+    .name = "tessera_progress",
+    .usage = "tessera_progress",
+    .columns = (const char *const[]){"operation TEXT", "path TEXT", "done INTEGER", "total INTEGER", "started INTEGER",
+                                     NULL},
+    .same = -1,
+    .rows = 4,
+    .state_size = sizeof(progress),
+    .open = progress_open,
+    .next = progress_next,
+    .column = progress_column};

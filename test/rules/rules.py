@@ -20,7 +20,7 @@ ROOMS = {"mix": "ops", "merge": "ops", "consolidate": "ops", "vacuum": "ops", "o
          "datatype": "model", "datetime": "model", "domain": "model", "order": "model", "name": "model",
          "filter": "filter", "generic_tile": "format", "schema": "format", "enumeration": "format", "fragment_metadata": "format",
          "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",
-         "condition": "format", "group": "format", "tile": "format", "environment": "array", "array": "array",
+         "condition": "format", "group": "format", "tile": "format", "environment": "array", "progress": "array", "array": "array",
          "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
          "timed_files": "array", "tree_copy": "array", "pending": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
