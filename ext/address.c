@@ -145,8 +145,17 @@ int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *e
   return tsx_fail(error, TSR_ERROR, "bad address 'db:%s': db:TABLE or db:SCHEMA.TABLE is wanted", text);
 }
 
-/* Runs a statement for its first row: 1 if there is one. `starved` is set where memory did not suffice to know. */
-static int has_row(sqlite3 *db, char *sql, const char *parameter, bool *starved) {
+/* `stopped`, here and below, is set to SQLite's code where memory, or the host's patience, did not suffice to know. */
+static void note_stop(int code, int *stopped) {
+  if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
+}
+static int fail_stopped(int stopped, tsr_error *error) {
+  if (stopped == SQLITE_INTERRUPT) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  return tsx_fail(error, TSR_NOMEM, "out of memory");
+}
+
+/* Runs a statement for its first row: 1 if there is one. */
+static int has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
   sqlite3_stmt *statement = NULL;
   int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
   if (code == SQLITE_OK) {
@@ -154,45 +163,45 @@ static int has_row(sqlite3 *db, char *sql, const char *parameter, bool *starved)
     code = sqlite3_step(statement);
     found = code == SQLITE_ROW;
   }
-  if (code == SQLITE_NOMEM) *starved = true;
+  note_stop(code, stopped);
   sqlite3_finalize(statement);
   sqlite3_free(sql);
   return found;
 }
 
-static bool table_exists(sqlite3 *db, const char *schema, const char *name, bool *starved) {
+static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
   return has_row(db,
                  sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
                                  "AND name = ?1 COLLATE NOCASE",
                                  schema),
-                 name, starved);
+                 name, stopped);
 }
 
 /* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
-static char *search_schema(sqlite3 *db, const char *name, bool *starved) {
+static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
-  bool temporary = table_exists(db, "temp", name, starved);
+  bool temporary = table_exists(db, "temp", name, stopped);
   char *found = temporary ? sqlite3_mprintf("temp") : NULL;
-  if (temporary && !found) *starved = true;
+  if (temporary && !found) *stopped = SQLITE_NOMEM;
   int code = found ? SQLITE_DONE
                    : sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL);
   if (statement)
     while (!found && (code = sqlite3_step(statement)) == SQLITE_ROW) {
       const char *schema = (const char *)sqlite3_column_text(statement, 0);
-      if (!schema) *starved = true;
-      else if (table_exists(db, schema, name, starved) && !(found = sqlite3_mprintf("%s", schema))) *starved = true;
+      if (!schema) *stopped = SQLITE_NOMEM;
+      else if (table_exists(db, schema, name, stopped) && !(found = sqlite3_mprintf("%s", schema))) *stopped = SQLITE_NOMEM;
     }
-  if (code == SQLITE_NOMEM) *starved = true;
+  note_stop(code, stopped);
   sqlite3_finalize(statement);
   return found;
 }
 
 /* The connected table; preparing a statement on it connects it. */
-static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, bool *starved) {
+static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
   int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  if (code == SQLITE_NOMEM) *starved = true;
+  note_stop(code, stopped);
   sqlite3_free(sql);
   tsx_table *table = statement ? connection->array_tables : NULL;
   while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
@@ -206,12 +215,12 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   char *schema, *name;
   int code = tsx_address_parse(text, &schema, &name, error);
   if (code < 0) return code;
-  bool starved = false;
-  if (!schema) schema = search_schema(connection->db, name, &starved);
-  bool exists = schema && table_exists(connection->db, schema, name, &starved);
-  tsx_table *table = exists ? find_table(connection, schema, name, &starved) : NULL;
-  if (!table && (starved || sqlite3_errcode(connection->db) == SQLITE_NOMEM))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  int stopped = SQLITE_OK;
+  if (!schema) schema = search_schema(connection->db, name, &stopped);
+  bool exists = schema && table_exists(connection->db, schema, name, &stopped);
+  tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
+  if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
+  if (!table && stopped) code = fail_stopped(stopped, error);
   else if (!exists) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table) code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table, or cannot be opened", text);
   else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
@@ -226,6 +235,10 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
     return tsx_fail(error, TSR_NOMEM, "out of memory");
   address->array = table->array;
   if (address->array) address->array->tables++; /* released by tsx_address_close */
+  if (address->array && address->array->has_key) {
+    address->has_key = true;
+    memcpy(address->key, address->array->key, sizeof address->key);
+  }
   address->as_of = table->options.as_of;
   address->since = table->options.since;
   address->memory_bytes = table->options.memory_bytes;
@@ -234,21 +247,21 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
 
 int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error) {
   char *schema, *name;
-  bool starved = false;
+  int stopped = SQLITE_OK;
   if (sqlite3_strnicmp(text, "db:", 3)) {
     *path = sqlite3_mprintf("%s", text);
     return *path ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
   }
   int code = tsx_address_parse(text + 3, &schema, &name, error);
   if (code < 0) return code;
-  if (!schema && !(schema = search_schema(connection->db, name, &starved))) schema = sqlite3_mprintf("main");
-  tsx_table *table = schema && table_exists(connection->db, schema, name, &starved)
-                         ? find_table(connection, schema, name, &starved)
+  if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
+  tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)
+                         ? find_table(connection, schema, name, &stopped)
                          : NULL;
   *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
   sqlite3_free(schema);
   sqlite3_free(name);
-  return *path && !starved ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  return *path && !stopped ? TSR_OK : fail_stopped(stopped, error);
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
@@ -291,9 +304,9 @@ int tsx_address_table(tsx_connection *connection, const char *name, tsx_address 
 
 void tsx_address_hint(const tsx_address *address, tsr_error *error) {
   const char *name = address->path;
-  bool starved = false;
+  int stopped = SQLITE_OK;
   if (error->code != TSR_NOT_FOUND || address->is_table || !name || strchr(name, '/')) return;
-  char *schema = search_schema(address->connection->db, name, &starved);
+  char *schema = search_schema(address->connection->db, name, &stopped);
   size_t size = strlen(error->message);
   if (schema)
     sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
