@@ -86,7 +86,9 @@ typedef struct file {
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 static int fail_sql(const tsx_tree *tree, int code, tsr_error *error) {
-  return tsx_fail(error, tsx_core_code(code), "%s",
+  /* of the database's own files, such as its journal: no file of the array is missing */
+  const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
+  return tsx_fail(error, core, "%s",
                   code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->connection->db));
 }
 
