@@ -109,6 +109,7 @@ struct tsr_array {
   tsr_map fragments; /* name -> tsr_fragment: those that are listed and have been needed */
   struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
   uint64_t open_files, file_epoch;
+  uint64_t kept_bytes; /* of metadata files in memory */
   uint64_t pruned; /* the listing's generation when the registry was last pruned */
   bool (*committed)(void *argument, const char *commit); /* asked of prepared commits, or NULL */
   void *committed_argument;
@@ -150,6 +151,8 @@ void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_P
 /* A schema as a caller filled it in (tessera.h), completed: all that may be left out is set. Memory from `arena`; the
  * rest is borrowed. */
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
+/* TSR_EXISTS, and what is there where a new array was to be: an array that nobody has finished can be deleted. */
+int tsr__creation_in_the_way(tsr_store *store, tsr_error *error);
 
 /* ---- pending.c: commits that are prepared and not published ---- */
 #define TSR_PENDING_SUFFIX ".pending"
@@ -232,6 +235,7 @@ typedef struct tsr_fragment {
   uint64_t id; /* unique within the environment's life: the cache's key */
   tsr_fragment_metadata metadata;
   struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part], the last one the metadata file; NULL if not open */
+  tsr_file *kept; /* the metadata file, where it is small: in memory, never opened again; or NULL */
   tsr_grid grid; /* dense arrays: of its own schema */
   uint64_t *box_low, *box_high; /* dense: its non-empty domain in ordinals, clipped to the domain */
   uint64_t *tile_low, *tile_count; /* dense: first tile coordinate and number of tiles of each dimension */

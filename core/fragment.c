@@ -2,12 +2,15 @@
  *
  * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
  * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
- * recently used being closed past TSR_FILES_KEPT at the moments when nobody uses one (tsr__array_files_done).
+ * recently used being closed past TSR_FILES_KEPT at the moments when nobody uses one (tsr__array_files_done). Small metadata
+ * files, of which there may be thousands, are read as a whole and kept in memory.
  */
 #include <stdio.h>
 
 #include "array.h"
 
+#define KEPT_MOST   8192 /* bytes of a metadata file that is kept ... */
+#define KEPT_ALL    (UINT64_C(16) << 20) /* ... and of all those of an array */
 #define EAGER_TILES 4096 /* a fragment of no more has its R-tree read with its footer */
 
 typedef struct tsr_open_file {
@@ -76,7 +79,16 @@ static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *er
                    before.message);
 }
 
-/* Opens file `index`, called `name`, of at least `least` bytes. */
+/* Keeps a metadata file that is small. */
+static int keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
+  if ((*file)->size > KEPT_MOST || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
+  TSR_TRY(tsr__store_keep_file(file, error));
+  array->kept_bytes += (*file)->size;
+  fragment->kept = *file;
+  return TSR_OK;
+}
+
+/* Opens file `index`, called `name`, of at least `least` bytes; the last one may be kept instead. */
 static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
                         tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
@@ -89,6 +101,8 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   if (rc >= 0 && file->size < least)
     rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata tells of %llu",
                    array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
+  if (rc >= 0 && index + 1 == file_count(fragment)) rc = keep(array, fragment, &file, error);
+  if (rc >= 0 && fragment->kept == file) return TSR_OK;
   if (rc >= 0) rc = tsr__alloc(&array->memory, sizeof(open_file), &block, error);
   if (rc < 0) {
     tsr__store_close_file(file);
@@ -111,9 +125,9 @@ static tsr_file *use(tsr_array *array, open_file *node) {
 
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   uint64_t index = file_count(fragment) - 1;
-  if (!fragment->files[index])
+  if (!fragment->kept && !fragment->files[index])
     TSR_TRY(open_indexed(array, fragment, index, "__fragment_metadata.tdb", fragment->metadata.file_size, error));
-  *file = use(array, fragment->files[index]);
+  *file = fragment->kept ? fragment->kept : use(array, fragment->files[index]);
   return TSR_OK;
 }
 
@@ -194,10 +208,12 @@ static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *erro
   if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, &file, error);
   tsr__buffer_release(&path);
   if (rc < 0) return rc;
-  rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find_schema, array,
+  rc = keep(array, fragment, &file, error);
+  if (rc >= 0)
+    rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find_schema, array,
                                    &array->memory, &fragment->metadata, error);
   if (rc >= 0) read_ahead(array, fragment, file);
-  tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
+  if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
   /* the code of a missing file is for the commit's fault alone */
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
 }
@@ -315,6 +331,8 @@ static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   if (array->cache) tsr__cache_forget(array->cache, fragment->id);
   if (fragment->provisional) remove_files(array, fragment);
   if (fragment->tiles) drop_tiles(fragment);
+  if (fragment->kept) array->kept_bytes -= fragment->kept->size;
+  tsr__store_close_file(fragment->kept);
   tsr__fragment_metadata_release(&fragment->metadata);
   tsr__free(fragment->name);
   tsr__free(fragment);

@@ -123,7 +123,30 @@ int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **f
 }
 
 void tsr__store_close_file(tsr_file *file) {
-  if (file) file->store->methods->close_file(file);
+  if (file && file->kept) tsr__free(file);
+  else if (file) file->store->methods->close_file(file);
+}
+
+int tsr__store_keep_file(tsr_file **file, tsr_error *error) {
+  const tsr_file *from = *file;
+  uint64_t size;
+  void *block;
+  if (!tsr__add(sizeof(tsr_file) + strlen(from->path) + 1, from->size, &size))
+    return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)from->size);
+  TSR_TRY(tsr__alloc(from->store->memory, size, &block, error));
+  tsr_file *to = block;
+  *to = (tsr_file){.store = from->store, .path = (char *)(to + 1), .size = from->size};
+  memcpy(to->path, from->path, strlen(from->path) + 1);
+  uint8_t *bytes = (uint8_t *)to->path + strlen(from->path) + 1;
+  int rc = tsr__store_read_at(*file, 0, bytes, from->size, error);
+  if (rc < 0) {
+    tsr__free(to);
+    return rc;
+  }
+  to->kept = bytes;
+  tsr__store_close_file(*file);
+  *file = to;
+  return TSR_OK;
 }
 
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
@@ -133,6 +156,7 @@ int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t s
   if (!tsr__add(offset, size, &end) || end > file->size)
     rc = tsr__fail(error, TSR_CORRUPT, "%llu bytes are needed at byte %llu, but the file has %llu bytes",
                    (unsigned long long)size, (unsigned long long)offset, (unsigned long long)file->size);
+  else if (file->kept) return size > 0 ? (void)memcpy(buffer, file->kept + offset, size), TSR_OK : TSR_OK;
   else if (size > 0) rc = store->methods->read_at(file, offset, buffer, size, error);
   if (rc < 0) return wrap(store, file->path, rc, error);
   atomic_fetch_add_explicit(&store->bytes_read, size, memory_order_relaxed);

@@ -72,6 +72,7 @@ struct tsr_file {
   tsr_store *store;
   char *path; /* relative */
   uint64_t size; /* when it was opened; grows with append */
+  const uint8_t *kept; /* all its bytes, and nothing of the store's is open; or NULL */
 };
 
 /* For the kinds: a zeroed structure of `size` bytes that begins with a tsr_store, all but workers_may_read set, one block
@@ -102,6 +103,8 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
 int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
 void tsr__store_close_file(tsr_file *file); /* NULL is fine */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+/* Takes an open file into memory, as it is now, and closes it: `*file` becomes one that is read as any other. */
+int tsr__store_keep_file(tsr_file **file, tsr_error *error);
 /* The whole file, appended to `buffer`; TSR_TOOBIG past `most` bytes. */
 int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);
 int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);

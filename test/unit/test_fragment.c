@@ -165,8 +165,12 @@ static void test_files(void **state) {
   assert_int_equal(file->size, 1001);
   assert_int_equal(tsr__fragment_file(array, fragment, 0, TSR_PART_FIXED, &again, &error), TSR_OK);
   assert_ptr_equal(file, again);
+  const uint64_t opened = store->files_opened; /* a small metadata file is in memory, and not opened a second time */
   assert_int_equal(tsr__fragment_metadata_file(array, fragment, &again, &error), TSR_OK);
-  assert_int_equal(array->open_files, 2);
+  assert_ptr_equal(again, fragment->kept);
+  assert_int_equal(array->open_files, 1);
+  assert_int_equal(store->files_opened, opened);
+  assert_int_equal(array->kept_bytes, again->size);
 
   /* vacuumed while a reader has it */
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
@@ -175,6 +179,7 @@ static void test_files(void **state) {
   tsr__array_fragments_prune(array);
   tsr__array_fragment_drop(array, fragment);
   assert_int_equal(array->open_files, 0);
+  assert_int_equal(array->kept_bytes, 0);
 }
 
 /* No more than TSR_FILES_KEPT stay open, and never is one closed that has been given out since the last rest. */
@@ -182,6 +187,7 @@ static void test_many_files(void **state) {
   enum { COUNT = TSR_FILES_KEPT + 50 };
   static tsr_fragment *fragments[COUNT];
   tsr_file *file;
+  array->kept_bytes = UINT64_C(16) << 20; /* no room for more in memory */
   for (int i = 0; i < COUNT; i++) {
     char name[128];
     snprintf(name, sizeof name, "__%d_%d" U "_22", i + 1, i + 1);
@@ -204,6 +210,7 @@ static void test_many_files(void **state) {
   assert_int_equal(tsr__fragment_metadata_file(array, fragments[1], &file, &error), TSR_OK);
   assert_int_equal(array->open_files, TSR_FILES_KEPT);
   for (int i = 0; i < COUNT; i++) tsr__array_fragment_drop(array, fragments[i]);
+  array->kept_bytes = 0;
 }
 
 static void test_no_memory(void **state) {
