@@ -341,17 +341,22 @@ void tsr_creation_close(tsr_creation *creation) {
 
 /* ---- Prepare, publish ----------------------------------------------------------------------- */
 
-/* What stands in the way: nothing says whose it is, or whether they are still at work. */
-static int fail_exists(tsr_creation *c, tsr_error *error) {
+int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
+  static const char *const marks[] = {".pending__", ".copying", "__commits", "__fragments", "__meta"};
   tsr_listing entries = {0};
-  bool pending = false;
-  if (tsr__store_list(c->store, "", &entries, NULL) >= 0)
-    for (uint64_t i = 0; i < entries.count; i++) pending |= !strncmp(entries.entries[i].name, ".pending__", 10);
+  tsr_object_kind kind;
+  bool unfinished = false;
+  if (tsr__object_kind(store, "", &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE &&
+      tsr__store_list(store, "", &entries, NULL) >= 0)
+    for (uint64_t i = 0; i < entries.count; i++)
+      for (unsigned m = 0; m < sizeof marks / sizeof *marks; m++)
+        unfinished |= !strncmp(entries.entries[i].name, marks[m], strlen(marks[m]));
   tsr__listing_release(&entries);
   return tsr__fail(error, TSR_EXISTS,
-                   pending ? "an array is being created there: by a transaction that is not committed yet, or by one "
-                             "that was cut off; then the directory can be deleted"
-                           : "something is already there");
+                   unfinished
+                       ? "an array is being created there: by a transaction that is not committed yet, or by one that "
+                         "was cut off; then the directory can be deleted"
+                       : "something is already there");
 }
 
 static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options, tsr_error *error) {
@@ -363,7 +368,7 @@ static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_o
   if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
   int code = tsr__store_make_directory(c->store, "", error);
   c->made = code >= 0;
-  return code == TSR_EXISTS ? fail_exists(c, error) : code;
+  return code == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : code;
 }
 
 static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,

@@ -1,7 +1,8 @@
 /* array_drop.c: an array's directory is deleted.
  *
  * First of all __schema (and __array_schema.tdb, of old versions) loses its name: from then on there is no array, for
- * anybody. Then everything goes, with what is not the array's too. Where that was cut off, a later drop goes on.
+ * anybody. Then everything goes, with what is not the array's too, and what tells of the drop last: where it was cut
+ * off, a later drop goes on.
  * Symbolic links are removed, never followed.
  */
 #include <stdio.h>
@@ -36,8 +37,10 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
   if (depth > DEPTH_MOST) return tsr__fail(error, TSR_RANGE, "%s: directories lie too deep", path);
   TSR_TRY(tsr__store_list(store, path, &entries, error));
   int code = TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++)
-    code = remove_entry(environment, store, path, &entries.entries[i], depth, error);
+  for (int marks = 0; marks < 2; marks++)
+    for (uint64_t i = 0; i < entries.count && code >= 0; i++)
+      if ((depth == 0 && !strncmp(entries.entries[i].name, MARK, strlen(MARK))) == marks)
+        code = remove_entry(environment, store, path, &entries.entries[i], depth, error);
   tsr__listing_release(&entries);
   return code < 0 ? code : tsr__store_remove(store, path, error);
 }

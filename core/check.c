@@ -63,13 +63,14 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "%s%s%s", what, colon, plain.message);
 }
 
-/* What writers of this library have in hand: ".UUID", ".__T1_T2_UUID_V", and files of prepared commits. */
+/* What writers of this library have in hand: ".UUID", ".__T1_T2_UUID_V" with the suffix that it is to have, and files of
+ * prepared commits. */
 static bool is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
   if (*name++ != '.') return false;
   if (strcmp(name, "pending") == 0 || strcmp(name, "metadata") == 0) return true;
-  return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strlen(name), &parsed);
+  return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
 }
 
 int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, const char *where) {

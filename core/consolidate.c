@@ -5,19 +5,12 @@
  *  - no other fragment's times meet those of the run, from its first to its last: it would stand between them;
  *  - merged sparse cells keep their times (version 15 and later), so fragments without them must have one time;
  *  - dense: only as long as the boxes of what is written are fewer than the fragments.
- *
- * How a merged fragment takes the place of its sources: it is written under a provisional name and renamed to
- * __T1_T2_UUID_V; then ".NAME.vac.new" beside the commits, lines that name the sources; then the commit; then that file
- * becomes NAME.vac. Readers of this library take the first name for the second as soon as NAME is committed, so the
- * commit is the one step that counts. TileDB sees the sources beside the merged fragment for that moment, which shows
- * only where duplicates are allowed.
  */
 #include <stdio.h>
 
 #include "ops_maintain.h"
 
 #define DEFAULT_MEMORY (UINT64_C(1) << 30)
-#define YOUNG          (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
 #define NO_GAIN        32 /* dense: fragments that are tried after the last that helped */
 #define PASSES         8
 #define TIMED_VERSION  15
@@ -45,21 +38,8 @@ typedef struct consolidation {
 
 static item *item_at(const consolidation *c, uint64_t i) { return (item *)(void *)c->items.data + i; }
 static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(item); }
-static const char *fragments_directory(const consolidation *c) { return c->version < 12 ? "" : "__fragments/"; }
-static const char *commits_directory(const consolidation *c) { return c->version < 12 ? "" : "__commits/"; }
 
 /* ---- What there is -------------------------------------------------------------------------- */
-
-static int find_hidden(consolidation *c, tsr_map *hidden, tsr_error *error) {
-  const tsr_commit_list *vacuums = &c->array->listing->vacuums;
-  for (uint64_t i = 0; i < vacuums->count; i++) {
-    const tsr_commit_file *file;
-    TSR_TRY(tsr__array_commit_file(c->array, vacuums->items[i].path, &file, error));
-    for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
-  }
-  return TSR_OK;
-}
 
 static int add_item(consolidation *c, const char *name, const tsr_name *parsed, tsr_error *error) {
   void *copy;
@@ -69,25 +49,8 @@ static int add_item(consolidation *c, const char *name, const tsr_name *parsed, 
   return tsr__buffer_append(&c->items, &one, sizeof one, error);
 }
 
-/* Directories that are not committed may be so at any time, unless they are old. */
-static int add_young(consolidation *c, const char *directory, tsr_error *error) {
-  tsr_listing entries = {.memory = &c->memory};
-  const tsr_commit_listing *listing = c->array->listing;
-  int code = tsr__store_list(c->array->store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
-    const char *name = entries.entries[i].name;
-    tsr_name parsed;
-    uint64_t modified = 0;
-    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
-    if (tsr__map_get(&listing->names, name)) continue;
-    tsr_path p = tsr__path_of(directory, name, "");
-    tsr_error unseen;
-    if (tsr__store_modified(c->array->store, p.text, &modified, &unseen) < 0) continue;
-    if (tsr__add_sat(modified, YOUNG) > tsr__environment_now()) code = add_item(c, name, &parsed, error);
-  }
-  tsr__listing_release(&entries);
-  return code;
+static int add_young(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+  return add_item(argument, name, parsed, error);
 }
 
 static int compare_items(const void *a, const void *b) {
@@ -140,13 +103,12 @@ static int find_items(consolidation *c, tsr_error *error) {
   const tsr_commit_list *fragments = &c->array->listing->fragments;
   tsr_map hidden = {.memory = &c->memory};
   c->items.size = 0;
-  int code = find_hidden(c, &hidden, error);
+  int code = tsr__replaced(c->array, &hidden, error);
   for (uint64_t i = 0; i < fragments->count && code >= 0; i++)
     if (!tsr__map_get(&hidden, fragments->items[i].name))
       code = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, error);
   tsr__map_release(&hidden);
-  if (code >= 0) code = add_young(c, "", error);
-  if (code >= 0) code = add_young(c, "__fragments", error);
+  if (code >= 0) code = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
   sort_items(c);
   for (uint64_t i = 0; i < item_count(c) && code >= 0; i++) {
     item *one = item_at(c, i);
@@ -268,38 +230,8 @@ typedef struct merging {
   tsr_merge_plan plan;
   const tsr_schema *schema;
   tsr_merge_conditions conditions;
-  uint64_t start, end;
-  uint32_t count; /* merged fragments that are on disk */
-  char (*names)[128];
-  char vacuum[160]; /* the vacuum file before it has its name, or '' */
-  char staged[160]; /* of several: their commit, likewise */
+  tsr_replacement made;
 } merging;
-
-static int new_name(const merging *m, uint64_t start, uint64_t end, uint32_t version, tsr_name *name,
-                    tsr_error *error) {
-  uint8_t random[16];
-  (void)m;
-  TSR_TRY(tsr__random(random, sizeof random, error));
-  return tsr__name_new(start, end, version, name, random);
-}
-
-static int new_directory(merging *m, tsr_error *error) {
-  tsr_name name;
-  TSR_TRY(new_name(m, 0, 0, 0, &name, error));
-  snprintf(m->names[m->count], sizeof m->names[0], ".%s", name.uuid);
-  if (m->c->version >= 12) {
-    tsr_error unseen;
-    int code = tsr__store_make_directory(m->c->array->store, "__fragments", &unseen);
-    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
-    code = tsr__store_make_directory(m->c->array->store, "__commits", &unseen);
-    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
-    TSR_TRY(tsr__store_sync_directory(m->c->array->store, "", error));
-  }
-  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[m->count], "");
-  TSR_TRY(tsr__store_make_directory(m->c->array->store, p.text, error));
-  m->count++;
-  return TSR_OK;
-}
 
 static tsr_fragment_target target_of(merging *m, const char *directory, const tsr_interval *box) {
   const consolidation *c = m->c;
@@ -327,13 +259,12 @@ static int write_sparse(merging *m, tsr_error *error) {
     TSR_TRY(tsr_fragment_describe(m->plan.snapshot, m->plan.fragments[i], &info, error));
     tsr__work_more(m->c->array->environment, info.cells);
   }
-  TSR_TRY(new_directory(m, error));
-  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[0], "");
-  const tsr_fragment_target target = target_of(m, p.text, NULL);
+  char directory[160];
+  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  const tsr_fragment_target target = target_of(m, directory, NULL);
   TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
-  if (cells) return TSR_OK;
-  m->count = 0; /* all was purged */
-  return tsr__fragment_remove(m->c->array->store, p.text, error);
+  if (!cells) tsr__replacement_end(&m->made); /* all was purged */
+  return TSR_OK;
 }
 
 static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
@@ -351,9 +282,9 @@ static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
     tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + low[d], box[d].low);
     tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + high[d], box[d].high);
   }
-  TSR_TRY(new_directory(m, error));
-  tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[m->count - 1], "");
-  const tsr_fragment_target target = target_of(m, p.text, box);
+  char directory[160];
+  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  const tsr_fragment_target target = target_of(m, directory, box);
   return tsr__merge_dense(&m->plan, low, high, &target, error);
 }
 
@@ -372,111 +303,6 @@ static int write_dense(merging *m, tsr_error *error) {
   return code;
 }
 
-static int name_fragments(merging *m, tsr_error *error) {
-  tsr_store *store = m->c->array->store;
-  for (uint32_t i = 0; i < m->count; i++) {
-    tsr_name name;
-    char text[128];
-    TSR_TRY(new_name(m, m->start, m->end, m->c->version, &name, error));
-    tsr__name_print(&name, text);
-    tsr_path from = tsr__path_of(fragments_directory(m->c), m->names[i], ""),
-             to = tsr__path_of(fragments_directory(m->c), text, "");
-    TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
-    memcpy(m->names[i], text, sizeof text);
-  }
-  return tsr__store_sync_directory(store, m->c->version < 12 ? "" : "__fragments", error);
-}
-
-/* A new file, whole and on disk, under a name that nobody looks at; `path` is set before it is there. */
-static int stage(merging *m, const char *name, const char *suffix, const tsr_buffer *bytes, char *staged,
-                 tsr_error *error) {
-  tsr_store *store = m->c->array->store;
-  tsr_file *file;
-  snprintf(staged, 160, "%s.%.110s%s", commits_directory(m->c), name, suffix);
-  TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
-  int code = tsr__store_append(file, bytes->data, bytes->size, error);
-  if (code >= 0) code = tsr__store_sync(file, error);
-  tsr__store_close_file(file);
-  if (code >= 0) code = tsr__store_sync_directory(store, m->c->version < 12 ? "" : "__commits", error);
-  return code;
-}
-
-static int stage_vacuum(merging *m, tsr_error *error) {
-  const consolidation *c = m->c;
-  const tsr_maintained object = {.array = c->array, .version = c->version, .path = c->array->path};
-  tsr_buffer lines = {.memory = m->plan.memory};
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < m->plan.count && code >= 0; i++) {
-    const tsr_fragment *source = m->plan.snapshot->fragments[m->plan.fragments[i]].fragment;
-    code = tsr__vacuum_line(&object, source->old_layout ? "" : "__fragments", source->name, &lines, error);
-  }
-  if (code >= 0) code = stage(m, m->names[0], TSR_STAGED_VACUUM, &lines, m->vacuum, error);
-  tsr__buffer_release(&lines);
-  return code;
-}
-
-static int stage_commit(merging *m, tsr_error *error) {
-  tsr_buffer lines = {.memory = m->plan.memory};
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < m->count && code >= 0; i++) code = tsr__commits_encode_write(m->names[i], &lines, error);
-  if (code >= 0) code = stage(m, m->names[0], "", &lines, m->staged, error);
-  tsr__buffer_release(&lines);
-  return code;
-}
-
-/* Are the sources still what the array shows? Another consolidation may have been faster, or a vacuum. */
-static int check_sources(merging *m, tsr_error *error) {
-  consolidation *c = m->c;
-  tsr_map hidden = {.memory = &c->memory};
-  TSR_TRY(tsr__array_list(c->array, true, true, error));
-  int code = find_hidden(c, &hidden, error);
-  for (uint32_t i = 0; i < m->plan.count && code >= 0; i++) {
-    const char *name = m->plan.snapshot->fragments[m->plan.fragments[i]].fragment->name;
-    if (!tsr__map_get(&c->array->listing->names, name) || tsr__map_get(&hidden, name))
-      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
-  }
-  tsr__map_release(&hidden);
-  return code;
-}
-
-/* From the commit on, nothing is taken back. */
-static int publish(merging *m, tsr_error *error) {
-  tsr_store *store = m->c->array->store;
-  const char *directory = commits_directory(m->c), *parent = m->c->version < 12 ? "" : "__commits";
-  TSR_TRY(stage_vacuum(m, error));
-  if (m->count > 1) TSR_TRY(stage_commit(m, error));
-  TSR_TRY(check_sources(m, error));
-  if (m->count > 1) {
-    tsr_path to = tsr__path_of(directory, m->names[0], ".con");
-    TSR_TRY(tsr__store_rename_exclusive(store, m->staged, to.text, error));
-  } else {
-    tsr_file *file;
-    tsr_path to = tsr__path_of(directory, m->names[0], m->c->version < 12 ? ".ok" : ".wrt");
-    TSR_TRY(tsr__store_create_exclusive(store, to.text, &file, error));
-    tsr__store_close_file(file);
-  }
-  tsr_path vacuum = tsr__path_of(directory, m->names[0], ".vac");
-  m->count = 0;
-  *m->staged = 0;
-  char staged[sizeof m->vacuum];
-  memcpy(staged, m->vacuum, sizeof staged);
-  *m->vacuum = 0;
-  TSR_TRY(tsr__store_sync_directory(store, parent, error));
-  TSR_TRY(tsr__store_rename_exclusive(store, staged, vacuum.text, error));
-  return tsr__store_sync_directory(store, parent, error);
-}
-
-static void take_back(merging *m) {
-  tsr_error unseen;
-  tsr_store *store = m->c->array->store;
-  if (*m->staged) (void)tsr__store_remove(store, m->staged, &unseen);
-  if (*m->vacuum) (void)tsr__store_remove(store, m->vacuum, &unseen);
-  for (uint32_t i = 0; i < m->count; i++) {
-    tsr_path p = tsr__path_of(fragments_directory(m->c), m->names[i], "");
-    (void)tsr__fragment_remove(store, p.text, &unseen);
-  }
-}
-
 /* ---- One run -------------------------------------------------------------------------------- */
 
 /* May deleted cells go? Not where an older fragment, outside of the run, may hold older versions of them. */
@@ -485,7 +311,7 @@ static bool may_purge(const merging *m) {
   if (!c->options->purge_deleted || !m->plan.keep_times) return false;
   if (m->schema->allows_duplicates) return true;
   for (uint64_t i = 0; i < item_count(c); i++)
-    if ((i < m->run.first || i >= m->run.first + m->run.count) && item_at(c, i)->parsed.start <= m->end) return false;
+    if ((i < m->run.first || i >= m->run.first + m->run.count) && item_at(c, i)->parsed.start <= m->made.end) return false;
   return true;
 }
 
@@ -502,10 +328,12 @@ static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   void *room;
   m->schema = choose_schema(c, &m->run);
-  hull(c, &m->run, &m->start, &m->end);
+  hull(c, &m->run, &m->made.start, &m->made.end);
   TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
   TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(uint32_t), &room, error));
   uint32_t *fragments = room;
+  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(tsr_fragment *), &room, error));
+  m->made.sources = room;
   for (uint64_t i = 0, f = 0; i < m->run.count; i++) {
     const char *name = item_at(c, m->run.first + i)->name;
     for (f = 0; f < m->plan.snapshot->fragment_count; f++)
@@ -513,30 +341,30 @@ static int plan_merge(merging *m, tsr_error *error) {
     if (f == m->plan.snapshot->fragment_count)
       return tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
     fragments[i] = (uint32_t)f;
+    m->made.sources[i] = m->plan.snapshot->fragments[f].fragment;
   }
   m->plan.fragments = fragments;
-  m->plan.count = (uint32_t)m->run.count;
+  m->plan.count = m->made.source_count = (uint32_t)m->run.count;
   m->plan.keep_times = c->keep_times;
   m->plan.purge = may_purge(m);
-  TSR_TRY(tsr__arena_array(&c->arena, TSR_BOXES_MOST, sizeof m->names[0], &room, error));
-  m->names = room;
+  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MOST : 1, sizeof m->made.names[0], &room, error));
+  m->made.names = room;
   return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
 }
 
 static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error) {
-  merging m = {.c = c, .run = *run};
+  merging m = {.c = c, .run = *run, .made = {.array = c->array, .memory = &c->memory, .version = c->version}};
   m.plan.array = c->array;
   m.plan.memory = &c->memory;
   m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
   int code = plan_merge(&m, error);
   bool worth = code >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
   if (worth) code = c->dense ? write_dense(&m, error) : write_sparse(&m, error);
-  if (code >= 0 && worth && m.count) {
-    code = name_fragments(&m, error);
-    if (code >= 0) code = publish(&m, error);
+  if (code >= 0 && worth && m.made.count) {
+    code = tsr__replacement_commit(&m.made, error);
     if (code >= 0) c->merged += run->count;
   }
-  if (code < 0) take_back(&m);
+  tsr__replacement_end(&m.made);
   tsr_snapshot_close(m.plan.snapshot);
   return code;
 }

@@ -27,7 +27,7 @@ int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uin
   const char *name;
   tsr_file *file;
   split(path, directory, &name);
-  snprintf(staged, sizeof staged, ".%.150s", name);
+  snprintf(staged, sizeof staged, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
   int code = tsr__store_append(file, bytes, size, error);
   if (code >= 0) code = tsr__store_sync(file, error);
@@ -89,7 +89,13 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
     char path[300];
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
     snprintf(path, sizeof path, "__commits/%.280s", entries.entries[i].name);
-    code = tsr__array_commit_file(array, path, &file, error);
+    tsr_error one;
+    code = tsr__array_commit_file(array, path, &file, &one);
+    if (code == TSR_NOT_FOUND) { /* vacuumed meanwhile */
+      code = TSR_OK;
+      continue;
+    }
+    if (code < 0) *error = one;
     for (uint64_t k = 0; code >= 0 && k < file->commits.count; k++)
       code = tsr__map_put(&known, file->commits.commits[k].name, file->commits.commits[k].name, error);
     (*consolidated)++;
@@ -120,33 +126,74 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
   *end = TSR_MAX(*end, name->end);
 }
 
-int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+/* Entries of a new .con for all that is committed, without what merges have replaced, which a vacuum may be removing. */
+static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
+  tsr_map replaced = {.memory = &array->memory};
+  int code = tsr__replaced(array, &replaced, error);
+  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+    const tsr_committed *item = &listing->fragments.items[i];
+    tsr_work_done(array->environment, 1);
+    code = tsr__interrupted(array->environment, error);
+    if (code < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
+    note_times(&item->parsed, start, end);
+    code = tsr__commits_encode_write(item->name, out, error);
+  }
+  for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
+    note_times(&listing->deletes.items[i].parsed, start, end);
+    code = tsr__interrupted(array->environment, error);
+    if (code >= 0) code = put_delete(array, &listing->deletes.items[i], out, error);
+    tsr_work_done(array->environment, 1);
+  }
+  tsr__map_release(&replaced);
+  return code;
+}
+
+/* Fragments of the new .con that were replaced and vacuumed while it was written: a commit of what is not there would be
+ * damage. They are cancelled. A vacuum that comes later finds the .con. */
+static int cancel_vacuumed(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
+  const tsr_commit_file *file;
+  tsr_map replaced = {.memory = &array->memory};
+  tsr_buffer lines = {.memory = &array->memory};
+  uint64_t start = UINT64_MAX, end = 0;
+  char path[300];
+  tsr_error one;
+  TSR_TRY(tsr__array_list(array, true, true, error));
+  int code = tsr__array_commit_file(array, con, &file, &one);
+  if (code == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
+  if (code < 0) *error = one;
+  if (code >= 0) code = tsr__replaced(array, &replaced, error);
+  for (uint64_t i = 0; code >= 0 && i < file->commits.count; i++) {
+    const tsr_commit *commit = &file->commits.commits[i];
+    tsr_name parsed;
+    if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
+    snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
+    if (!tsr__map_get(&replaced, commit->name) && tsr__directory_exists(array->store, path)) continue;
+    note_times(&parsed, &start, &end);
+    code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
+  }
+  if (code >= 0 && lines.size) {
+    code = new_path("__commits", start, end, version, ".ign", path, error);
+    if (code >= 0) code = tsr__file_publish(array->store, path, lines.data, lines.size, error);
+  }
+  tsr__buffer_release(&lines);
+  tsr__map_release(&replaced);
+  return code;
+}
+
+int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
   uint64_t loose, consolidated, start = UINT64_MAX, end = 0;
   char path[160];
   if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   if (loose + consolidated < 2) return TSR_OK;
-  int code = TSR_OK;
-  tsr__work_more(array->environment, listing->fragments.count + listing->deletes.count);
-  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
-    const tsr_committed *item = &listing->fragments.items[i];
-    tsr_work_done(array->environment, 1);
-    code = tsr__interrupted(array->environment, error);
-    if (item->old_layout || code < 0) continue;
-    note_times(&item->parsed, &start, &end);
-    code = tsr__commits_encode_write(item->name, &out, error);
-  }
-  for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
-    note_times(&listing->deletes.items[i].parsed, &start, &end);
-    code = tsr__interrupted(array->environment, error);
-    if (code >= 0) code = put_delete(array, &listing->deletes.items[i], &out, error);
-    tsr_work_done(array->environment, 1);
-  }
+  tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
+  int code = gather_commits(array, &out, &start, &end, error);
   if (code >= 0 && out.size) {
     code = new_path("__commits", start, end, version, ".con", path, error);
     if (code >= 0) code = tsr__file_publish(array->store, path, out.data, out.size, error);
+    if (code >= 0) code = cancel_vacuumed(array, path, version, error);
     if (code >= 0) *merged = loose + consolidated;
   }
   tsr__buffer_release(&out);
@@ -337,6 +384,8 @@ static int write_metadata(const tsr_maintained *object, const tsr_timed_files *f
   if (code >= 0) {
     snprintf(vacuum, sizeof vacuum, "%s.vac", path);
     code = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
+    tsr_error unseen;
+    if (code < 0 && !tsr__store_exists(object->store, vacuum)) (void)tsr__store_remove(object->store, path, &unseen);
   }
   tsr__buffer_release(&all);
   tsr__buffer_release(&tile);

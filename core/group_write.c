@@ -11,23 +11,25 @@
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
-static int make(tsr_store *store, tsr_error *error) {
+/* `made`: which of the directories were, the group's own first. */
+static int make(tsr_store *store, bool made[3], tsr_error *error) {
+  static const char *const directories[3] = {"", "__meta", GROUP_DIRECTORY};
   tsr_object_kind kind;
-  int code = tsr__store_make_directory(store, "", error);
-  if (code == TSR_EXISTS) { /* an empty or any other directory that is neither becomes one, as in TileDB */
-    TSR_TRY(tsr__object_kind(store, "", &kind, error));
+  for (int i = 0; i < 3; i++) {
+    int code = tsr__store_make_directory(store, directories[i], error);
+    made[i] = code >= 0;
+    if (code != TSR_EXISTS) TSR_TRY(code);
+    if (i > 0 || made[0]) continue;
+    TSR_TRY(tsr__object_kind(store, "", &kind, error)); /* any other directory becomes a group, as in TileDB */
     if (kind != TSR_OBJECT_NONE)
       return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
-  } else TSR_TRY(code);
+  }
   tsr_file *file;
-  code = tsr__store_make_directory(store, "__meta", error);
-  if (code < 0 && code != TSR_EXISTS) return code;
-  code = tsr__store_make_directory(store, GROUP_DIRECTORY, error);
-  if (code < 0 && code != TSR_EXISTS) return code;
-  code = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
+  int code = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
   if (code < 0) return code == TSR_EXISTS ? TSR_OK : code;
   code = tsr__store_sync(file, error);
   tsr__store_close_file(file);
+  if (code < 0) (void)tsr__store_remove(store, GROUP_FILE, NULL);
   return code < 0 ? code : tsr__store_sync_directory(store, "", error);
 }
 
@@ -37,9 +39,15 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
-  int code = make(store, error);
+  bool made[3] = {false};
+  int code = make(store, made, error);
+  if (code < 0) { /* what is not empty stays */
+    if (made[2]) (void)tsr__store_remove(store, GROUP_DIRECTORY, NULL);
+    if (made[1]) (void)tsr__store_remove(store, "__meta", NULL);
+    if (made[0]) (void)tsr__store_remove(store, "", NULL);
+    tsr__wrap(error, "group %s", directory);
+  }
   tsr__store_close(store);
-  if (code < 0) tsr__wrap(error, "group %s", directory);
   tsr__free(directory);
   return code;
 }

@@ -68,7 +68,7 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   if (ends_in(file->path, ".meta")) return decode_footers(array, file, error);
   TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MOST, &file->content, error));
   tsr_input in = tsr__input(file->content.data, file->content.size);
-  bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac");
+  bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac") && !ends_in(file->path, TSR_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;

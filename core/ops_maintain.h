@@ -1,6 +1,6 @@
 /* ops_maintain.h: what the files of consolidation and vacuum share. mix.c: cells of several sources become one stream;
  * merge.c: sorted sources become one in global order; merge_sparse.c, merge_dense.c: fragments become a merged one;
- * consolidate.c: which fragments, and how they are replaced; consolidate_files.c: commits, footers and metadata;
+ * consolidate.c: which fragments; replace.c: how they are replaced; consolidate_files.c: commits, footers and metadata;
  * vacuum.c: what was replaced goes.
  */
 #ifndef TSR_OPS_MAINTAIN_H
@@ -93,6 +93,32 @@ int tsr__box_set_add(tsr_box_set *set, const uint64_t *low, const uint64_t *high
 /* Writes one box; its cells all come from the plan's fragments. target->box is that box. */
 int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint64_t *high,
                      const tsr_fragment_target *target, tsr_error *error);
+
+/* ---- replace.c: merged fragments take the place of their sources ---- */
+typedef struct tsr_replacement { /* array, memory, version, names (room for TSR_BOXES_MOST) are set; end takes back what
+                                  * is not committed */
+  tsr_array *array;
+  tsr_memory *memory;
+  uint32_t version; /* of the merged fragments */
+  uint64_t start, end; /* their times */
+  uint32_t count; /* merged fragments on disk */
+  char (*names)[128];
+  uint32_t source_count;
+  const tsr_fragment **sources;
+  char staged[160], vacuum[160]; /* the commit and the vacuum file before they have their names, or '' */
+} tsr_replacement;
+/* A new directory for one more merged fragment, which is to be written: `path`, of the array, is its place. */
+int tsr__replacement_add(tsr_replacement *replacement, char path[160], tsr_error *error);
+/* They are whole and on disk: now they count, and the sources no more. TSR_ABORT if others have changed what is merged. */
+int tsr__replacement_commit(tsr_replacement *replacement, tsr_error *error);
+void tsr__replacement_end(tsr_replacement *replacement);
+/* Adds the names of all that vacuum files of the array's listing name. They live as long as the listing. */
+int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error);
+/* Calls `found` for each fragment that is not committed and that a writer may still commit: less than a day old, and not
+ * of a merge, whose fragments bring nothing new. A negative result ends it. */
+typedef int (*tsr_young_fragment)(void *argument, const char *name, const tsr_name *parsed, tsr_error *error);
+int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
+                         tsr_error *error);
 
 /* ---- consolidate_files.c ---- */
 typedef struct tsr_maintained { /* an array, or a group */

@@ -177,7 +177,7 @@ static int copy_all(copying *c) {
   TSR_TRY(tsr__alloc(&c->memory, BLOCK, &block, c->error));
   c->block = block;
   int rc = tsr__store_make_directory(c->to, "", c->error);
-  if (rc == TSR_EXISTS) return tsr__fail(c->error, TSR_EXISTS, "%s: something is already there", c->to->name);
+  if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
   TSR_TRY(rc);
   rc = copy_items(c, &path);
   if (rc < 0) remove_copy(c, &path);

@@ -1,9 +1,11 @@
 /* vacuum.c: what was replaced goes, and what unfinished writes left behind.
  *
  * At no point may a crash lose what a reader would see, or bring back what it would not:
- *  - fragments that a .vac names, if the merged one that it belongs to is committed: entries of .con files are cancelled
- *    by an .ign, commits go, the directory of commits is synced, the fragments go, and the .vac last. A .vac of a
- *    fragment that another .vac names comes before that one.
+ *  - fragments that a .vac names, if the merged one that it belongs to is committed: their commits go, the directory of
+ *    commits is synced, the fragments go, and the .vac last. A .vac of a fragment that another .vac names comes before
+ *    that one. Reads of times within the merged range see the fragments until then, where cells have no times of their
+ *    own: so that they see all or none, commits of their own first become one .con, and either that goes or an .ign,
+ *    which cancels entries of .con files, comes. (Below version 12 there is no .con: the newest goes first.)
  *  - commits: single ones that a .con has taken up; a .con whose living entries another one has; an .ign when no .con
  *    has what it cancels. A delete's own file stays: TileDB looks for it when it consolidates commits.
  *  - debris: directories of fragments and staged files that are not committed, that no pending marker names, and whose
@@ -62,6 +64,18 @@ static bool has_entry(const tsr_listing *listing, const char *name) {
   return false;
 }
 
+/* A .con or .ign; NULL if another vacuum has removed it. */
+static int read_file(vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
+  tsr_path p = tsr__path_of("__commits", name, "");
+  tsr_error one;
+  int code = tsr__array_commit_file(v->array, p.text, file, &one);
+  if (code >= 0) return TSR_OK;
+  *file = NULL;
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  *error = one;
+  return code;
+}
+
 /* ---- Vacuum files --------------------------------------------------------------------------- */
 
 static int read_vacuum(vacuum *v, const char *file, vacuum_file *out, tsr_error *error) {
@@ -90,7 +104,10 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     tsr_path p = tsr__path_of(directory, text, "");
     TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
     one.path = copy;
-    TSR_TRY(read_vacuum(v, one.path, &one, error));
+    tsr_error unread;
+    int code = read_vacuum(v, one.path, &one, &unread);
+    if (code == TSR_NOT_FOUND) continue; /* another vacuum was faster */
+    if (code < 0) return *error = unread, code;
     tsr__work_more(v->environment, one.names.count);
     TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
   }
@@ -123,7 +140,7 @@ static bool is_source(const vacuum_file *file, const char *name) {
 static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file *file, tsr_error *error) {
   file->done = true;
   if (!has_entry(entries, file->name)) return TSR_OK;
-  for (uint64_t n = 0; n < file->names.count; n++) {
+  for (uint64_t n = file->names.count; n-- > 0;) { /* the newest first: earlier times lose what is later, not before */
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__interrupted(v->environment, error));
     if (!is_source(file, file->names.names[n])) continue;
@@ -178,13 +195,6 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
   return code < 0 ? code : sync_if_there(v, directory, error);
 }
 
-/* Is the fragment's commit an entry of a .con that no .ign cancels? */
-static bool in_consolidated(vacuum *v, const tsr_map *entries, const char *name) {
-  tsr_name parsed;
-  (void)v;
-  return tsr__map_get(entries, name) && tsr__name_parse(name, strlen(name), &parsed);
-}
-
 /* Living entries of all .con files, by name. */
 static int read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *living, tsr_map *ignored,
                              tsr_error *error) {
@@ -193,8 +203,8 @@ static int read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *liv
       const tsr_commit_file *file;
       uint64_t stem;
       if (!tsr__name_suffix(entries->entries[i].name, con ? ".con" : ".ign", &stem)) continue;
-      tsr_path p = tsr__path_of("__commits", entries->entries[i].name, "");
-      TSR_TRY(tsr__array_commit_file(v->array, p.text, &file, error));
+      TSR_TRY(read_file(v, entries->entries[i].name, &file, error));
+      if (!file) continue;
       for (uint64_t n = 0; !con && n < file->names.count; n++)
         TSR_TRY(tsr__map_put(ignored, file->names.names[n], file->names.names[n], error));
       for (uint64_t n = 0; con && n < file->commits.count; n++) {
@@ -208,36 +218,74 @@ static int read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *liv
   return TSR_OK;
 }
 
-/* Writes an .ign for the names of `sources` (const char *) that .con files have. */
-static int ignore_entries(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+typedef struct commits_of { /* sources that are committed, and how */
+  tsr_buffer con, ign; /* lines of a .con for those with a file of their own, of an .ign for all */
+  uint64_t loose, listed; /* with a file of their own; in a .con */
+  tsr_name all;
+} commits_of;
+
+static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, bool listed, commits_of *found,
+                      tsr_error *error) {
+  tsr_name one;
+  if (!tsr__name_parse(name, strlen(name), &one) || one.version < 5) return TSR_OK;
+  const char *suffix = one.version < 12 ? ".ok" : ".wrt";
+  tsr_path file = tsr__path_of("", name, suffix);
+  const bool loose = one.version < 12 ? tsr__store_exists(v->store, file.text) : has_entry(entries, file.text);
+  if (!loose && !listed) return TSR_OK;
+  found->all.start = TSR_MIN(found->all.start, one.start);
+  found->all.end = TSR_MAX(found->all.end, one.end);
+  found->all.version = TSR_MAX(found->all.version, one.version);
+  found->loose += loose;
+  found->listed += listed;
+  if (loose) TSR_TRY(tsr__buffer_printf(&found->con, error, "__commits/%s%s\n", name, suffix));
+  return tsr__buffer_printf(&found->ign, error, "__commits/%s%s\n", name, suffix);
+}
+
+static int publish(vacuum *v, const commits_of *found, const char *suffix, const tsr_buffer *lines, tsr_path *made,
+                   tsr_error *error) {
+  uint8_t random[16];
+  char text[128];
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(found->all.start, found->all.end, TSR_MAX(found->all.version, 12), &name, random));
+  tsr__name_print(&name, text);
+  *made = tsr__path_of("__commits", text, suffix);
+  return tsr__file_publish(v->store, made->text, lines->data, lines->size, error);
+}
+
+static int remove_commit(vacuum *v, const char *name, tsr_error *error);
+
+static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, const commits_of *found,
+                          tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  tsr_path con = {""}, ign;
+  if (at_once && found->loose && found->loose + found->listed > 1)
+    TSR_TRY(publish(v, found, ".con", &found->con, &con, error));
+  else if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, &ign, error));
+  for (uint64_t i = sources->size / sizeof *names; i-- > 0;) TSR_TRY(remove_commit(v, names[i], error));
+  TSR_TRY(sync_if_there(v, "__commits", error));
+  TSR_TRY(tsr__store_sync_directory(v->store, "", error));
+  if (!*con.text) return TSR_OK;
+  if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, &ign, error));
+  TSR_TRY(remove_file(v, con.text, error));
+  return tsr__store_sync_directory(v->store, "__commits", error);
+}
+
+/* Of `sources` (const char *) none is committed afterwards. `at_once`: no reader sees some of them meanwhile. */
+static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
   tsr_listing entries;
   tsr_memory *memory = v->store->memory;
   tsr_map living = {.memory = memory}, ignored = {.memory = memory};
-  tsr_buffer lines = {.memory = memory};
+  commits_of found = {.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   const char *const *names = (const char *const *)(const void *)sources->data;
-  tsr_name all = {.start = UINT64_MAX}, one;
   int code = list(v, "__commits", &entries, error);
   if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
-  for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++) {
-    if (!in_consolidated(v, &living, names[i])) continue;
-    (void)tsr__name_parse(names[i], strlen(names[i]), &one);
-    all.start = TSR_MIN(all.start, one.start);
-    all.end = TSR_MAX(all.end, one.end);
-    all.version = TSR_MAX(all.version, one.version);
-    code = tsr__buffer_printf(&lines, error, "__commits/%s%s\n", names[i], one.version < 12 ? ".ok" : ".wrt");
-  }
-  if (code >= 0 && lines.size) {
-    uint8_t random[16];
-    char text[128];
-    code = tsr__random(random, sizeof random, error);
-    if (code >= 0) code = tsr__name_new(all.start, all.end, TSR_MAX(all.version, 12), &one, random);
-    if (code >= 0) {
-      tsr__name_print(&one, text);
-      tsr_path p = tsr__path_of("__commits", text, ".ign");
-      code = tsr__file_publish(v->store, p.text, lines.data, lines.size, error);
-    }
-  }
-  tsr__buffer_release(&lines);
+  for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++)
+    code = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, &found, error);
+  at_once = at_once && tsr__directory_exists(v->store, "__commits");
+  if (code >= 0) code = uncommit_found(v, sources, at_once, &found, error);
+  tsr__buffer_release(&found.con);
+  tsr__buffer_release(&found.ign);
   tsr__map_release(&living);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
@@ -267,14 +315,20 @@ static int remove_directory(vacuum *v, const char *name, tsr_error *error) {
   return TSR_OK;
 }
 
-static int vacuum_sources(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+/* Merged sparse cells have their times, so no reader needs the sources. */
+static int has_times(vacuum *v, const vacuum_file *file, bool *timed, tsr_error *error) {
+  const tsr_schema *schema;
+  TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
+  *timed = !schema->dense && file->parsed.version >= 15;
+  return TSR_OK;
+}
+
+static int vacuum_sources(vacuum *v, const vacuum_file *file, const tsr_buffer *sources, tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)sources->data;
-  const uint64_t count = sources->size / sizeof *names;
-  TSR_TRY(ignore_entries(v, sources, error));
-  for (uint64_t i = 0; i < count; i++) TSR_TRY(remove_commit(v, names[i], error));
-  TSR_TRY(sync_if_there(v, "__commits", error));
-  TSR_TRY(tsr__store_sync_directory(v->store, "", error));
-  for (uint64_t i = 0; i < count; i++) {
+  bool timed;
+  TSR_TRY(has_times(v, file, &timed, error));
+  TSR_TRY(uncommit(v, sources, !timed, error));
+  for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
     TSR_TRY(tsr__interrupted(v->environment, error));
     TSR_TRY(remove_directory(v, names[i], error));
     tsr_work_done(v->environment, 1);
@@ -301,7 +355,7 @@ static int vacuum_replaced(vacuum *v, vacuum_file *file, tsr_error *error) {
   for (uint64_t n = 0; n < file->names.count && code >= 0; n++)
     if (is_source(file, file->names.names[n]))
       code = tsr__buffer_append(&sources, &file->names.names[n], sizeof(char *), error);
-  if (code >= 0) code = vacuum_sources(v, &sources, error);
+  if (code >= 0) code = vacuum_sources(v, file, &sources, error);
   if (code >= 0) code = remove_file(v, file->path, error);
   if (code >= 0) v->removed += (uint64_t)code;
   tsr__buffer_release(&sources);
@@ -375,7 +429,7 @@ static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *mar
   return code;
 }
 
-/* ".NAME..." : what was to become a commit, a vacuum file, or a consolidated file. */
+/* ".NAME...": what was to become a commit, a vacuum file, or a consolidated file; ".UUID": a schema, or metadata. */
 static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
   tsr_listing entries;
   int code = list(v, directory, &entries, error);
@@ -388,7 +442,8 @@ static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *mar
     memcpy(stem, name + 1, size);
     stem[size] = 0;
     tsr_path p = tsr__path_of(directory, name, "");
-    if (!tsr__name_parse(stem, size, &parsed) || is_marked(markers, stem) || !is_old(v, p.text, false)) continue;
+    if (!is_provisional(name) && !tsr__name_parse(stem, size, &parsed)) continue;
+    if (is_marked(markers, stem) || !is_old(v, p.text, false)) continue;
     code = remove_file(v, p.text, error);
     if (code >= 0) v->removed += (uint64_t)code;
   }
@@ -461,8 +516,7 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries->entries[i].name, ".con", &stem)) continue;
-    tsr_path p = tsr__path_of("__commits", entries->entries[i].name, "");
-    TSR_TRY(tsr__array_commit_file(v->array, p.text, &files[i], error));
+    TSR_TRY(read_file(v, entries->entries[i].name, &files[i], error));
   }
   for (uint64_t i = 0; i < entries->count; i++) {
     bool redundant = false, living = false;
@@ -486,9 +540,8 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
     const tsr_commit_file *file;
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
-    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
-    code = tsr__array_commit_file(v->array, p.text, &file, error);
-    for (uint64_t n = 0; code >= 0 && n < file->commits.count; n++)
+    code = read_file(v, entries.entries[i].name, &file, error);
+    for (uint64_t n = 0; code >= 0 && file && n < file->commits.count; n++)
       code = tsr__map_put(&in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
   }
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
@@ -496,15 +549,14 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
     uint64_t stem;
     bool needed = false;
     if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
-    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
-    code = tsr__array_commit_file(v->array, p.text, &file, error);
-    for (uint64_t n = 0; code >= 0 && n < file->names.count && !needed; n++) {
+    code = read_file(v, entries.entries[i].name, &file, error);
+    for (uint64_t n = 0; code >= 0 && file && n < file->names.count && !needed; n++) {
       tsr_path name = tsr__path_of("", file->names.names[n], "");
       char *dot = strrchr(name.text, '.');
       if (dot) *dot = 0;
       needed = tsr__map_get(&in_con, name.text) != NULL;
     }
-    if (code >= 0 && !needed) code = remove_commits(v, entries.entries[i].name, error);
+    if (code >= 0 && file && !needed) code = remove_commits(v, entries.entries[i].name, error);
   }
   tsr__map_release(&in_con);
   tsr__listing_release(&entries);

@@ -1,4 +1,4 @@
-"""./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions (fault/crash.py all), then, until
+"""./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions and of upkeep (fault/crash*.py all), then, until
 the time is over, random histories and random queries with a seed of their own in each round.
 
 usage: soak.py BUILD MINUTES
@@ -22,7 +22,9 @@ def run(build, preload, script, *arguments, **environment):
 def main():
     build, end = os.path.abspath(sys.argv[1]), time.time() + 60 * float(sys.argv[2])
     inject = [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names if name == "libinject.so"]
-    failed = run(build, inject[:1], "fault/crash.py", "all") if inject else 0
+    failed = 0
+    for script in ("fault/crash.py", "fault/crash_upkeep.py"):
+        failed |= run(build, inject[:1], script, "all") if inject else 0
     seed = int(time.time())
     while time.time() < end:
         seed += 1

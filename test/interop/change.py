@@ -174,6 +174,36 @@ def check_groups(s):
     s.fails(f"SELECT tessera_drop_array('{path}')", "group")
 
 
+def check_group_metadata(s):
+    """Consolidated and vacuumed here, read there, and the other way round."""
+    path = s.path("gm")
+    s(f"SELECT tessera_create_group('{path}')")
+    for key, value in (("k", 1), ("l", 2), ("k", 3)):
+        s(f"SELECT tessera_set_metadata('{path}', '{key}', {value})")
+    s(f"SELECT tessera_delete_metadata('{path}', 'l')")
+    with tiledb.Group(path, "w") as g:
+        g.meta["theirs"] = 4
+    wanted = {"k": 3, "theirs": 4}
+
+    def check(what, files):
+        with tiledb.Group(path) as g:
+            equal(what, dict(sorted(g.meta.items())), wanted)
+        equal(what + ", here", s(f"SELECT key, value FROM tessera_metadata('{path}')"), [{"key": k, "value": v} for k, v in wanted.items()])
+        equal(what + ", files", len(os.listdir(os.path.join(path, "__meta"))), files)
+    check("five files", 5)
+    equal("merged", s(f"SELECT tessera_consolidate('{path}') AS n"), [{"n": 5}])
+    check("merged", 7)
+    equal("vacuumed", s(f"SELECT tessera_vacuum('{path}') AS n"), [{"n": 6}])
+    check("vacuumed", 1)
+    s(f"SELECT tessera_set_metadata('{path}', 'k', 5)")
+    wanted["k"] = 5
+    tiledb.Group.consolidate_metadata(path)
+    check("merged there", 4)
+    tiledb.Group.vacuum_metadata(path)
+    check("vacuumed there", 1)
+    s.fails(f"SELECT tessera_consolidate('{path}', 'fragments')", "group")
+
+
 def check_drop(s):
     path = s.path("drop")
     create_sparse(path)
@@ -192,7 +222,7 @@ def main():
         print("skipped: the package tiledb is not installed")
         return 77
     failures = 0
-    for check in (check_metadata, check_evolution, check_enumerations, check_domain, check_groups, check_drop):
+    for check in (check_metadata, check_evolution, check_enumerations, check_domain, check_groups, check_group_metadata, check_drop):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 check(Session(sys.argv[1], sys.argv[2], folder))

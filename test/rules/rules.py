@@ -16,7 +16,7 @@ SEES = {"base": [], "store": ["base"], "crypto": ["base"], "model": ["base"],
         "array": ["base", "model", "crypto", "filter", "store", "format"],
         "ops": ["base", "model", "crypto", "filter", "store", "format", "array"]}
 # The room of each file of the core, by its header; a name's longest prefix counts.
-ROOMS = {"mix": "ops", "merge": "ops", "consolidate": "ops", "vacuum": "ops", "ops_maintain": "ops", "aggregate": "ops", "raster": "ops", "partition": "ops", "check": "ops", "ops_check": "ops", "error": "base", "memory": "base", "bytes": "base", "pool": "base", "store": "store", "crypto": "crypto",
+ROOMS = {"mix": "ops", "replace": "ops", "merge": "ops", "consolidate": "ops", "vacuum": "ops", "ops_maintain": "ops", "aggregate": "ops", "raster": "ops", "partition": "ops", "check": "ops", "ops_check": "ops", "error": "base", "memory": "base", "bytes": "base", "pool": "base", "store": "store", "crypto": "crypto",
          "datatype": "model", "datetime": "model", "domain": "model", "order": "model", "name": "model",
          "filter": "filter", "generic_tile": "format", "schema": "format", "enumeration": "format", "fragment_metadata": "format",
          "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",

@@ -1,0 +1,302 @@
+"""What keeps arrays healthy (consolidation, vacuum, metadata, schemas that change, groups, copies) is cut off at a system call, or the
+call fails. Afterwards the array opens, tessera_check has nothing but notes, and at every time there is what was there before, or what
+is there after the operation. Done once more, it ends in that state.
+
+usage: crash_upkeep.py EXTENSION CORPUS [all|SAMPLES [SEED [SCENARIO]]]      (to be preloaded: inject.c as a library)
+"""
+import collections
+import ctypes
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+import crash
+import host
+from crash import FAULTS, FULL, KILL, KILL_WITHIN, KILLED, NOTHING, files, in_child, inject, with_rows
+from host import Database, Error, literal
+
+KEY = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+NAME = re.compile(r"__(\d+)_(\d+)_[0-9a-f]{32}")
+
+SPARSE = ["CREATE VIRTUAL TABLE t USING tessera('@a', x INT DIMENSION(0, 100000, 10), a INT, s TEXT, capacity=8)",
+          "INSERT INTO t SELECT i, i, 'first' || i FROM n(1, 20)", "INSERT INTO t SELECT i, -i, 'second' || i FROM n(11, 25)",
+          "DELETE FROM t WHERE x % 7 = 3", "INSERT INTO t SELECT i, 5 * i, 'third' || i FROM n(22, 40)"]
+DENSE = ["CREATE VIRTUAL TABLE t USING tessera('@a', kind=dense, x INT DIMENSION(1, 40, 5), y INT DIMENSION(1, 8, 4), a INT)",
+         "INSERT INTO t SELECT i, 1, i FROM n(1, 6)", "INSERT INTO t SELECT i, 1, -i FROM n(4, 9)", "INSERT INTO t SELECT i, 1, i * i FROM n(9, 12)",
+         "INSERT INTO t SELECT i, 7, i FROM n(30, 33)", "INSERT INTO t SELECT i, 7, i FROM n(34, 36)"]
+ENCRYPTED = [s.replace("s TEXT", "s TEXT, encryption=aes_256_gcm, key_file='@key'") for s in SPARSE]
+META = ["SELECT tessera_set_metadata('@a', 'k', 1)", "SELECT tessera_set_metadata('@a', 'other', 'one')", "SELECT tessera_set_metadata('@a', 'k', 2)",
+        "SELECT tessera_delete_metadata('@a', 'other')"]
+GROUP = ["SELECT tessera_create_group('@g')", "SELECT tessera_set_metadata('@g', 'k', 1)", "SELECT tessera_set_metadata('@g', 'k', 2)",
+         "SELECT tessera_set_metadata('@g', 'other', 3)"]
+EVOLVING = ["CREATE VIRTUAL TABLE t USING tessera('@a', x INT DIMENSION(0, 99, 10) CURRENT(0, 9), a INT, e TEXT ENUM('one', 'two'))",
+            "INSERT INTO t SELECT i, i, 'one' FROM n(1, 5)"]
+INSIDE = [s.replace("'@a', ", "") for s in SPARSE]
+
+
+class Scenario:
+    """`twice`: what is said when it is done again after it was done, None where it can be."""
+
+    def __init__(self, first, then, twice=None, copied=None):
+        self.first, self.then, self.twice, self.copied = first, then, twice, copied
+
+
+def consolidate(what, options="{}"):
+    return f"SELECT tessera_consolidate('@a', '{what}', '{options}')"
+
+
+def vacuum(what):
+    return f"SELECT tessera_vacuum('@a', '{what}')"
+
+
+MERGE = consolidate("fragments")
+SCENARIOS = {
+    "merge sparse": Scenario(SPARSE, MERGE),
+    "merge duplicates": Scenario([s.replace("capacity=8", "capacity=8, duplicates=yes") for s in SPARSE], MERGE),
+    "merge encrypted": Scenario(ENCRYPTED, MERGE),
+    "merge dense": Scenario(DENSE, MERGE),
+    "merge version 9": Scenario([], MERGE, copied="old/lib2.3_py0.9.5/sparse2d"),
+    "purge": Scenario(SPARSE, consolidate("fragments", '{"purge_deleted": true}')),
+    "merge inside": Scenario(INSIDE, "SELECT tessera_consolidate('db:t')"),
+    "commits": Scenario(SPARSE, consolidate("commits")),
+    "footers": Scenario(SPARSE, consolidate("fragment_meta")),
+    "metadata": Scenario(SPARSE[:2] + META, consolidate("array_meta")),
+    "metadata of a group": Scenario(GROUP, "SELECT tessera_consolidate('@g')"),
+    "vacuum sparse": Scenario(SPARSE + [MERGE], vacuum("fragments")),
+    "vacuum dense": Scenario(DENSE + [MERGE], vacuum("fragments")),
+    "vacuum of commits in one file": Scenario(DENSE + [consolidate("commits"), vacuum("commits"), "INSERT INTO t SELECT i, 7, i FROM n(37, 39)", MERGE], vacuum("fragments")),
+    "vacuum version 9": Scenario([MERGE], vacuum("fragments"), copied="old/lib2.3_py0.9.5/sparse2d"),
+    "vacuum commits": Scenario(SPARSE + [consolidate("commits"), "INSERT INTO t VALUES(77, 7, '')", consolidate("commits")], vacuum("commits")),
+    "vacuum footers": Scenario(SPARSE + [consolidate("fragment_meta"), "INSERT INTO t VALUES(77, 7, '')", consolidate("fragment_meta")], vacuum("fragment_meta")),
+    "vacuum metadata": Scenario(SPARSE[:2] + META + [consolidate("array_meta")], vacuum("array_meta")),
+    "vacuum of a group": Scenario(GROUP + ["SELECT tessera_consolidate('@g')"], "SELECT tessera_vacuum('@g')"),
+    "vacuum all": Scenario(SPARSE + META + [MERGE, consolidate("commits"), consolidate("fragment_meta"), consolidate("array_meta")], "SELECT tessera_vacuum('@a')"),
+    "vacuum inside": Scenario(INSIDE + ["SELECT tessera_consolidate('db:t')"], "SELECT tessera_vacuum('db:t')"),
+    "set metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', 3)"),
+    "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_delete_metadata('@a', 'k')"),
+    "set metadata of a group": Scenario(GROUP, "SELECT tessera_set_metadata('@g', 'k', 3)"),
+    "add an attribute": Scenario(EVOLVING, "SELECT tessera_add_attribute('@a', 'f TEXT ENUM(''a'', ''b'')')", "'f'"),
+    "drop an attribute": Scenario(EVOLVING, "SELECT tessera_drop_attribute('@a', 'e')", "no attribute 'e'"),
+    "extend an enumeration": Scenario(EVOLVING, "SELECT tessera_extend_enumeration('@a', 'e', 'three')", "three"),
+    "expand the domain": Scenario(EVOLVING, "SELECT tessera_expand_domain('@a', '{\"x\": [0, 19]}')"),
+    "create a group": Scenario([], "SELECT tessera_create_group('@g')", "already there"),
+    "add a member": Scenario(SPARSE[:2] + GROUP, "SELECT tessera_add_member('@g', '@a', 'm')", "already"),
+    "remove a member": Scenario(SPARSE[:2] + GROUP + ["SELECT tessera_add_member('@g', '@a', 'm')"], "SELECT tessera_remove_member('@g', 'm')", "no member"),
+    "drop": Scenario(SPARSE, "SELECT tessera_drop_array('@a')", "no such directory"),   # or an empty one
+    "export": Scenario(INSIDE, "SELECT tessera_export('t', '@out')", "already there"),
+    "import": Scenario(SPARSE, "SELECT tessera_import('i', '@a')", "already"),
+    "copy": Scenario(SPARSE, "SELECT tessera_copy('@a', '@out', '{\"capacity\": 100}')", "already there"),
+}
+
+
+def execute(db, folder, statements):
+    for sql in [statements] if isinstance(statements, str) else statements:
+        db.query(with_rows(sql.replace("@", folder + "/")))
+
+
+def open_database(folder):
+    db = Database(os.path.join(folder, "t.db"))
+    if os.path.exists(os.path.join(folder, "key")):
+        db.query("SELECT tessera_set_key(?, ?)", (os.path.join(folder, "a"), KEY))
+    return db
+
+
+def build(folder, scenario):
+    if scenario.copied:
+        shutil.copytree(host.corpus(scenario.copied), os.path.join(folder, "a"))
+    db = Database(os.path.join(folder, "t.db"))
+    if "key_file" in str(scenario.first):
+        with open(os.path.join(folder, "key"), "w") as f:
+            f.write(KEY)
+    execute(db, folder, scenario.first)
+    db.close()
+
+
+def times_of(folder, db):
+    """The present, each time that a name says, and the one before it."""
+    names = "\n".join(files(folder))
+    if db.query("SELECT 1 FROM sqlite_schema WHERE name = 't_files'"):
+        names += "\n" + "\n".join(row[0] for row in db.query("SELECT name FROM t_files"))
+    stamps = {int(t) for found in NAME.findall(names) for t in found}
+    return [None, *sorted({t + d for t in stamps for d in (-1, 0)})]
+
+
+def kind_of(db, folder, path):
+    found = db.query("SELECT kind FROM tessera_objects(?) WHERE path = ?", (folder, path))
+    return found[0][0] if found else None
+
+
+def look(folder, times):
+    """(object, what, time) -> what is there."""
+    db, seen = open_database(folder), {}
+    inside = {row[0][:-6] for row in db.query("SELECT name FROM sqlite_schema WHERE name LIKE '%\\_files' ESCAPE '\\'")}
+    objects = {name: os.path.join(folder, name) for name in ("a", "g", "out")}
+    objects.update({f"db:{name}": f"db:{name}" for name in ("t", "i")})
+    for name, path in objects.items():
+        kind = kind_of(db, folder, path) if not name.startswith("db:") else "array" if name[3:] in inside else None
+        seen[name, "kind", None] = kind
+        if not kind:
+            continue
+        if kind == "array":
+            seen[name, "ddl", None] = db.value("SELECT tessera_ddl(?)", (path,)).split("(", 1)[1].split(",", 1)[1]
+            seen[name, "check", None] = db.query("SELECT severity, file, message FROM tessera_check(?) WHERE severity <> 'note'", (path,))
+            seen[name, "fragments", None] = db.value("SELECT count(*) FROM tessera_fragments(?)", (path,))
+            if not name.startswith("db:"):
+                db.query(f"CREATE VIRTUAL TABLE temp.look USING tessera({literal(path)})")
+        else:
+            for t in times:
+                seen[name, "members", t] = db.query("SELECT name, kind FROM tessera_members(?) WHERE as_of IS ?", (path, t))
+        for t in times:
+            if kind == "array":
+                table = name[3:] if name.startswith("db:") else "temp.look"
+                seen[name, "rows", t] = sorted(db.query(f"SELECT * FROM {table} WHERE as_of IS ?", (t,)), key=repr)
+            seen[name, "metadata", t] = db.query("SELECT key, value FROM tessera_metadata(?) WHERE as_of IS ?", (path, t))
+        db.query("DROP TABLE IF EXISTS temp.look")
+    db.close()
+    return seen
+
+
+def shape(folder):
+    """How many files of each kind lie in each directory, without those that nobody looks at."""
+    found = collections.Counter()
+    for path in files(folder):
+        if "/." not in "/" + path:
+            found[NAME.sub("N", path)] += 1
+    return found
+
+
+def allowed(key, before, after, old):
+    """Files of metadata go one by one, the newest first: meanwhile there is what was there earlier. Fragments below version 12, too."""
+    name, what, t = key
+    values = [before.get(key), after.get(key)]
+    if what == ("rows" if old else "metadata") and t is not None:
+        values += [v for (n, w, earlier), v in before.items() if n == name and w == what and earlier is not None and earlier < t]
+    return values
+
+
+def examine(folder, scenario, times, before, after, wanted):
+    """After whatever happened."""
+    seen = look(folder, times)
+    for key, value in seen.items():
+        if key[1] == "fragments":
+            continue
+        if key[1] == "check":
+            assert value == [], f"tessera_check of {key[0]}: {value[:3]}"
+        elif value not in allowed(key, before, after, scenario.copied):
+            raise AssertionError(f"{key}: {str(value)[:400]} is neither {str(before.get(key))[:400]} nor {str(after.get(key))[:400]}")
+    db = open_database(folder)
+    try:
+        execute(db, folder, scenario.then)
+    except Error as e:
+        out = os.path.join(folder, "out")
+        if os.path.exists(out) and not kind_of(db, folder, out):   # nobody has finished it, and nobody knows whether somebody will
+            assert "the directory can be deleted" in e.text or not os.listdir(out), f"once more: {e.text}"
+            shutil.rmtree(out)
+            execute(db, folder, scenario.then)
+        elif "drop_array" in scenario.then and os.path.exists(os.path.join(folder, "a")) and not os.listdir(os.path.join(folder, "a")):
+            os.rmdir(os.path.join(folder, "a"))
+        else:
+            assert scenario.twice and scenario.twice in e.text, f"once more: {e.text}"
+            assert seen == after, f"once more: {e.text}, but it was not done"
+    db.close()
+    last = look(folder, times)
+    for key in after:
+        assert last.get(key) == after[key], f"once more, {key}: {str(last.get(key))[:400]} instead of {str(after[key])[:400]}"
+    if "vacuum" in scenario.then:
+        left = shape(folder)
+        for kind in [k for k in {**left, **wanted} if not k.endswith((".con", ".ign"))]:
+            assert left[kind] == wanted[kind], f"once more: {left[kind]} files {kind} instead of {wanted[kind]}"
+    return seen == after
+
+
+def with_fault(folder, scenario, fault, at, times, before, after):
+    """In the child: the operation with a fault, by a connection that has read the array."""
+    db = open_database(folder)
+    if os.path.exists(os.path.join(folder, "a")):
+        db.query("SELECT tessera_ddl(?)", (os.path.join(folder, "a"),))
+    there = files(folder)
+    inject.inject_arm(fault, ctypes.c_long(at))
+    error = None
+    try:
+        execute(db, folder, scenario.then)
+    except Error as e:
+        error = e
+    inject.inject_disarm()
+    if error:
+        assert error.text and error.text not in ("SQL logic error", "not an error"), f"no clear error: {error.text}"
+        if fault == FULL and "vacuum" not in scenario.then:   # labels that no schema names are nothing to anybody
+            left = [f for f in files(folder) if "/__enumerations/" not in f]
+            assert left == [f for f in there if "/__enumerations/" not in f], f"{error.text}: left {sorted(set(files(folder)) - set(there))}, gone {sorted(set(there) - set(files(folder)))}"
+    db.close()
+    return f"{error.text if error else 'no error'}"
+
+
+def run(name, scenario, samples, rng):
+    failed = cuts = done = 0
+    with tempfile.TemporaryDirectory() as root:
+        template, work = os.path.join(root, "work"), os.path.join(root, "work")   # what is built knows its place
+        kept = os.path.join(root, "kept")
+        os.mkdir(template)
+        build(template, scenario)
+        shutil.copytree(template, kept, symlinks=True)
+
+        def fresh():
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(kept, work, symlinks=True)
+
+        db = open_database(work)
+        times = times_of(work, db)
+        db.close()
+        before = look(work, times)
+        db = open_database(work)
+        time.sleep(0.002)
+        inject.inject_arm(NOTHING, ctypes.c_long(0))
+        execute(db, work, scenario.then)
+        calls = inject.inject_disarm()
+        db.close()
+        after, wanted = look(work, times), shape(work)
+        assert calls > 0 and all(v == [] for k, v in after.items() if k[1] == "check"), (name, calls)
+        points = [(fault, at) for fault in FAULTS for at in range(1, calls + 3)]
+        if samples:
+            points = sorted(rng.sample(points, min(samples, len(points))))
+        for fault, at in points:
+            fresh()
+            status, text = in_child(lambda: with_fault(work, scenario, fault, at, times, before, after))
+            try:
+                assert status in (0, KILLED), f"exit status {status}: {text}"
+                done += examine(work, scenario, times, before, after, wanted)
+                cuts += 1
+            except Exception as e:
+                failed += 1
+                print(f"FAILED {name}, {FAULTS[fault]} call {at} of {calls} ({text.strip().splitlines()[-1] if text.strip() else 'killed'})")
+                print("  ", "".join(traceback.format_exception_only(type(e), e)).strip()[:1500], flush=True)
+        print(f"{name}: {calls} calls, {cuts} faults, after {done} of them it was done", flush=True)
+    return failed
+
+
+def main():
+    host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    host.binding = "sqlite3"
+    samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    words = sys.argv[5:]
+    if not hasattr(inject, "inject_arm"):
+        print("the library of inject.c is not preloaded")
+        return 1
+    inject.inject_disarm.restype = ctypes.c_long
+    rng = random.Random(seed)
+    failed = 0
+    for name, scenario in SCENARIOS.items():
+        if not words or any(w in name for w in words):
+            failed += run(name, scenario, samples, rng)
+    print(f"{failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,421 @@
+"""Arrays that are kept healthy while others use them: how many files many fragments cost, consolidations and vacuums beside each other,
+beside writers and readers (in processes of their own), progress handlers, tables that are open while the schema changes.
+
+usage: upkeep.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+import host
+from host import Database, Error, holds, literal, same
+
+KEY = "00112233445566778899aabbccddeeff" * 2
+ABORT = 4   # SQLITE_ABORT
+MANY = int(os.environ.get("MANY", 300))
+
+
+def database(*statements):
+    """A new database, in a directory of its own, and what was executed in it."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "t.db")
+    db = Database(path)
+    db.query("PRAGMA synchronous = OFF")
+    for sql in statements:
+        db.query(sql)
+    return db, path
+
+
+def again(path):
+    db = Database(path)
+    db.query("PRAGMA synchronous = OFF")
+    return db
+
+
+def sound(db, name="db:t"):
+    same(db.query(f"SELECT severity, file, message FROM tessera_check({literal(name)}) WHERE severity <> 'note'"), [], "tessera_check")
+
+
+# ---- Many fragments --------------------------------------------------------------------------------------------------
+
+def counted(path, sql):
+    """What a new connection answers, and what it has counted."""
+    db = again(path)
+    answer = db.query(sql)
+    stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+    db.close()
+    return answer, stats
+
+
+def test_many_fragments():
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)", "PRAGMA journal_mode = MEMORY")
+    for i in range(MANY):
+        db.query("INSERT INTO t SELECT ?1 * 10 + value, ?1 FROM json_each('[1,2,3]')", (i,))
+    nothing, slice, all = "SELECT count(*) FROM t WHERE x = -1", "SELECT sum(a) FROM t WHERE x BETWEEN 5001 AND 5012", "SELECT sum(a) FROM t"
+    answers = [[(0,)], [(500 * 3 + 501 * 2,)], [(3 * sum(range(MANY)),)]]
+
+    def costs(opening, listed, metadata):
+        """Files: to open; then for each tile the one with the coordinates (only where the slice cuts it) and the one with the values."""
+        for sql, answer, files in zip((nothing, slice, all), answers, (0, 4 + 2 * metadata, MANY * (1 + metadata))):
+            got, stats = counted(path, sql)
+            same(got, answer, sql)
+            assert stats["files_opened"] <= opening + files, f"{sql}: {stats['files_opened']} files opened, {opening} and {files} are enough"
+            assert stats["commits_listed"] <= 2 * listed, f"{sql}: {stats['commits_listed']} commits listed of {listed}"
+            same(stats["fragments_considered"], MANY)
+    costs(MANY + 1, MANY, 0)   # the schema
+    same(db.query("SELECT tessera_consolidate('db:t', 'commits')"), [(MANY,)])
+    costs(MANY + 2, MANY + 1, 0)   # and the .con
+    db.query("SELECT tessera_vacuum('db:t', 'commits')")
+    costs(MANY + 2, 1, 0)
+    same(db.query("SELECT tessera_consolidate('db:t', 'fragment_meta')"), [(MANY,)])
+    costs(3, 1, 1)   # schema, .con, .meta; metadata of fragments where tiles are wanted
+    same(db.query("SELECT tessera_consolidate('db:t')"), [(MANY,)])
+    db.query("SELECT tessera_vacuum('db:t')")
+    got, stats = counted(path, slice)
+    same(got, answers[1])
+    assert stats["files_opened"] <= 6, stats
+    sound(db)
+
+
+# ---- Processes beside each other -------------------------------------------------------------------------------------
+
+def in_processes(*functions):
+    """All at once, each in a process of its own; what each of them said, where it failed."""
+    children = []
+    for function in functions:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            try:
+                function()
+                text = ""
+            except BaseException:
+                text = traceback.format_exc()
+            os.write(writer, text.encode())
+            os._exit(0)
+        os.close(writer)
+        children.append((child, reader))
+    said = []
+    for child, reader in children:
+        with os.fdopen(reader, "rb") as f:
+            said.append(f.read().decode())
+        assert os.waitpid(child, 0)[1] == 0
+    assert not any(said), "\n".join(said)
+
+
+def until(seconds, step):
+    """Again and again. SQLITE_ABORT, that others were faster, is fine."""
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        try:
+            step(count)
+        except Error as e:
+            assert e.code in (None, ABORT) and ("meanwhile" in e.text or "at the same time" in e.text or "vacuumed during" in e.text), e.text
+        count += 1
+
+
+TABLES = {
+    "sparse": "x INT DIMENSION(0, 100000, 100), a INT NOT NULL, capacity=50",
+    "duplicates": "x INT DIMENSION(0, 100000, 100), a INT NOT NULL, capacity=50, duplicates=yes",
+    "dense": "kind=dense, x INT DIMENSION(0, 100000, 100), a INT NOT NULL",
+    "old": "kind=dense, x INT DIMENSION(0, 100000, 100), a INT NOT NULL, format_version=12",
+}
+
+
+def beside(kind, processes, rows, seconds=2.0):
+    """`processes`: what each does with (a connection of its own, number of the turn). Nothing is lost or doubled."""
+    db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {TABLES[kind]})")
+    for i in range(20):
+        db.query("INSERT INTO t SELECT ?1 * 5 + value, ?1 FROM json_each('[0,1,2,3,4]')", (i,))
+    array = os.path.join(os.path.dirname(path), "a")
+    db.close()
+
+    def run(step):
+        own = Database()
+        own.query("PRAGMA synchronous = OFF")
+        own.table("t", array)
+        until(seconds, lambda n: step(own, n))
+        own.close()
+    in_processes(*(lambda s=step: run(s) for step in processes))
+    db = again(path)
+    found = db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a")
+    wanted = sorted([(i, i // 5) for i in range(100)] + rows(found))
+    same(found, wanted, f"rows of the {kind} array")
+    sound(db)
+    db.query("SELECT tessera_consolidate('db:t')")
+    db.query("SELECT tessera_vacuum('db:t')")
+    same(db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a"), wanted, f"rows of the {kind} array, merged")
+    db.close()
+
+
+def merge(db, turn):
+    db.query("SELECT tessera_consolidate('db:t')")
+
+
+def write(base):
+    return lambda db, turn: db.query("INSERT INTO t VALUES(?, ?)", (base + turn, turn))
+
+
+def no_rows(found):
+    return []
+
+
+def written(*bases):
+    """Each writer's rows, up to its last, without gaps."""
+    def rows(found):
+        last = {base: max([x for x, _ in found if base <= x < base + 10000], default=base - 1) for base in bases}
+        return [(x, x - base) for base in bases for x in range(base, last[base] + 1)]
+    return rows
+
+
+def test_two_consolidations_at_once():
+    """They find the same fragments: one wins, or none."""
+    for kind in TABLES:
+        db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {TABLES[kind]})")
+        array = os.path.join(os.path.dirname(path), "a")
+        rows = []
+        for turn in range(12):
+            for i in range(4):
+                x = 10 * (4 * turn + i)
+                db.query("INSERT INTO t VALUES(?, ?)", (x, turn))
+                rows.append((x, turn))
+            at = time.monotonic() + 0.05
+
+            def run():
+                own = Database()
+                own.table("t", array)
+                time.sleep(max(0, at - time.monotonic()))
+                try:
+                    own.query("SELECT tessera_consolidate('db:t')")
+                except Error as e:
+                    assert "meanwhile" in e.text or "at the same time" in e.text, e.text
+                own.close()
+            in_processes(run, run, run)
+            same(db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a"), rows, f"{kind}, turn {turn}")
+            same(db.query("SELECT count(*) FROM tessera_check('db:t') WHERE severity <> 'note'"), [(0,)])
+        db.query("SELECT tessera_consolidate('db:t')")
+        same(db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a"), rows, kind)
+        db.close()
+
+
+def test_consolidation_beside_writers():
+    for kind in TABLES:
+        beside(kind, [merge, write(1000), write(20000)], written(1000, 20000))
+
+
+def test_consolidation_beside_vacuum():
+    for kind in ("duplicates", "dense"):
+        def maintain(db, turn):
+            db.query("SELECT tessera_consolidate('db:t', ?)", (["fragments", "commits", "fragment_meta"][turn % 3],))
+
+        beside(kind, [maintain, lambda db, turn: db.query("SELECT tessera_vacuum('db:t')"), write(1000)], written(1000))
+
+
+def test_readers_beside_all():
+    """What a reader sees has no holes: the rows that were always there are there once, and those of the writer up to one of them."""
+    def read(db, turn):
+        found = db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a")
+        wanted = sorted([(i, i // 5) for i in range(100)] + written(1000)(found))
+        same(found, wanted, f"turn {turn}")
+
+    def maintain(db, turn):
+        db.query("SELECT tessera_consolidate('db:t')")
+        db.query("SELECT tessera_vacuum('db:t')")
+    for kind in ("duplicates", "dense"):
+        beside(kind, [maintain, read, read, write(1000)], written(1000))
+
+
+def test_nothing_is_merged_across_what_is_not_committed():
+    """A directory whose time lies within: of a writer that may commit it yet. One of a merge that was cut off is none."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT)")
+    for i in range(4):
+        db.query("INSERT INTO t VALUES(?, 1)", (i,))
+    folder = os.path.join(os.path.dirname(path), "a")
+    names = sorted(os.listdir(os.path.join(folder, "__fragments")))
+    commit = os.path.join(folder, "__commits", names[1] + ".wrt")
+    os.rename(commit, path + ".away")
+    same(db.query("SELECT tessera_consolidate('db:t')"), [(2,)])
+    os.rename(path + ".away", commit)
+    same(db.query("SELECT x FROM t ORDER BY x"), [(0,), (1,), (2,), (3,)])
+    # What a merge leaves that dies before its commit: its fragment, its vacuum file.
+    left = "__%s_%s_%s_22" % (names[0].split("_")[2], names[3].split("_")[3], "0" * 32)
+    os.mkdir(os.path.join(folder, "__fragments", left))
+    for name, text in ((f".{left}", ""), (f".{left}.vac.new", "".join(f"/__fragments/{n}\n" for n in names[:2]))):
+        with open(os.path.join(folder, "__commits", name), "w") as f:
+            f.write(text)
+    sound(db)
+    same(db.query("SELECT tessera_consolidate('db:t')"), [(3,)])
+    same(db.query("SELECT x FROM t ORDER BY x"), [(0,), (1,), (2,), (3,)])
+    same([n for n in os.listdir(os.path.join(folder, "__commits")) + os.listdir(os.path.join(folder, "__fragments")) if left in n], [], "left of the other merge")
+    same(db.query("SELECT count(*) FROM tessera_fragments('db:t')"), [(1,)])
+
+
+# ---- A statement that is vacuumed under --------------------------------------------------------------------------------
+
+def test_vacuum_under_a_cursor():
+    """Its rows are right, up to the end or to an error that says what happened."""
+    answered = aborted = 0
+    for kind in ("sparse", "dense"):
+        for stepped in (0, 1, 700, 4000):
+            for options in ("", ", cache_mb=0, memory_mb=2"):
+                db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {'kind=dense, ' if kind == 'dense' else ''}x INT DIMENSION(0, 1000000, 500), a INT NOT NULL, s BLOB[200] NOT NULL FILTERS(none){'' if kind == 'dense' else ', capacity=500'})")
+                numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1499) "
+                for i in range(5):
+                    db.query(f"{numbers}INSERT INTO t SELECT i + {1000 * i}, i + {i}, zeroblob(200) FROM n")
+                array = os.path.join(os.path.dirname(path), "a")
+                reader = Database()
+                reader.table("t", array, options)
+                sql = "SELECT x, a, length(s) FROM t ORDER BY x"
+                wanted = reader.query(sql)
+                reader.close()
+                reader = Database()
+                reader.table("t", array, options)
+                cursor = reader.cursor(sql)
+                got = [reader.next(cursor) for _ in range(stepped)]
+                db.query("SELECT tessera_consolidate('db:t')")
+                same(db.query("SELECT tessera_vacuum('db:t') > 5"), [(1,)])
+                try:
+                    while (row := reader.next(cursor)) is not None:
+                        got.append(row)
+                    same(got, wanted, (kind, stepped, options))
+                    answered += 1
+                except Error as e:
+                    same(got, wanted[:len(got)], (kind, stepped, options))
+                    holds(e.text, "was vacuumed during this statement")
+                    assert e.code in (None, ABORT), e.code
+                    aborted += 1
+                cursor = None
+                same(reader.query(sql), wanted, "the next statement")
+                reader.close()
+                db.close()
+    assert answered > 2 and aborted > 2, (answered, aborted)
+
+
+# ---- Stopping --------------------------------------------------------------------------------------------------------
+
+def tree(folder):
+    return sorted(os.path.relpath(os.path.join(d, f), folder) for d, ds, names in os.walk(folder) for f in names + ds)
+
+
+def handled(db, sql, stop_at=None):
+    """How often the progress handler is called meanwhile, once for each poll or so; stops at one of the calls."""
+    calls = [0]
+
+    def handler():
+        calls[0] += 1
+        return calls[0] == stop_at
+    db.raw.set_progress_handler(handler, 1)
+    try:
+        db.query(sql)
+        error = None
+    except Error as e:
+        error = e
+    db.raw.set_progress_handler(None, 0)
+    return calls[0], error
+
+
+def test_progress_handlers_of_upkeep():
+    """Asked at least once for each 65,536 rows and each 4 MiB; a stop leaves the array as it was."""
+    statement = 4   # calls of the handler that one poll makes, at most: it is a statement of SQLite's
+    for kind, rows, width in (("sparse", 200000, 4), ("sparse", 10000, 2000), ("dense", 200000, 4), ("dense", 10000, 2000)):
+        db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', kind={kind}, x INT DIMENSION(0, 1000000, 20000), s BLOB[{width}] NOT NULL FILTERS(none))")
+        numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows // 2 - 1}) "
+        for i in range(2):
+            db.query(f"{numbers}INSERT INTO t SELECT i + {i * rows // 2}, zeroblob({width}) FROM n")
+        folder = os.path.join(os.path.dirname(path), "a")
+        there = tree(folder)
+        shutil.copytree(folder, folder + ".kept")
+        count, error = handled(db, "SELECT tessera_consolidate('db:t')")
+        assert error is None, error.text
+        need = max(rows // 65536, rows * width // (4 << 20))
+        assert count >= need * statement, f"{kind}: {count} calls for {rows} rows of {width} bytes"
+        vacuum, error = handled(db, "SELECT tessera_vacuum('db:t')")
+        assert error is None and vacuum > statement, (vacuum, error)
+        want = db.query("SELECT count(*), sum(x) FROM t")
+        db.close()
+        stopped = 0
+        for stop in {count // 7, count // 3, count // 2, count * 4 // 5}:
+            shutil.rmtree(folder)
+            shutil.copytree(folder + ".kept", folder)
+            db = again(path)
+            db.query("SELECT 1 FROM t LIMIT 1")
+            _, error = handled(db, "SELECT tessera_consolidate('db:t')", stop)
+            stopped += error is not None
+            if error:
+                holds(error.text, "interrupt")
+                same(tree(folder), there, f"{kind}, stopped at call {stop} of {count}")
+            same(db.query("SELECT count(*), sum(x) FROM t"), want)
+            sound(db)
+            db.close()
+        assert stopped > 1, stopped
+
+
+# ---- Tables that are open while the schema changes --------------------------------------------------------------------
+
+def test_open_tables_when_the_schema_changes():
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, b TEXT NOT NULL DEFAULT 'd')", "INSERT INTO t VALUES(1, 1, 'one')")
+    columns = [row[1] for row in db.query("PRAGMA table_info(t)")]
+    cursor = db.raw.cursor()
+    db.query("SELECT tessera_add_attribute('db:t', 'n INT')")
+    db.query("SELECT tessera_add_attribute('db:t', 'f INT NOT NULL DEFAULT 7')")
+    same([row[1] for row in db.query("PRAGMA table_info(t)")], columns)
+    same(db.query("SELECT * FROM t"), [(1, 1, "one")])
+    db.query("INSERT INTO t VALUES(2, 2, 'two')")
+    db.query("UPDATE t SET a = 11 WHERE x = 1")
+    same(db.query("SELECT * FROM t ORDER BY x"), [(1, 11, "one"), (2, 2, "two")])
+    other = again(path)   # it sees all columns
+    same(other.query("SELECT x, a, b, n, f FROM t WHERE x = 2"), [(2, 2, "two", None, 7)], "NULL, and the DEFAULT")
+    other.close()
+    # An attribute without a value of its own: the open table cannot give one.
+    db.query("SELECT tessera_add_attribute('db:t', 'must INT NOT NULL')")
+    e = db.error("INSERT INTO t VALUES(3, 3, 'three')")
+    holds(e.text, "must")
+    same(db.query("SELECT count(*) FROM t"), [(2,)])
+    db.query("SELECT tessera_drop_attribute('db:t', 'must')")
+    # One that is gone
+    db.query("SELECT tessera_drop_attribute('db:t', 'b')")
+    e = db.error("SELECT b FROM t")
+    holds(e.text, "b")
+    same(db.query("SELECT x, a FROM t ORDER BY x"), [(1, 11), (2, 2)])
+    holds(db.error("INSERT INTO t VALUES(3, 3, 'three')").text, "b")
+    db.close()
+    db = again(path)
+    same(db.query("SELECT x, a, n, f FROM t ORDER BY x"), [(1, 11, None, 7), (2, 2, None, 7)])
+    sound(db)
+
+
+def test_open_tables_see_labels_and_the_larger_domain():
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99) CURRENT(0, 9), e TEXT ENUM('one'))", "INSERT INTO t VALUES(1, 'one')")
+    other = again(path)
+    same(other.query("SELECT * FROM t"), [(1, "one")])
+    holds(other.error("INSERT INTO t VALUES(12, 'one')").text, "12")
+    holds(other.error("INSERT INTO t VALUES(1, 'two')").text, "two")
+    db.query("SELECT tessera_extend_enumeration('db:t', 'e', 'two'), tessera_expand_domain('db:t', '{\"x\": [0, 19]}')")
+    other.query("INSERT INTO t VALUES(12, 'two')")
+    same(other.query("SELECT * FROM t WHERE e = 'two'"), [(12, "two")])
+    same(db.query("SELECT * FROM t ORDER BY x"), [(1, "one"), (12, "two")])
+    sound(db)
+
+
+# ---- Keys ------------------------------------------------------------------------------------------------------------
+
+def test_tables_bring_their_keys():
+    db, path = database()
+    with open(os.path.join(os.path.dirname(path), "key"), "w") as f:
+        f.write(KEY)
+    db.query("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, encryption=aes_256_gcm, key_file='key')")
+    for i in range(20):
+        db.query("INSERT INTO t VALUES(?, 1)", (i,))
+    sound(db)
+    same(db.query("SELECT finding, statement FROM tessera_advise('db:t')"), [("too many fragments", "SELECT tessera_consolidate('db:t')")])
+    db.query("SELECT tessera_consolidate('db:t')")
+    same(db.query("SELECT finding FROM tessera_advise('db:t')"), [("debris",)])
+    db.query("SELECT tessera_vacuum('db:t')")
+    same(db.query("SELECT finding FROM tessera_advise('db:t')"), [])
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
