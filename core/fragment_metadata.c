@@ -390,12 +390,6 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
 
 /* ---- From a file ------------------------------------------------------------------------------------------------ */
 
-/* No generic tile of this file is larger: they are filtered with gzip, which gives at most 1032 bytes for one; others
- * get some room. */
-static uint64_t content_limit(uint64_t file_size) {
-  return tsr__add_sat(tsr__mul_sat(file_size, 1032), UINT64_C(64) << 20);
-}
-
 static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_memory *memory,
                     tsr_fragment_metadata *metadata, tsr_error *error) {
   tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
@@ -506,12 +500,12 @@ void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
 
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error) {
-  uint64_t next, limit = TSR_MIN(most, content_limit(file->size));
+  uint64_t next;
   TSR_TRY(check_offset(metadata, at, "a generic tile", NULL, error));
-  int code = tsr__generic_tile_read(file, at, key, limit, content, &next, error);
+  int code = tsr__generic_tile_read(file, at, key, most, content, &next, error);
   if (code == TSR_TOOBIG) {
     return tsr__fail(error, TSR_CORRUPT, "the generic tile holds more than the %llu bytes that can be here",
-                     (unsigned long long)limit);
+                     (unsigned long long)most);
   }
   return code;
 }

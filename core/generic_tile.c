@@ -6,13 +6,15 @@
  * The same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline may stand here,
  * an empty one too. Where a tile is encrypted, AES-256-GCM (type 11) stands in the pipeline as its last filter, as it
  * does nowhere else. What is accepted: the pipeline takes exactly its size, all of it lies in the input, and the chunks
- * of the tile hold exactly `tile size` bytes.
+ * of the tile hold exactly `tile size` bytes: no more than gzip could make of them, and some room for others.
  */
 #include "format.h"
 
 #define HEADER_SIZE 34
 #define MAX_CHUNK   65536u /* bytes, of what is written */
 #define PROBE_SIZE  1024 /* read at once from a file: most generic tiles are smaller */
+#define RATIO_MOST  1032 /* bytes that gzip gives for one, at most */
+#define ROOM_MOST   (UINT64_C(1) << 20) /* bytes beyond that, of filters that give more */
 
 typedef struct sizes { /* of what stands behind the header */
   uint64_t pipeline, tile;
@@ -51,6 +53,9 @@ static int decode_body(tsr_input *in, const tsr_generic_tile *header, const size
                      (unsigned long long)header->size, (unsigned long long)most);
   const uint8_t *bytes = tsr__input_take(in, behind->pipeline), *tile = tsr__input_take(in, behind->tile);
   TSR_TRY(tsr__input_check(in, "the tile", error));
+  if (header->size > tsr__add_sat(tsr__mul_sat(behind->tile, RATIO_MOST), ROOM_MOST))
+    return tsr__fail(error, TSR_CORRUPT, "it claims to hold %llu bytes, which the %llu that are stored cannot",
+                     (unsigned long long)header->size, (unsigned long long)behind->tile);
 
   tsr_arena arena = {0};
   tsr__arena_init(&arena, out->memory);

@@ -153,6 +153,51 @@ static void test_damaged_header(void **state) {
   drop(&b);
 }
 
+static int decode_any_size(tsr_input in, tsr_arena *arena, tsr_error *error) {
+  return decode_with(in, NULL, UINT64_MAX, arena->memory, error);
+}
+
+/* A small tile whose header and chunk say, alike, that it holds gigabytes: refused before memory is taken. */
+static void test_claimed_size(void **state) {
+  static const uint32_t claims[] = {2u << 20, 256u << 20, 1u << 30, UINT32_MAX};
+  for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+    bytes b = make_tile(22, "x", 1);
+    tsr_error error;
+    tsr__store64(b.data + 12, claims[i]);
+    tsr__store32(b.data + 34 + 8 + 8, claims[i]); /* behind the header, the pipeline and the number of chunks */
+    assert_int_equal(decode_once(decode_any_size, b.data, b.size, 1 << 16, &error), TSR_CORRUPT);
+    assert_non_null(strstr(error.message, "claims to hold"));
+    drop(&b);
+  }
+}
+
+/* So is one that zstd made of 64 MiB of zeros, which says the truth. */
+static void test_bomb(void **state) {
+  enum { SIZE = 64 << 20 };
+  tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = 3, .reinterpret = TSR_ANY};
+  tsr_pipeline pipeline = {.max_chunk_size = SIZE, .count = 1, .filters = &zstd};
+  tsr_tile_shape shape = {TSR_CHAR, 1, 22, NULL};
+  room r;
+  room_open(&r, UINT64_MAX);
+  tsr_buffer tile = {.memory = &r.memory}, stored = {.memory = &r.memory};
+  uint8_t *zeros = calloc(1, SIZE);
+  assert_non_null(zeros);
+  assert_int_equal(tsr__pipeline_encode(&pipeline, &shape, zeros, SIZE, NULL, SIZE, &tile, NULL), TSR_OK);
+  assert_true(tile.size < SIZE / 4000);
+  assert_int_equal(tsr__pipeline_write(&pipeline, 22, &stored, NULL), TSR_OK);
+  bytes b = {0};
+  put32(&b, 22), put64(&b, tile.size), put64(&b, SIZE), put8(&b, TSR_CHAR), put64(&b, 1), put8(&b, 0);
+  put32(&b, (uint32_t)stored.size), put(&b, stored.data, stored.size), put(&b, tile.data, tile.size);
+  tsr_error error;
+  assert_int_equal(decode_once(decode_any_size, b.data, b.size, 1 << 16, &error), TSR_CORRUPT);
+  assert_non_null(strstr(error.message, "claims to hold"));
+  free(zeros);
+  drop(&b);
+  tsr__buffer_release(&tile);
+  tsr__buffer_release(&stored);
+  room_close(&r);
+}
+
 static void test_damage(void **state) {
   const char *vectors[] = {GZIPPED, ENCRYPTED};
   for (int i = 0; i < 2; i++) {
@@ -285,7 +330,8 @@ int main(void) {
       cmocka_unit_test(test_gzip),           cmocka_unit_test(test_encrypted),
       cmocka_unit_test(test_damaged_header), cmocka_unit_test(test_damage),
       cmocka_unit_test(test_file),           cmocka_unit_test(test_encode),
-      cmocka_unit_test(test_encode_budget),
+      cmocka_unit_test(test_encode_budget),  cmocka_unit_test(test_claimed_size),
+      cmocka_unit_test(test_bomb),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
