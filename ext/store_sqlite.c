@@ -25,6 +25,7 @@
 #define CHUNK      65536
 #define ROOT       1
 #define DEPTH_MOST 16
+#define ROOM_ASKED ((uint64_t)16 << 20) /* bytes of a file */
 #define FILES_MOST ((sqlite3_int64)1 << 31)
 #define IDENTITY   33 /* with its NUL */
 
@@ -401,6 +402,23 @@ static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writin
   return TSR_OK;
 }
 
+/* No file is larger than the database that holds it. Asked of large ones only: most are not. */
+static int check_room(const tsx_tree *tree, const entry *found, tsr_error *error) {
+  sqlite3 *db = tree->connection->db;
+  uint64_t room = 1;
+  if (found->size < ROOM_ASKED) return TSR_OK;
+  for (int i = 0; i < 2; i++) {
+    sqlite3_stmt *statement;
+    int code = ask(db, sqlite3_mprintf("PRAGMA \"%w\".%s", tree->schema, i ? "page_count" : "page_size"), &statement);
+    if (code == SQLITE_ROW) room *= (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    if (code != SQLITE_ROW) return fail_sql(tree, code, error);
+  }
+  if (found->size <= room) return TSR_OK;
+  return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes: the database has %llu",
+                  (unsigned long long)found->size, (unsigned long long)room);
+}
+
 /* Memory is taken by the sizes of files: a size that the last piece does not bear out is not believed. */
 static int check_last(tsx_tree *tree, const entry *found, tsr_error *error) {
   const file f = {.id = found->id};
@@ -427,6 +445,7 @@ static int open_file(void *it, const char *path, void **out, uint64_t *size, tsr
   if (code < 0) return code;
   if (found.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a directory, not a file");
   code = check_last(it, &found, error);
+  if (code == TSR_OK) code = check_room(it, &found, error);
   if (code == TSR_OK) code = new_file(it, found.id, found.size, false, out, error);
   if (code == TSR_OK) *size = found.size;
   return code;

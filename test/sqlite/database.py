@@ -631,6 +631,15 @@ def test_damaged_rows():
     same(kept, [], "not seen")
 
 
+def test_claimed_size():
+    """A last piece alone does not make a file of a gigabyte in a small database: refused before memory is taken."""
+    file = "(SELECT max(id) FROM t_files WHERE name LIKE '\\_\\_1%' ESCAPE '\\' AND size > 0)"
+    hurt = f"INSERT INTO t_chunks VALUES(({file} << 32) + (1 << 14) - 1, zeroblob(65536)); UPDATE t_files SET size = 1 << 30 WHERE id = {file}"
+    for sql, db in damaged([hurt]):
+        holds(db.error("SELECT count(*) FROM t").text, "the database has")
+        db.close()
+
+
 def test_loops_of_directories():
     for sql, db in damaged(["UPDATE t_files SET parent = id WHERE name = '__fragments'",
                             "UPDATE t_files SET parent = (SELECT id FROM t_files WHERE name = '__commits') WHERE name = '__fragments';"
