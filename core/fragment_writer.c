@@ -333,7 +333,7 @@ static int take_variable(input *in, const tsr_column *column, uint64_t first, co
     if (order && !column->constant) fetch_ahead(offsets, 8, order, i, count);
     total += at == TSR_NO_CELL ? padding : offsets[cell + 1] - offsets[cell];
   }
-  TSR_TRY(tsr__buffer_reserve(&in->values, total, error));
+  TSR_TRY(tsr__buffer_reserve(&in->values, TSR_MAX(total, 1), error)); /* strings that are all empty have a place, too */
   TSR_TRY(tsr__buffer_reserve(&in->starts, (count + 1) * 8, error));
   uint64_t *starts = (uint64_t *)(void *)(in->starts.data + in->starts.size);
   uint64_t start = in->values.size;

@@ -221,8 +221,9 @@ void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64
 }
 
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first) {
-  tsr_column out = {.values = column->values.data, .cell_size = field->cell_size};
-  if (field->cell_size) out.values = column->values.data + first * field->cell_size;
+  /* strings that are all empty have no bytes, but a place */
+  tsr_column out = {.values = column->values.data ? column->values.data : (const uint8_t *)"", .cell_size = field->cell_size};
+  if (field->cell_size) out.values = (const uint8_t *)out.values + first * field->cell_size;
   else out.offsets = (const uint64_t *)(const void *)column->offsets.data + first;
   if (field->nullable) out.validity = column->validity.data + first;
   return out;
