@@ -113,6 +113,12 @@ static void slices(input *i) {
              "SELECT * FROM tessera_aggregate('db:d', ?)", "SELECT tessera_npy('db:d', ?)");
 }
 
+/* Options, slices and colours of pictures. */
+static void pictures(input *i) {
+  RUN_ONE_OF(i, "SELECT tessera_png('db:d', 'a', NULL, ?)", "SELECT tessera_png('db:d', 'f', ?)", "SELECT tessera_preview('db:d', 'a', ?)",
+             "SELECT tessera_png('db:dt', 'a', ?)", "SELECT tessera_preview('db:d', 'f', ?)", "SELECT tessera_png('db:dt', 'a', NULL, ?)");
+}
+
 static void npy(input *i) {
   static const char *const names[] = {"a", "f", "v", "b", "c", "w"};
   const char *name = names[tsr__input_u8(&i->in) % 6];
@@ -269,7 +275,7 @@ static void datetimes(input *i) {
   CHECK(tsr_datetime_print(datatype, back, again) == size && !strcmp(text, again));
 }
 
-static void (*const actions[])(input *i) = {create, create, create, define, options, slices, npy, metadata, labels, values, values, compare, times, datetimes};
+static void (*const actions[])(input *i) = {create, create, create, define, options, slices, npy, metadata, labels, values, values, compare, times, datetimes, pictures};
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) {
   database_make(MAKE, &tables);

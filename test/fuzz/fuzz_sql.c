@@ -208,7 +208,7 @@ static void call(writer *w) {
   static const char *const options[] = {"{\"purge_deleted\":true}", "{\"memory_mb\":1}", "{\"max_fragment_mb\":1,\"as_of\":50}", "{\"since\":20}"};
   static const char *const copies[] = {"{}", "{\"capacity\":2}", "{\"cell_order\":\"hilbert\"}", "{\"duplicates\":true,\"tile_order\":\"col\"}"};
   say(w, "SELECT tessera_");
-  switch (choose(w, 14)) {
+  switch (choose(w, 16)) {
   case 0:
   case 1: sqlite3_str_appendf(w->out, "consolidate('db:t', %Q, %Q)", kinds[choose(w, 4)], options[choose(w, 4)]); return;
   case 2: sqlite3_str_appendf(w->out, "consolidate('db:t', %Q)", kinds[choose(w, 4)]); return;
@@ -241,6 +241,13 @@ static void call(writer *w) {
   case 10: say(w, "ddl('db:t'"); break;
   case 11:
     say(w, "npy('db:t', ");
+    name(w);
+    say(w, ", ");
+    slice(w);
+    break;
+  case 13:
+  case 14:
+    say(w, choose(w, 2) ? "png('db:t', " : "preview('db:t', ");
     name(w);
     say(w, ", ");
     slice(w);

@@ -9,7 +9,7 @@ import struct
 import sys
 
 # First bytes of fuzz_create.c's inputs
-CREATE, DEFINE, OPTIONS, SLICES, NPY, METADATA, LABELS, VALUES, COMPARE, TIMES, DATETIMES = 0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13
+CREATE, DEFINE, OPTIONS, SLICES, NPY, METADATA, LABELS, VALUES, COMPARE, TIMES, DATETIMES, PICTURES = 0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14
 COLUMNS = 34
 
 
@@ -52,6 +52,9 @@ def inputs(root):
         yield bytes([SLICES, n]) + b'{"y":[1,5],"x":0}'
         yield bytes([SLICES, n]) + b'{"x":[null,7]}'
         yield bytes([SLICES, n]) + b'["x","y"]'
+    for n in range(6):
+        yield bytes([PICTURES, n]) + b'{"width":9,"height":7,"colormap":"viridis","min":0,"max":10,"nodata":-1,"flip":true}'
+        yield bytes([PICTURES, n]) + b'{"y":[0,9]}'
     yield bytes([SLICES, 2]) + b'{"day":["2020-01-02","2020-01-03 05:00"]}'
     for n, (kind, size) in enumerate([("<i2", 2), ("<f4", 4), ("<f8", 16), ("|b1", 1), ("|S3", 3), ("<M8[ms]", 8)]):
         shape = (3, 2) if n == 2 else (3,)
