@@ -42,6 +42,7 @@ def sound(db, name="db:t"):
 
 def counted(path, sql):
     """What a new connection answers, and what it has counted."""
+    time.sleep(0.1)   # a directory that has just changed is listed again at each look
     db = again(path)
     answer = db.query(sql)
     stats = dict(db.query("SELECT name, value FROM tessera_stats"))
