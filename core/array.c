@@ -350,6 +350,11 @@ static schema_entry *entry_of(const tsr_array *array, const tsr_schema *schema) 
   return tsr__map_get(&array->schemas, schema->name);
 }
 
+uint32_t tsr__array_schema_version(const tsr_array *array, const char *name) {
+  const schema_entry *entry = tsr__map_get(&array->schemas, name);
+  return entry ? entry->schema.version : 0;
+}
+
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error) {
   schema_entry *entry = entry_of(array, schema);
   if (!entry->has_grid) {
@@ -373,6 +378,10 @@ int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema
   tsr_error unseen;
   if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, false, false, error));
+  return tsr_array_schema_listed(array, as_of, schema, error);
+}
+
+int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
   int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, schema, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
   return rc;

@@ -131,6 +131,8 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
 /* TSR_ERROR for an array whose creation is not published yet. */
 int tsr__array_committed(const tsr_array *array, tsr_error *error);
+/* The format version of a schema that has been decoded; 0: it has not. */
+uint32_t tsr__array_schema_version(const tsr_array *array, const char *name);
 /* The schema in force at `as_of` by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* A file that is one generic tile: appends its content. */
@@ -207,7 +209,9 @@ typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1, 2, ... */
   bool complete; /* else of schemas only */
-  tsr_stamp stamps[4]; /* of the array's directory, __schema, __commits, __fragment_meta */
+  tsr_stamp stamps[3]; /* of the array's directory, __schema, __commits */
+  bool old_layout; /* names that are committed lie in the array's directory itself */
+  bool new_layout; /* neither that, nor can there be: it need not be looked at */
   tsr_commit_list fragments; /* by (start time, name) */
   tsr_commit_list deletes; /* by (start time, name) */
   tsr_commit_list vacuums; /* .vac */
@@ -218,7 +222,7 @@ typedef struct tsr_commit_listing {
   tsr_commit_list prepared; /* markers of prepared commits: `path` is the marker's, `name` the commit's path */
   bool undecided; /* some of these do not count yet: they are asked for again */
 } tsr_commit_listing;
-/* Renews array->listing if a directory has changed since, or always if `force`: the schemas, and if `commits` all else.
+/* Renews array->listing if a directory in which commits show has changed since, or always if `force`: the schemas, and if `commits` all else.
  * While the array is frozen a complete listing is renewed by force only.
  * TSR_NOT_FOUND "array not found: PATH" where there is none. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);

@@ -13,18 +13,21 @@
  *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb
  *
  * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
- * visible at some time is decided by snapshot.c. It is renewed only if one of the four directories has changed, or a
- * fragment of version 3 or 4 got its metadata, which happens one level below.
+ * visible at some time is decided by snapshot.c. It is renewed only if a directory has changed in which a commit shows, or
+ * a fragment of version 3 or 4 got its metadata, which happens one level below. A commit always shows in __commits, a
+ * schema in __schema; only of the old layout do they show in the array's own directory, which is not looked at where
+ * nothing and no schema is that old. Files in __fragment_meta are a help: they are found when the rest is listed.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "array.h"
 
-enum { ROOT, SCHEMA, COMMITS, FOOTERS };
-static const char *const directories[4] = {"", "__schema", "__commits", "__fragment_meta"};
+enum { ROOT, SCHEMA, COMMITS, STAMPED, FOOTERS = STAMPED };
+static const char *const directories[] = {"", "__schema", "__commits", "__fragment_meta"};
 #define RENEWALS         8 /* while others vacuum under our hands */
 #define COMMIT_FILE_MOST (1u << 30)
+#define NEW_LAYOUT       12 /* the first version whose commits are in __commits */
 #define OLD_SCHEMA       "__array_schema.tdb"
 #define KV_SCHEMA        "__kv_schema.tdb" /* in its place: a key-value store */
 
@@ -422,6 +425,8 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
   for (uint64_t i = 0; i < root->count; i++) {
     const char *text = root->entries[i].name, *stem;
     uint64_t size;
+    tsr_name parsed;
+    r->listing->old_layout |= tsr__name_parse(text, strcspn(text, "."), &parsed);
     if (!tsr__name_suffix(text, ".ok", &size)) continue;
     TSR_TRY(copy_text(r, text, size, &stem));
     TSR_TRY(tsr__map_put(&r->ok, stem, (void *)(uintptr_t)stem, r->error));
@@ -462,6 +467,7 @@ static int list_pending(renewal *r, const tsr_listing *root) {
   tsr__pending_path(name, path);
   if (!has_entry(root, path)) return TSR_OK;
   bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
+  r->listing->old_layout = true; /* it appears there */
   int rc = old ? copy_text(r, path, strlen(path), &item.path) : join_path(r, path, name, &item.path);
   return rc < 0 ? rc : append(r, &r->listing->schemas, &item);
 }
@@ -470,6 +476,7 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
   tsr_listing entries;
   int rc = list_directory(r, SCHEMA, &entries);
   const char *old = has_entry(root, OLD_SCHEMA) ? OLD_SCHEMA : has_entry(root, KV_SCHEMA) ? KV_SCHEMA : NULL;
+  r->listing->old_layout |= old != NULL;
   if (rc >= 0 && old) rc = append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old});
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
     tsr_committed item = {0};
@@ -524,7 +531,7 @@ static void free_listing(tsr_commit_listing *listing) {
 }
 
 /* A new listing in place of the last one; the last one stays if it fails. */
-static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[4], tsr_error *error) {
+static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_error *error) {
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_commit_listing), &block, error));
   tsr_commit_listing *listing = block;
@@ -554,35 +561,49 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[4], tsr_
   return TSR_OK;
 }
 
-static int take_stamps(tsr_array *array, tsr_stamp stamps[4], tsr_error *error) {
-  for (int i = 0; i < 4; i++) {
-    int rc = tsr__store_stamp(array->store, directories[i], &stamps[i], error);
-    if (rc < 0) return tsr__wrap(error, "array %s", array->path), rc;
-  }
+/* Is there nothing in the array's own directory that a commit, or a schema, could change? So it is where all schemas have
+ * been decoded, and are of the new layout's versions: nobody commits below the version of a schema. */
+static bool is_new_layout(const tsr_array *array) {
+  tsr_commit_listing *listing = array->listing;
+  if (listing->new_layout) return true;
+  if (listing->old_layout) return false;
+  for (uint64_t i = 0; i < listing->schemas.count; i++)
+    if (tsr__array_schema_version(array, listing->schemas.items[i].name) < NEW_LAYOUT) return false;
+  return listing->new_layout = true;
+}
+
+static int take_stamp(tsr_array *array, int which, tsr_stamp *stamp, tsr_error *error) {
+  int rc = tsr__store_stamp(array->store, directories[which], stamp, error);
+  if (rc < 0) return tsr__wrap(error, "array %s", array->path), rc;
   return TSR_OK;
 }
 
-static bool has_changed(const tsr_array *array, bool commits, const tsr_stamp stamps[4]) {
+/* 1, 0, or < 0. */
+static int has_changed(tsr_array *array, bool commits, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
-  if (!listing || (commits && !listing->complete)) return true;
-  for (int i = 0; i < (commits ? 4 : COMMITS); i++) {
-    const tsr_stamp *a = &listing->stamps[i], *b = &stamps[i];
-    if (!a->known || !b->known || a->a != b->a || a->b != b->b || a->c != b->c) return true;
+  if (!listing || (commits && !listing->complete)) return 1;
+  for (int i = is_new_layout(array) ? SCHEMA : ROOT; i < (commits ? STAMPED : COMMITS); i++) {
+    const tsr_stamp *a = &listing->stamps[i];
+    tsr_stamp b;
+    if (!a->known) return 1;
+    TSR_TRY(take_stamp(array, i, &b, error));
+    if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
   }
-  if (commits && is_decided(array)) return true;
+  if (commits && is_decided(array)) return 1;
   bool exists;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)
-    if (tsr__store_find(array->store, listing->pending.items[i].path, &exists, NULL) < 0 || exists) return true;
-  return false;
+    if (tsr__store_find(array->store, listing->pending.items[i].path, &exists, NULL) < 0 || exists) return 1;
+  return 0;
 }
 
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
-  tsr_stamp stamps[4];
+  tsr_stamp stamps[STAMPED];
   int rc = TSR_OK;
   if (array->frozen && !force && array->listing && array->listing->complete) return TSR_OK;
   for (int i = 0; i < RENEWALS; i++) {
-    TSR_TRY(take_stamps(array, stamps, error));
-    if (!force && !has_changed(array, commits, stamps)) return TSR_OK;
+    const int changed = force ? 1 : has_changed(array, commits, error);
+    if (changed <= 0) return changed;
+    for (int which = 0; which < STAMPED; which++) TSR_TRY(take_stamp(array, which, &stamps[which], error));
     rc = renew(array, commits || (array->listing && array->listing->complete), stamps, error);
     if (rc != TSR_ABORT) break;
   }

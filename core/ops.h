@@ -44,6 +44,8 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
                    tsr_error *error);
 /* The same of spans, which the plan borrows: a part of another plan, and not counted again. */
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+/* Has a dense fragment the tiles of the snapshot's schema? */
+bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
 /* How many values the sides hold, and how many tiles of `extent` they meet, counted from `low` to `high`. */
 uint64_t tsr__side_values(const tsr_side *side);
 uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high);
@@ -169,6 +171,8 @@ void tsr__read_ordered_free(tsr_reader *reader);
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error);
 int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
 int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
+/* Where the request is one cell of a dense array, which has been written: 1, and no plan is needed; else 0. */
+int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_source **source, tsr_error *error);
 
 /* Cells that the started reader may give, at most. */
 uint64_t tsr__reader_cells(const tsr_reader *reader);

@@ -165,17 +165,23 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
   return TSR_OK;
 }
 
+bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment) {
+  const tsr_grid *grid = &snapshot->grid, *own = &fragment->grid;
+  if (own->col_major_cells != grid->col_major_cells) return false;
+  for (uint32_t d = 0; d < grid->dimensions; d++)
+    if (own->extent[d] != grid->extent[d] || own->low_key[d] != grid->low_key[d]) return false;
+  return true;
+}
+
 /* The box of a fragment of a dense array in ordinals; a sparse fragment's comes from its non-empty domain. */
 static int find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_plan_box *box, tsr_error *error) {
   const tsr_fragment *fragment = snapshot->fragments[f].fragment;
   const tsr_grid *grid = &snapshot->grid;
   *box = (tsr_plan_box){.fragment = f, .sparse = !fragment->metadata.dense};
   if (!box->sparse) {
-    for (uint32_t d = 0; d < grid->dimensions; d++)
-      if (fragment->grid.extent[d] != grid->extent[d] || fragment->grid.low_key[d] != grid->low_key[d] ||
-          fragment->grid.col_major_cells != grid->col_major_cells)
-        return tsr__fail(error, TSR_CORRUPT, "fragment %s: its schema %s has other tiles than the array's",
-                         fragment->name, fragment->metadata.schema_name);
+    if (!tsr__fragment_fits(snapshot, fragment))
+      return tsr__fail(error, TSR_CORRUPT, "fragment %s: its schema %s has other tiles than the array's",
+                       fragment->name, fragment->metadata.schema_name);
     box->low = fragment->box_low;
     box->high = fragment->box_high;
     return TSR_OK;

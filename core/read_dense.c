@@ -315,7 +315,7 @@ static int fill_window(dense_source *s, tsr_error *error) {
   const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   uint64_t bytes = 0, cells = 0;
   void *memory;
-  TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  if (most > 1) TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error)); /* the caller has just begun */
   tsr__arena_reset(&reader->window);
   s->tile_count = s->tile_at = 0;
   TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(space_tile), &memory, error));
@@ -610,8 +610,9 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   if (s->part_at < s->part_count) s->part_at++;
   TSR_TRY(find_part(s, error));
   while (s->part_at == s->part_count) {
+    const bool first = !s->pieces.started;
     if (s->open && tsr__pieces_next(&s->pieces)) {
-      TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
+      if (!first) TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
       TSR_TRY(make_parts(s, &s->tiles[s->tile_at], error));
       TSR_TRY(find_part(s, error));
       continue;

@@ -307,7 +307,8 @@ static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *err
 /* Loads the next window and chooses its cells; those of the sweep are not given out yet. */
 static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
   tsr_reader *reader = s->reader;
-  TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  if (reader->window_tiles > 1) /* else the caller has just begun */
+    TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
   TSR_TRY(take_tiles(s, end, swept, error));
   for (uint64_t i = 0; i < s->window_count; i++) {
     TSR_TRY(select_cells(s, &s->window[i], error));

@@ -79,6 +79,11 @@ static void close_source(tsr_reader *reader) {
   reader->done = true;
 }
 
+uint64_t tsr_reader_rest(tsr_reader *reader) {
+  close_source(reader);
+  return atomic_load_explicit(&reader->memory.used, memory_order_relaxed);
+}
+
 void tsr_reader_close(tsr_reader *reader) {
   if (!reader) return;
   close_source(reader);
@@ -198,6 +203,11 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   else memset(reader->fields, 0, n * sizeof(bool));
   int r = tsr__tests_make(reader, request, error);
   note_fields(reader);
+  if (r >= 0 && (r = tsr__read_point_open(reader, request, &reader->source, error)) > 0) {
+    reader->plan = (tsr_plan){0};
+    reader->done = false;
+    return TSR_OK;
+  }
   if (r >= 0) r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
   for (uint32_t i = 0; r >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
   if (r >= 0 && !reader->plan.empty)

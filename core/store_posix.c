@@ -31,6 +31,7 @@
 typedef struct posix_store {
   tsr_store base;
   char *root; /* absolute, without a slash at its end: "" is "/" */
+  size_t root_length;
 } posix_store;
 
 typedef struct posix_file {
@@ -66,11 +67,15 @@ static int fail_system(int number, const char *what, tsr_error *error) {
 }
 
 static int join(tsr_store *store, const char *path, full_path *full, tsr_error *error) {
-  const char *root = ((posix_store *)store)->root;
-  int length = *path ? snprintf(full->text, sizeof full->text, "%s/%s", root, path)
-                     : snprintf(full->text, sizeof full->text, "%s", *root ? root : "/");
-  if (length >= 0 && (size_t)length < sizeof full->text) return TSR_OK;
-  return fail_system(ENAMETOOLONG, "path", error);
+  const posix_store *s = (const posix_store *)store;
+  const size_t root = s->root_length, size = strlen(path);
+  if (root >= sizeof full->text - 1 || size >= sizeof full->text - 1 - root)
+    return fail_system(ENAMETOOLONG, "path", error);
+  memcpy(full->text, s->root, root);
+  full->text[root] = '/';
+  memcpy(full->text + root + 1, path, size + 1);
+  if (size == 0 && root > 0) full->text[root] = 0;
+  return TSR_OK;
 }
 
 static const char *kind_name(mode_t mode) {
@@ -407,6 +412,7 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
   s->root = (char *)(s + 1);
   int length = snprintf(s->root, root_size, "%s%s%s", here.text, *path == '/' ? "" : "/", path);
   while (length > 0 && s->root[length - 1] == '/') s->root[--length] = 0;
+  s->root_length = (size_t)length;
   *store = &s->base;
   return TSR_OK;
 }

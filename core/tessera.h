@@ -202,6 +202,8 @@ TSR_API const char *tsr_array_path(const tsr_array *array); /* borrowed: as give
 
 /* The schema in force at `as_of`: the last by name among those not later. Borrowed until the array is closed. */
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* The same of what the last look at the directories has found, that of the newest snapshot, say. */
+TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 
 /* The enumeration `name` of `schema`, loaded. Borrowed until the array is closed. */
 TSR_API int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
@@ -330,6 +332,8 @@ typedef struct tsr_reader tsr_reader;
  */
 TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error);
 TSR_API void tsr_reader_close(tsr_reader *reader); /* NULL is fine */
+/* Ends what it was started for. Returns how many bytes it keeps for the next start. */
+TSR_API uint64_t tsr_reader_rest(tsr_reader *reader);
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error); /* copies the request */
 /* 1 and the next batch, with at least one row (borrowed until the next call on this reader); 0 at the end. */
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);

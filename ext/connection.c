@@ -269,8 +269,10 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
       *out = snapshot;
       return TSR_OK;
     }
-  int permitted = array->in_database ? TSR_OK : tsr_path_permitted(connection->environment, array->path, error);
-  if (permitted < 0) return permitted;
+  if (connection->restricted && !array->in_database) {
+    int permitted = tsr_path_permitted(connection->environment, array->path, error);
+    if (permitted < 0) return permitted;
+  }
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
   *snapshot = (tsx_snapshot){.schema = schema, .since = since, .as_of = as_of, .cursors = 1};

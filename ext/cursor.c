@@ -1,8 +1,13 @@
 /* cursor.c: xFilter makes a request of its arguments and starts a reader; xNext walks the rows of its batches; xColumn
  * takes single values out of their columns. A column is asked of the reader when the first of its cells is wanted, once
  * for each batch.
+ *
+ * A cursor that is closed rests with its table, with its decoded plan and its reader, until the next one is opened: most
+ * statements are run again, on a state of the array that is the same.
  */
 #include "extension.h"
+
+#include <stddef.h>
 
 typedef struct in_list { /* the members of an IN list, as ranges */
   tsr_range *ranges;
@@ -11,23 +16,14 @@ typedef struct in_list { /* the members of an IN list, as ranges */
   bool everything;
 } in_list;
 
-typedef struct cursor {
+typedef struct tsx_cursor {
   sqlite3_vtab_cursor base;
   tsx_snapshot *snapshot;
-  tsr_reader *reader; /* of the snapshot */
+  tsr_snapshot *core; /* its own: what the reader reads, and holds */
+  tsr_reader *reader; /* NULL: none */
   tsx_snapshot *opened; /* in a transaction that has written the array: what the table showed at xOpen, as xFilter may
                            come again when more has been written; else NULL */
-  /* the decoded plan: kept while the same idxStr comes */
-  char *text;
-  tsx_access access;
-  /* the request */
   tsr_ranges *dimensions; /* one per dimension */
-  tsr_ranges sets[TSX_TERMS_MOST];
-  tsx_ranges values[TSX_TERMS_MOST];
-  in_list lists[TSX_TERMS_MOST];
-  tsr_predicate predicates[TSX_TERMS_MOST]; /* on attributes */
-  uint32_t predicate_count;
-  tsr_sort order[TSX_TERMS_MOST];
   sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
   bool *dropped; /* columns whose attribute the array has no more */
   const tsr_schema *newest; /* that `dropped` was made for */
@@ -38,32 +34,68 @@ typedef struct cursor {
   const tsr_batch *batch; /* NULL at the end */
   uint64_t row;
   const tsr_column **columns; /* of the batch, NULL until asked for; one for each column of the table */
+  /* the decoded plan: kept while the same idxStr comes */
+  char *text;
+  tsx_access access; /* and so much of what follows is in use */
+  uint32_t predicate_count;
+  /* the request, by terms: not set at first */
+  in_list lists[TSX_TERMS_MOST];
+  tsr_ranges sets[TSX_TERMS_MOST];
+  tsx_ranges values[TSX_TERMS_MOST];
+  tsr_predicate predicates[TSX_TERMS_MOST]; /* on attributes */
+  tsr_sort order[TSX_TERMS_MOST];
 } cursor;
+#define RESTING_MOST (256u << 10) /* bytes that the reader of a cursor at rest may keep */
 
 static int fail(cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
 
-int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  tsx_table *table = (tsx_table *)vtab;
-  tsr_error error = {0};
-  if (tsx_table_ready(table, &error) < 0 || tsx_table_labels(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+static int make(const tsx_table *table, cursor **out) {
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
   uint64_t columns = table->column_count + 1;
-  uint64_t size = sizeof(cursor) + dimensions * sizeof(tsr_ranges) + columns * (sizeof(tsr_column *) + 1) + fields;
-  cursor *c = sqlite3_malloc64(size);
+  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(tsr_column *) + 1) + fields;
+  cursor *c = sqlite3_malloc64(sizeof(cursor) + more);
   if (!c) return SQLITE_NOMEM;
-  memset(c, 0, size);
+  memset(c, 0, offsetof(cursor, lists));
+  memset(c + 1, 0, more);
   c->dimensions = (tsr_ranges *)(c + 1);
   c->columns = (const tsr_column **)(c->dimensions + dimensions);
   c->dropped = (bool *)(c->columns + columns);
   c->fields = c->dropped + columns;
+  *out = c;
+  return SQLITE_OK;
+}
+
+static void destroy(cursor *c) {
+  tsr_reader_close(c->reader);
+  sqlite3_free(c->text);
+  sqlite3_free(c);
+}
+
+void tsx_cursor_forget(tsx_table *table) {
+  if (table->resting) destroy(table->resting);
+  table->resting = NULL;
+}
+
+int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  cursor *c = table->resting;
+  if (!c) {
+    int code = make(table, &c);
+    if (code != SQLITE_OK) return code;
+  }
+  table->resting = NULL;
   tsx_connection_add_cursor(table->connection);
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->opened, &error);
   if (code < 0) {
     tsx_connection_remove_cursor(table->connection);
-    sqlite3_free(c);
+    destroy(c);
     return tsx_vtab_error(vtab, &error);
   }
+  memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* another statement's */
   c->number = ++table->opened;
   *out = &c->base;
   return SQLITE_OK;
@@ -94,16 +126,25 @@ static void clear_request(cursor *c) {
   c->batch = NULL;
 }
 
+/* A reader of a transaction's rows does not rest: what it reads is gone with the transaction. */
+static bool may_rest(const cursor *c) {
+  if (((const tsx_table *)c->base.pVtab)->resting) return false;
+  if (!c->reader) return true;
+  return c->snapshot && !c->snapshot->transaction && tsr_reader_rest(c->reader) <= RESTING_MOST;
+}
+
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   cursor *c = (cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
   count_rows(c);
   clear_request(c);
-  tsr_reader_close(c->reader);
+  const bool rests = may_rest(c);
   tsx_snapshot_release(c->snapshot);
   tsx_snapshot_release(c->opened);
-  tsx_connection_remove_cursor(((tsx_table *)base->pVtab)->connection);
-  sqlite3_free(c->text);
-  sqlite3_free(c);
+  c->snapshot = c->opened = NULL;
+  if (rests) table->resting = c;
+  else destroy(c);
+  tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
 }
 
@@ -287,19 +328,30 @@ static int take_attribute(cursor *c, uint32_t term, sqlite3_value *value, bool u
   return SQLITE_OK;
 }
 
-static int take_terms(cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  bool utf16 = tsx_connection_utf16(table->connection);
-  c->predicate_count = 0;
-  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
+static int take_times(cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < c->access.count; i++) {
-    int column = c->access.terms[i].column, code;
+    const int column = c->access.terms[i].column;
+    int code = SQLITE_OK;
     if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
     else if (column >= (int)table->column_count)
       code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no field", table->path);
-    else if (table->columns[column].description->is_dimension) code = take_dimension(c, i, values[i], utf16);
-    else code = take_attribute(c, i, values[i], utf16);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+static int take_terms(cursor *c, sqlite3_value **values) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  bool utf16 = tsx_connection_utf16(table->connection);
+  c->predicate_count = 0;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    const int column = c->access.terms[i].column;
+    if (column >= (int)table->column_count) continue;
+    const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i], utf16)
+                                                                      : take_attribute(c, i, values[i], utf16);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -311,7 +363,7 @@ static int find_dropped(cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
   if (!table->options.has_as_of) {
-    int code = tsr_array_schema(table->array->core, TSR_TIME_NOW, &newest, error);
+    int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
     if (code < 0) return code;
   }
   if (newest == c->newest) return TSR_OK;
@@ -369,6 +421,40 @@ static int find_snapshot(cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot
                             error);
 }
 
+/* The decoded plan is the last one's where the text is. */
+static int take_plan(cursor *c, const char *text, int count) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  if (!text) text = "";
+  if (c->text && !strcmp(c->text, text)) return SQLITE_OK;
+  sqlite3_free(c->text);
+  c->access.count = 0;
+  if (!(c->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
+  if (tsx_access_decode(table, text, &c->access) != SQLITE_OK || tsx_access_arguments(&c->access) != (uint32_t)count) {
+    sqlite3_free(c->text);
+    c->text = NULL;
+    c->access.count = 0;
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
+  }
+  memset(c->lists, 0, c->access.count * sizeof *c->lists);
+  return SQLITE_OK;
+}
+
+/* A reader of the state that the statement sees: the one that there is, if that is the same. */
+static int take_reader(cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
+  tsx_snapshot *snapshot = NULL;
+  int code = find_snapshot(c, since, as_of, &snapshot, error);
+  if (code < 0) return code;
+  tsx_snapshot_release(c->snapshot);
+  c->snapshot = snapshot;
+  if (c->reader && c->core == snapshot->core) return TSR_OK;
+  tsr_reader_close(c->reader);
+  c->reader = NULL;
+  if ((code = tsx_table_labels((tsx_table *)c->base.pVtab, error)) < 0 || (code = find_dropped(c, error)) < 0)
+    return code;
+  c->core = snapshot->core;
+  return tsr_reader_open(c->core, &c->reader, error);
+}
+
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   cursor *c = (cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
@@ -376,31 +462,12 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   tsx_error_init(&error);
   count_rows(c);
   clear_request(c);
-  if (!c->text || strcmp(c->text, text ? text : "")) {
-    c->access.count = 0;
-    sqlite3_free(c->text);
-    if (!(c->text = sqlite3_mprintf("%s", text ? text : ""))) return SQLITE_NOMEM;
-    if (tsx_access_decode(table, text, &c->access) != SQLITE_OK ||
-        tsx_access_arguments(&c->access) != (uint32_t)count) {
-      c->access.count = 0;
-      return tsx_vtab_fail(base->pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
-    }
-  }
   uint64_t since = table->options.since, as_of = table->options.as_of;
-  int code = take_terms(c, values, &since, &as_of);
+  int code = take_plan(c, text, count);
+  if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
-  tsx_snapshot *snapshot = NULL;
-  if (find_snapshot(c, since, as_of, &snapshot, &error) < 0) return fail(c, &error);
-  if (snapshot == c->snapshot) {
-    tsx_snapshot_release(snapshot); /* held already */
-  } else {
-    tsr_reader_close(c->reader);
-    c->reader = NULL;
-    tsx_snapshot_release(c->snapshot);
-    c->snapshot = snapshot;
-    if (tsr_reader_open(snapshot->core, &c->reader, &error) < 0) return fail(c, &error);
-    if (find_dropped(c, &error) < 0) return fail(c, &error);
-  }
+  if (take_reader(c, since, as_of, &error) < 0) return fail(c, &error);
+  if ((code = take_terms(c, values)) != SQLITE_OK) return code;
   for (uint32_t i = 0; i < c->access.count; i++)
     if (c->access.terms[i].column < (int)table->column_count && c->dropped[c->access.terms[i].column])
       return fail_dropped(c, c->access.terms[i].column);

@@ -563,6 +563,7 @@ typedef struct tsx_table {
   char *declaration; /* what SQLite was told */
   char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
   uint64_t opened; /* counts cursors */
+  struct tsx_cursor *resting; /* one that was closed, for the next who opens one; or NULL */
   bool past; /* the row whose rowid was asked for last is of another time, given in the query */
   struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
   char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */
@@ -574,7 +575,7 @@ typedef struct tsx_table {
 extern const sqlite3_module *const tsx_module_array;
 /* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
-/* Takes up labels that enumerations have got since. */
+/* Takes up labels that enumerations have got since, as the newest snapshot has them. */
 int tsx_table_labels(tsx_table *table, tsr_error *error);
 /* Of a table whose array may be missing: where the hidden columns begin. */
 int tsx_table_shown(const tsx_table *table);
@@ -711,6 +712,7 @@ uint32_t tsx_access_arguments(const tsx_access *access);
 /* ---- cursor.c ---- */
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
 int tsx_cursor_close(sqlite3_vtab_cursor *cursor);
+void tsx_cursor_forget(tsx_table *table); /* the one that rests */
 int tsx_cursor_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values);
 int tsx_cursor_next(sqlite3_vtab_cursor *cursor);
 int tsx_cursor_eof(sqlite3_vtab_cursor *cursor);

@@ -249,7 +249,7 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
   bool any = false;
   for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
   if (!any) return TSR_OK;
-  int code = tsr_array_schema(table->array->core, TSR_TIME_NOW, &schema, error);
+  int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error);
   if (code < 0 || schema == table->labels) return code;
   for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
     if (table->columns[i].enumeration) code = renew_labels(table, &table->columns[i], schema, error);
@@ -279,6 +279,7 @@ static int disconnect(sqlite3_vtab *vtab) {
   while (*link && *link != table) link = &(*link)->next;
   if (*link) *link = table->next;
   tsx_update_free(table);
+  tsx_cursor_forget(table);
   free_columns(table);
   tsx_array_release(table->connection, table->array);
   tsx_connection_remove_table(table->connection);

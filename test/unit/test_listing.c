@@ -184,13 +184,84 @@ static void test_pending(void **state) {
   assert_string_equal(fragments(), "");
   assert_int_equal(array->listing->pending.count, 1);
   tiny_text(store, "__13_13" U "/__fragment_metadata.tdb", "");
-  tsr_stamp stamps[4];
-  for (int i = 0; i < 4; i++) {
-    static const char *const directories[] = {"", "__schema", "__commits", "__fragment_meta"};
+  tsr_stamp stamps[3];
+  for (int i = 0; i < 3; i++) {
+    static const char *const directories[] = {"", "__schema", "__commits"};
     assert_int_equal(tsr__store_stamp(store, directories[i], &stamps[i], NULL), TSR_OK);
   }
   memcpy(array->listing->stamps, stamps, sizeof stamps); /* as a file system has it */
   assert_string_equal(fragments(), "13-13* ");
+}
+
+/* Stamps as a file system has them, which change with their own directory alone; and how often each is looked at. */
+static const tsr_store_methods *plain;
+static unsigned looks[4]; /* at the array's directory, __schema, __commits, others */
+static int own_stamp(tsr_store *s, const char *path, tsr_stamp *stamp, tsr_error *e) {
+  tsr_listing entries = {.memory = s->memory};
+  uint64_t sum = 5381;
+  looks[!*path ? 0 : !strcmp(path, "__schema") ? 1 : !strcmp(path, "__commits") ? 2 : 3]++;
+  int rc = plain->list(s, path, &entries, e);
+  for (uint64_t i = 0; i < entries.count; i++)
+    for (const char *c = entries.entries[i].name; *c; c++) sum = sum * 33 + (uint8_t)*c;
+  tsr__listing_release(&entries);
+  *stamp = (tsr_stamp){.known = true, .a = rc < 0 ? 0 : sum};
+  return TSR_OK;
+}
+static const char *looked(void) { /* and what is committed, or why not */
+  static char text[2100];
+  memset(looks, 0, sizeof looks);
+  const int rc = list();
+  snprintf(text, sizeof text, "%u%u%u%u %s", looks[0], looks[1], looks[2], looks[3],
+           rc < 0 ? error.message : names(&array->listing->fragments));
+  return text;
+}
+static void test_looked_at(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.stamp = own_stamp;
+  array->store->methods = &methods;
+  tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
+  assert_string_equal(fragments(), "1-1 ");
+  assert_string_equal(looked(), "0110 1-1 "); /* the new layout: where schemas and commits show */
+  assert_int_equal(tsr__array_list(array, false, false, &error), TSR_OK);
+  assert_string_equal(looked(), "0110 1-1 ");
+  memset(looks, 0, sizeof looks);
+  assert_int_equal(tsr__array_list(array, false, false, &error), TSR_OK); /* schemas alone */
+  assert_true(looks[0] + looks[2] + looks[3] == 0 && looks[1] == 1);
+  tiny_text(store, "__commits/__2_2" U "_22.wrt", "");
+  assert_string_equal(looked() + 4, " 1-1 2-2 ");
+  assert_string_equal(looked(), "0110 1-1 2-2 ");
+  tiny_text(store, "__commits/__3_3" U "_22.del", "");
+  looked();
+  assert_int_equal(array->listing->deletes.count, 1);
+  tiny_text(store, "__fragment_meta/__1_2" U "_22.meta", ""); /* a help, found when the rest is listed */
+  assert_string_equal(looked(), "0110 1-1 2-2 ");
+  assert_int_equal(array->listing->footers.count, 0);
+  tiny_text(store, "__commits/__1_2" U "_22.vac", "");
+  looked();
+  assert_int_equal(array->listing->footers.count, 1);
+
+  /* a new schema, which has not been decoded: it may be one of the old layout */
+  const tsr_schema *schema;
+  tiny_schema(store, "__schema/__9_9" U, false, 1, a_only);
+  looked();
+  assert_int_equal(array->listing->schemas.count, 2);
+  assert_string_equal(looked(), "1110 1-1 2-2 ");
+  tiny_text(store, "__4_4" U "_11.ok", "");
+  tiny_text(store, "__4_4" U "_11/a.tdb", "");
+  assert_string_equal(looked() + 4, " 1-1 2-2 4-4* ");
+  assert_int_equal(tsr__array_schema_by_name(array, "__9_9" U, &schema, &error), TSR_OK);
+  assert_string_equal(looked(), "1110 1-1 2-2 4-4* "); /* the old layout is there */
+  tiny_text(store, "__5_5" U "_11.ok", "");
+  tiny_text(store, "__5_5" U "_11/a.tdb", "");
+  assert_string_equal(looked() + 4, " 1-1 2-2 4-4* 5-5* ");
+
+  /* the array goes */
+  assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(store, "__schema/__9_9" U, NULL), TSR_OK);
+  assert_non_null(strstr(looked(), "array not found"));
+  array->store->methods = plain;
 }
 
 static void test_array_gone(void **state) {
@@ -227,6 +298,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_renewal, setup, teardown),
       cmocka_unit_test_setup_teardown(test_decoded_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_pending, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_looked_at, setup, teardown),
       cmocka_unit_test_setup_teardown(test_array_gone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
