@@ -2,8 +2,9 @@
  *
  * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
  *
- *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ " LIMIT" [ " OFFSET" ] ]
- *   term   = column operator
+ *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ limit ]
+ *   term   = column operator [ " COLLATE NOCASE" ]
+ *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
  *            were made while the array, and so its names, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
@@ -15,7 +16,8 @@
  *
  * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
  * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
- * says how many rows are likely to be taken, and rows go on after it.
+ * says how many rows are likely to be taken, and rows go on after it. From 3.51 on SQLite offers an OFFSET only where the
+ * table sees all filters: if all of them are tested here, exactly, so many rows are left out here, too (SKIPPED).
  *
  * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
  * has given out come twice.
@@ -64,6 +66,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
     if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_shown(table));
     else append_name(out, column_name(table, term->column));
     sqlite3_str_appendall(out, operators[term->op]);
+    if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
   }
   for (uint32_t i = 0; i < access->order_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
@@ -71,7 +74,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
     if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
   }
   if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
-  if (access->offset) sqlite3_str_appendall(out, " OFFSET");
+  if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
   char *text = sqlite3_str_finish(out);
   bool empty = !access->count && !access->order_count && !access->limit;
   return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
@@ -93,6 +96,13 @@ static const char *match_name(const char *p, const char *name) {
   return *p == '"' && p[1] != '"' ? p + 1 : NULL;
 }
 
+static bool take_word(const char **p, const char *word) {
+  size_t size = strlen(word);
+  if (strncmp(*p, word, size)) return false;
+  *p += size;
+  return true;
+}
+
 static const char *read_name(const tsx_table *table, const char *p, int *column) {
   if (*p == '#' && (p[1] == '0' || p[1] == '1')) {
     *column = TSX_AS_OF(table) + (p[1] - '0');
@@ -108,21 +118,17 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
   return NULL;
 }
 
-static bool take_word(const char **p, const char *word) {
-  size_t size = strlen(word);
-  if (strncmp(*p, word, size)) return false;
-  *p += size;
-  return true;
-}
-
 static const char *read_term(const tsx_table *table, const char *p, tsx_access *access) {
   int column, op = OPERATOR_COUNT;
   if (access->count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
   for (int i = 0; i < OPERATOR_COUNT; i++)
     if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
   if (op == OPERATOR_COUNT) return NULL;
-  access->terms[access->count++] = (tsx_term){column, (tsx_op)op};
-  return p + strlen(operators[op]);
+  p += strlen(operators[op]);
+  tsx_term *term = &access->terms[access->count++];
+  *term = (tsx_term){.column = column, .op = (tsx_op)op};
+  term->nocase = take_word(&p, " COLLATE NOCASE");
+  return p;
 }
 
 static const char *read_order(const tsx_table *table, const char *p, tsx_access *access) {
@@ -140,7 +146,7 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   const char *p = text ? text : "";
   *access = (tsx_access){0};
   /* No term begins so: behind a column named ORDER or LIMIT comes an operator. */
-  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strcmp(p, "LIMIT OFFSET")) {
+  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT OFFSET", 12)) {
     do p = read_term(table, p, access);
     while (p && take_word(&p, " AND "));
     if (!p) return SQLITE_ERROR;
@@ -149,6 +155,7 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
     return SQLITE_ERROR;
   access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
   access->offset = access->limit && take_word(&p, " OFFSET");
+  access->skip = access->offset && take_word(&p, " SKIPPED");
   return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -181,7 +188,7 @@ typedef struct choice {
 
 static void take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
   c->rights[c->access.count] = right;
-  c->access.terms[c->access.count++] = (tsx_term){column, op};
+  c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
   c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
   c->info->aConstraintUsage[i].omit = omit;
 }
@@ -199,12 +206,20 @@ static int choose_time(choice *c, int i, int which) {
   return SQLITE_OK;
 }
 
-/* NULL tests of attributes. Labels other than text may stand for NULL themselves. */
+/* NULL tests of attributes. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
   take(c, i, constraint->iColumn, op, NULL, true);
+}
+
+/* Text without case, as LIKE with a prefix derives it, too: bytes tell what surely does not match. */
+static void choose_nocase(choice *c, int i, int op) {
+  if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
+  if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
+  take(c, i, c->info->aConstraint[i].iColumn, (tsx_op)op, NULL, false);
+  c->access.terms[c->access.count - 1].nocase = true;
 }
 
 static void choose_field(choice *c, int i) {
@@ -217,8 +232,12 @@ static void choose_field(choice *c, int i) {
     return;
   }
   if (column->description->is_dimension ? op >= TSX_NE : !tsx_ranges_possible(column)) return;
-  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || column->form == TSX_LABEL;
-  if (text && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) return;
+  const bool labels = column->form == TSX_LABEL && column->label_form == TSX_TEXT;
+  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || labels;
+  if (text && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
+    if (column->form != TSX_DATETIME) choose_nocase(c, i, op);
+    return;
+  }
   sqlite3_value *right = NULL;
   bool in = op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1);
   if (in) {
@@ -373,6 +392,27 @@ static bool can_order(const choice *c, int column) {
   }
 }
 
+/* Where SQLite only wants equal values together, for GROUP BY and DISTINCT, a dense array gives them in its own order: the
+ * slowest dimension first. 3.40 says so even where an ORDER BY takes its order from the groups; 3.54 does not. */
+#define DISTINCT_TRUE 3054000
+static void regroup(choice *c) {
+  const tsr_schema *schema = c->table->schema;
+  const int distinct = sqlite3_vtab_distinct(c->info);
+  if ((distinct != 1 && distinct != 2) || !schema->dense || sqlite3_libversion_number() < DISTINCT_TRUE) return;
+  const bool last_first = schema->cell_order == TSR_ORDER_COL;
+  for (uint32_t i = 0; i < c->access.order_count; i++) {
+    struct tsx_access_order *order = c->access.order;
+    order[i].descending = false;
+    for (uint32_t k = i; k > 0; k--) {
+      const uint32_t above = c->table->columns[order[k - 1].column].field, own = c->table->columns[order[k].column].field;
+      if (last_first ? above >= own : above <= own) break;
+      const struct tsx_access_order moved = order[k];
+      order[k] = order[k - 1];
+      order[k - 1] = moved;
+    }
+  }
+}
+
 /* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
@@ -383,7 +423,21 @@ static void choose_order(choice *c, bool unique) {
     c->access.order[i].descending = info->aOrderBy[i].desc;
   }
   if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
+  regroup(c);
   info->orderByConsumed = 1;
+}
+
+/* May the table leave out the rows of OFFSET? If no filter is tested but here: SQLite keeps to `omit` in the first 16. */
+#define OMITTED_MOST 16
+static bool can_skip(const choice *c) {
+  const sqlite3_index_info *info = c->info;
+  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed)) return false;
+  for (int i = 0; i < info->nConstraint; i++) {
+    const int op = info->aConstraint[i].op;
+    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
+    if (info->aConstraintUsage[i].argvIndex == 0 || !info->aConstraintUsage[i].omit || i >= OMITTED_MOST) return false;
+  }
+  return true;
 }
 
 /* How many rows are likely to be taken: not known where SQLite sorts them. */
@@ -401,7 +455,9 @@ static void choose_limit(choice *c) {
   info->aConstraintUsage[limit].argvIndex = (int)c->access.count + 1;
   if (offset < 0) return;
   c->access.offset = true;
+  c->access.skip = can_skip(c);
   info->aConstraintUsage[offset].argvIndex = (int)c->access.count + 2;
+  info->aConstraintUsage[offset].omit = c->access.skip;
 }
 
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {

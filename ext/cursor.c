@@ -33,6 +33,8 @@ typedef struct tsx_cursor {
   /* where it stands */
   const tsr_batch *batch; /* NULL at the end */
   uint64_t row;
+  uint64_t first; /* of the batch: those before it are left out */
+  uint64_t skip; /* rows still to be left out, for OFFSET */
   const tsr_column **columns; /* of the batch, NULL until asked for; one for each column of the table */
   /* the decoded plan: kept while the same idxStr comes */
   char *text;
@@ -106,7 +108,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 static void count_rows(cursor *c) {
   if (c->batch)
     tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
-                               c->row < c->batch->count ? c->row + 1 : c->batch->count);
+                               (c->row < c->batch->count ? c->row + 1 : c->batch->count) - c->first);
 }
 
 static void clear_list(in_list *list) {
@@ -235,7 +237,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
   if (op == TSX_IN) {
     for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
          code = sqlite3_vtab_in_next(value, &member)) {
-      int added = tsx_codes_add(column, TSX_EQ, member, utf16, &codes);
+      int added = tsx_codes_add(column, TSX_EQ, false, member, utf16, &codes);
       if (added != SQLITE_OK) {
         code = added;
         break;
@@ -243,7 +245,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
     }
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
-    code = tsx_codes_add(column, op, value, utf16, &codes);
+    code = tsx_codes_add(column, op, c->access.terms[term].nocase, value, utf16, &codes);
   }
   list->everything = codes.everything;
   for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
@@ -260,13 +262,34 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
   return code;
 }
 
+/* Text without case, as the range of bytes that holds it. */
+static int take_nocase(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+  in_list *list = &c->lists[term];
+  tsr_range range;
+  void *memory;
+  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* none */
+  const int count = tsx_nocase_range(op, value, &range, &memory);
+  if (count == TSX_NO_MEMORY || !list_room(list)) {
+    sqlite3_free(count > 0 ? memory : NULL);
+    return SQLITE_NOMEM;
+  }
+  list->everything = count == TSX_EVERYTHING;
+  if (count <= 0) return SQLITE_OK;
+  list->values[0] = memory;
+  list->ranges[0] = range;
+  list->count = 1;
+  return SQLITE_OK;
+}
+
 /* One term as a set of ranges of its field. */
 static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsx_column *column = &table->columns[c->access.terms[term].column];
   tsr_ranges *set = &c->sets[term];
-  if (column->form == TSX_LABEL || op == TSX_IN) {
+  const bool nocase = c->access.terms[term].nocase;
+  if (column->form == TSX_LABEL || op == TSX_IN || nocase) {
     int code = column->form == TSX_LABEL ? take_labels(c, term, op, column, value, utf16)
+               : nocase                  ? take_nocase(c, term, op, value)
                                          : take_list(c, term, column, value, utf16);
     if (code != SQLITE_OK) return code;
     *set =
@@ -395,14 +418,18 @@ static void take_order(cursor *c, sqlite3_value **values, tsr_request *request) 
   if (c->access.offset) offset = sqlite3_value_int64(values[c->access.count + 1]);
   if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* else as good as all */
     request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
+  if (c->access.skip && offset > 0) c->skip = (uint64_t)offset;
 }
 
 static int advance(cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_error error;
   tsx_error_init(&error);
-  int code = tsr_reader_next(c->reader, &c->batch, &error);
-  c->row = 0;
+  int code;
+  while ((code = tsr_reader_next(c->reader, &c->batch, &error)) > 0 && c->skip >= c->batch->count)
+    c->skip -= c->batch->count;
+  c->row = c->first = c->skip;
+  c->skip = 0;
   c->asked = 0;
   memset(c->columns, 0, table->column_count * sizeof *c->columns);
   if (code <= 0) c->batch = NULL;
@@ -479,6 +506,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .times = true,
                          .memory_bytes = table->options.memory_bytes,
                          .threads = table->options.threads};
+  c->skip = 0;
   take_order(c, values, &request);
   if (tsr_reader_start(c->reader, &request, &error) < 0) return fail(c, &error);
   return advance(c);

@@ -15,6 +15,7 @@
  *   best_index.c  constraints <-> idxStr, rows and costs
  *   cursor.c      xFilter: a request to the core; xColumn: single values of its batches
  *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken
+ *   labels.c      comparisons with labels -> codes of enumerated attributes
  *   value_in.c    sqlite3_value -> the cells of a row to be written     json_in.c    JSON -> values of a cell, options
  *   names.c       fields' names in SQL          json.c       JSON text of values and boxes
  *   slice.c       JSON -> boxes, SQL values -> bytes of any datatype
@@ -393,6 +394,7 @@ typedef enum tsx_op {
  * many ranges. Its memory is the caller's.
  */
 #define TSX_EVERYTHING  (-1) /* nothing can be said: SQLite decides */
+#define TSX_NO_MEMORY   (-2)
 #define TSX_RANGES_MOST 3
 typedef struct tsx_ranges {
   int count; /* 0: no cell can satisfy it; TSX_EVERYTHING */
@@ -406,14 +408,22 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
 /* Can the column's values be compared with anything at all, so that asking for ranges makes sense? */
 bool tsx_ranges_possible(const tsx_column *column);
-/* The same for enumerated attributes: appends the codes, as runs of neighbours, whose labels satisfy it; all that have
- * one for TSX_NOTNULL. */
+/* The same of text that is compared without case (NOCASE): a range that holds all that may satisfy it, and more. Its count
+ * as in tsx_ranges, or TSX_NO_MEMORY; `memory` is what it points to, for sqlite3_free. */
+int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory);
+
+/* ---- labels.c ---- */
+/* For enumerated attributes: appends the codes, as runs of neighbours, whose labels satisfy it; all that have one for
+ * TSX_NOTNULL. `nocase`: more than those, as by tsx_nocase_range. */
 typedef struct tsx_codes {
   uint64_t count, room;
   int64_t (*runs)[2]; /* first and last; of sqlite3_malloc */
   bool everything;
 } tsx_codes;
-int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_codes *codes);
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, sqlite3_value *value, bool utf16, tsx_codes *codes);
+/* Can labels be compared at all, as tsx_ranges_possible has it; and exactly, labels that are numbers? */
+bool tsx_labels_possible(const tsx_column *column);
+bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
 
 /* ---- json_in.c ---- */
 /* A JSON array as values of a number's datatype; `integers`: numbers in it are raw values of datetimes, as
@@ -691,6 +701,7 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values); /*
 typedef struct tsx_term {
   int column;
   tsx_op op;
+  bool nocase; /* text, compared without case */
 } tsx_term; /* in the order of xFilter's arguments */
 #define TSX_TERMS_MOST 64 /* what is beyond is left to SQLite */
 typedef struct tsx_access {
@@ -701,6 +712,7 @@ typedef struct tsx_access {
     bool descending;
   } order[TSX_TERMS_MOST]; /* by dimensions */
   bool limit, offset; /* are arguments, too, behind those of the terms */
+  bool skip; /* the table leaves out the rows of OFFSET itself */
 } tsx_access;
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 /* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. */

@@ -547,6 +547,38 @@ void tsx_column_prepare(tsx_column *column) {
   }
 }
 
+/* Two texts are equal without case where they differ in ASCII letters alone. By bytes, all that is not less than v
+ * without case is not below v in capitals, and all that is not greater is not above v in small letters; only that what
+ * stands between Z and a may have a capital in its place that is greater. */
+int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
+  tsx_ranges plain = {0};
+  *memory = NULL;
+  text_ranges(op, value, false, &plain);
+  if (plain.count <= 0) return plain.count;
+  *range = plain.ranges[0];
+  const uint8_t *text = range->low ? range->low : range->high;
+  const uint64_t size = range->low ? range->low_size : range->high_size;
+  if (!text) return 1; /* all: the value is a blob */
+  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* where the comparison of bytes ends */
+  uint8_t *copy = sqlite3_malloc64(2 * size + 1);
+  if (!copy) return TSX_NO_MEMORY;
+  uint64_t n = 0;
+  bool open = false;
+  for (uint64_t i = 0; i < size; i++) copy[i] = text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i];
+  for (; n < size && !open; n++) {
+    open = text[n] > 'Z' && text[n] < 'a';
+    copy[size + n] = open ? 'A' : text[n] >= 'a' && text[n] <= 'z' ? text[n] - ('a' - 'A') : text[n];
+  }
+  if (range->low) {
+    range->low = copy + size;
+    range->low_size = n;
+    range->low_exclusive = false;
+  }
+  if (range->high) range->high = copy; /* what is less without case is less by bytes, too */
+  *memory = copy;
+  return 1;
+}
+
 /* All but the one value that equality has; it must be told apart from all others. */
 static void unequal_ranges(const tsx_column *column, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   tsx_ranges_make(column, TSX_EQ, value, utf16, ranges);
@@ -608,7 +640,7 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
     if (utf16) return false;
     break;
   case TSX_LABEL:
-    if (utf16 || column->label_form != TSX_TEXT) return false;
+    if (utf16 || column->label_form != TSX_TEXT) return tsx_labels_exact(column, op, value);
     break;
   default: return false;
   }
@@ -621,64 +653,7 @@ bool tsx_ranges_possible(const tsx_column *column) {
   case TSX_TEXT32:
   case TSX_BLOB:
   case TSX_JSON: return false;
-  case TSX_LABEL: return column->label_form == TSX_TEXT;
+  case TSX_LABEL: return tsx_labels_possible(column);
   default: return true;
   }
-}
-
-/* ---- Labels ------------------------------------------------------------------------------------------------------ */
-
-static int compare_label(const uint8_t *label, uint64_t size, const void *text, uint64_t text_size) {
-  uint64_t least = size < text_size ? size : text_size;
-  int order = least ? memcmp(label, text, least) : 0;
-  return order ? order : size < text_size ? -1 : size > text_size;
-}
-
-static bool label_within(const tsr_range *range, const uint8_t *label, uint64_t size) {
-  int low = range->low ? compare_label(label, size, range->low, range->low_size) : 1;
-  int high = range->high ? compare_label(label, size, range->high, range->high_size) : -1;
-  return (range->low_exclusive ? low > 0 : low >= 0) && (range->high_exclusive ? high < 0 : high <= 0);
-}
-
-static int add_code(tsx_codes *codes, int64_t code) {
-  if (codes->count && codes->runs[codes->count - 1][1] + 1 == code) {
-    codes->runs[codes->count - 1][1] = code;
-    return SQLITE_OK;
-  }
-  if (codes->count == codes->room) {
-    uint64_t room = codes->room ? 2 * codes->room : 8;
-    void *runs = sqlite3_realloc64(codes->runs, room * sizeof *codes->runs);
-    if (!runs) return SQLITE_NOMEM;
-    codes->runs = runs;
-    codes->room = room;
-  }
-  codes->runs[codes->count][0] = codes->runs[codes->count][1] = code;
-  codes->count++;
-  return SQLITE_OK;
-}
-
-int tsx_codes_add(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_codes *codes) {
-  const tsr_enumeration *labels = column->enumeration;
-  tsx_ranges ranges = {0};
-  bool all = op == TSX_NOTNULL;
-  if (!all) {
-    if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
-    text_ranges(op == TSX_NE ? TSX_EQ : op, value, utf16, &ranges);
-    if (op == TSX_NE && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) ranges.count = TSX_EVERYTHING;
-    if (ranges.count == TSX_EVERYTHING) {
-      codes->everything = true;
-      return SQLITE_OK;
-    }
-  }
-  for (uint64_t code = 0; code < labels->count; code++) {
-    const uint64_t *o = labels->offsets + code;
-    bool within = all;
-    for (int i = 0; i < ranges.count; i++)
-      within |= ranges.ranges[i].low || ranges.ranges[i].high
-                    ? label_within(&ranges.ranges[i], labels->data + o[0], o[1] - o[0])
-                    : true;
-    if (op == TSX_NE) within = !within;
-    if (within && add_code(codes, (int64_t)code) != SQLITE_OK) return SQLITE_NOMEM;
-  }
-  return SQLITE_OK;
 }

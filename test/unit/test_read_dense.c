@@ -108,6 +108,7 @@ static void check_read(made_array *m, const model *w, tsr_reader *reader, const 
 }
 
 static void test_newest_owns(void **state) {
+  unsigned short_ways = 0;
   (void)state;
   for (unsigned round = 0; round < 150; round++) {
     made_array m;
@@ -137,9 +138,21 @@ static void test_newest_owns(void **state) {
       made_random_request(&request, n, false, low, high);
       check_read(&m, &w, reader, &request, low, high);
     }
+    for (unsigned i = 0; i < 12; i++) { /* single cells: those that dense fragments have take the short way */
+      made_request request;
+      made_random_request(&request, n, false, low, high);
+      for (uint32_t d = 0; d < n; d++) {
+        request.dimensions[d] = (tsr_ranges){.ranges = request.ranges[d], .count = 1};
+        request.high[d][0] = request.low[d][0] = low + (int32_t)made_random((uint32_t)(high - low + 1));
+        request.ranges[d][0] = (tsr_range){.low = &request.low[d][0], .high = &request.high[d][0]};
+      }
+      check_read(&m, &w, reader, &request, low, high);
+      short_ways += !reader->plan.sides && !reader->plan.empty;
+    }
     tsr_reader_close(reader);
     made_close(&m);
   }
+  assert_in_range(short_ways, 100, 150 * 12 - 100);
 }
 
 /* The same cell has the same rowid however it is asked for. */
