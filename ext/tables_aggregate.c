@@ -99,7 +99,10 @@ static int aggregate_numbers(state *s, tsr_error *error) {
                                          .by = s->by,
                                          .by_count = s->by_count,
                                          .memory_bytes = s->in.address.memory_bytes};
-  return tsr_aggregate_open(s->in.snapshot->core, &request, &s->aggregate, error);
+  const int code = tsr_aggregate_open(s->in.snapshot->core, &request, &s->aggregate, error);
+  if (code != TSR_NOMEM || s->by_count == 0 || !strstr(error->message, "memory_mb")) return code;
+  return tsx_fail(error, TSR_NOMEM, "%s: too many groups for memory_mb: take a slice at a time, fewer dimensions, or more memory_mb",
+                  s->in.address.given);
 }
 
 static bool is_past_signed(const void *value) {

@@ -51,3 +51,8 @@ SELECT * FROM tessera_aggregate('sql/data/relief', 'elevation', NULL, 'z');
 SELECT * FROM tessera_aggregate('sql/data/relief', 'elevation', NULL, '["y","x","y","x"]');
 SELECT * FROM tessera_aggregate('sql/data/relief', 'elevation', NULL, '["y"');
 SELECT * FROM tessera_aggregate('nowhere', 'a');
+-- More groups than memory_mb holds: the error says what helps, and it does.
+CREATE VIRTUAL TABLE small USING tessera('sql/data/relief', memory_mb=1);
+SELECT count(*) FROM tessera_aggregate('db:small', 'elevation', '{}', '["y","x"]');
+SELECT count(*), sum(sum) FROM tessera_aggregate('db:small', 'elevation', '{"y":[0,1]}', '["y","x"]');
+SELECT sum(elevation) FROM small WHERE y BETWEEN 0 AND 1;
