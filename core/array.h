@@ -174,6 +174,10 @@ int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *p
                       tsr_error *error);
 /* 1; 0 if it is gone, or was not written to its end. */
 int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error);
+/* The owner of a commit, a database file, says that it has committed: forces the names beside it to the disk before
+ * anything is published. SQLite leaves it to chance (but with synchronous=EXTRA) whether its journal comes back after a
+ * loss of power, and takes its commit back then. */
+int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error);
 int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error); /* 1 or 0 */
 int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error); /* gone already: fine */
 /* Publishes a prepared commit: 1; 0 if it is published already, or there is nothing to publish. */

@@ -25,6 +25,7 @@ struct tsr_creation {
   bool made; /* the root was made for this array */
   uint32_t parents; /* and so many directories above it */
   bool durable, published, abandoned;
+  const char *owner; /* or NULL */
 };
 
 /* ---- Schemas as callers fill them in -------------------------------------------------------- */
@@ -389,7 +390,10 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   c->durable = !options->unsynced;
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
-  code = prepare(c, schema, options, error);
+  void *owner = NULL;
+  if (options->owner) code = tsr__arena_copy(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
+  c->owner = owner;
+  if (code >= 0) code = prepare(c, schema, options, error);
   if (code >= 0) {
     code = write_all(c, options->key, error);
     if (code < 0) (void)tsr_creation_abandon(c, NULL);
@@ -428,6 +432,7 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   if (c->published) return TSR_OK;
+  if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
   int code = appear(c->store, c->schema.name, error);
   if (code >= 0) c->published = true;
   if (code >= 0 && c->durable) code = tsr__store_sync_directory(c->store, "", error);

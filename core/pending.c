@@ -73,6 +73,27 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
   return is_there(store, commit, error);
 }
 
+int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
+  const char *slash = strrchr(owner, '/');
+  size_t size = slash ? (size_t)(slash - owner) : 0;
+  void *directory;
+  tsr_store *store;
+  tsr_error one = {0};
+  if (!slash) return TSR_OK;
+  TSR_TRY(tsr__alloc(memory, size + 2, &directory, error));
+  memcpy(directory, size ? owner : "/", size ? size : 1);
+  ((char *)directory)[size ? size : 1] = 0;
+  int code = tsr__store_posix_open(memory, directory, &store, &one);
+  if (code >= 0) {
+    code = tsr__store_sync_directory(store, "", &one);
+    tsr__store_close(store);
+  }
+  tsr__free(directory);
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK; /* another file system of SQLite's */
+  if (error) *error = one;
+  return code;
+}
+
 /* ---- Markers ----------------------------------------------------------------------------------------------------- */
 
 static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {

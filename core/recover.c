@@ -37,7 +37,10 @@ static int recover_one(recovery *r, const char *marker, tsr_error *error) {
   if (published < 0) return published;
   switch (published ? TSR_VERDICT_PUBLISH : r->decide(r->argument, pending.commit)) {
   case TSR_VERDICT_LEAVE: return TSR_OK;
-  case TSR_VERDICT_PUBLISH: code = tsr__pending_publish(store, pending.commit, true, error); break;
+  case TSR_VERDICT_PUBLISH:
+    if (!published) TSR_TRY(tsr__pending_settle(&r->array->memory, r->owner, error));
+    code = tsr__pending_publish(store, pending.commit, true, error);
+    break;
   case TSR_VERDICT_UNDO:
     if (strcmp(pending.owner, r->owner) != 0) return TSR_OK;
     code = undo(r, &pending, error);

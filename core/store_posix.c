@@ -193,6 +193,7 @@ static int sync_file(tsr_file *file, tsr_error *error) {
 
 static int sync_path(const char *text, tsr_error *error) {
   int descriptor = open_retry(text, O_RDONLY | O_DIRECTORY);
+  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* what cannot be opened cannot be synced */
   if (descriptor < 0) return fail_system(errno, "syncing the directory", error);
   int rc = TSR_OK;
   if (sync_retry(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system has no syncing of directories */
@@ -219,7 +220,7 @@ static int make_root(full_path *full, tsr_error *error) {
       if (mkdir(text, 0777) == 0) {
         char kept = slash[slash == text]; /* the parent is what stands before the slash, or "/" */
         slash[slash == text] = 0;
-        int rc = access(text, R_OK) == 0 ? sync_path(text, error) : TSR_OK; /* what cannot be opened cannot be synced */
+        int rc = sync_path(text, error);
         slash[slash == text] = kept;
         TSR_TRY(rc);
       } else if (!next || errno != EEXIST) {

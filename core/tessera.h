@@ -460,6 +460,7 @@ typedef struct tsr_create_options {
   const uint8_t *key; /* 32 bytes: the array is to be encrypted (AES-256-GCM); NULL: not */
   uint64_t time; /* of the schema; 0 = now */
   bool unsynced; /* nothing is forced to disk */
+  const char *owner; /* the path of a database file whose commit comes first; NULL: none */
 } tsr_create_options;
 
 /* Creates an array: nothing may be at `path` (TSR_EXISTS); missing parents are made. It appears at once, and nothing of

@@ -725,9 +725,9 @@ static int prepare_all(preparation *p, tsr_error *error) {
   if (piece_count(w) + p->deletes.count > 0) {
     TSR_TRY(check_schema(w, error));
     TSR_TRY(choose_names(p, error));
+    TSR_TRY(write_staged(p, error)); /* durable with the marker, which syncs their directory */
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));
-    TSR_TRY(write_staged(p, error));
   }
   w->prepared = true;
   return TSR_OK;
@@ -768,6 +768,7 @@ static int publish(tsr_writer *w, tsr_error *error) {
   if (w->published) return TSR_OK;
   if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
   if (*w->commit) {
+    if (w->owner && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner, error));
     const int code = tsr__pending_publish(store, w->commit, w->durable, error);
     if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
     bool exists = code != 0;

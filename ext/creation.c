@@ -69,7 +69,8 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
 
 static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_creation **creation,
                    tsr_error *error) {
-  tsr_create_options options = {.key = key};
+  const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
+  tsr_create_options options = {.key = key, .owner = file && *file ? file : NULL};
   tsr_environment *environment = table->connection->environment;
   int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
   if (code != TSR_EXISTS) return code;
