@@ -293,7 +293,10 @@ static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer,
 int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
   tsr_listing entries = {0};
   tsr_buffer path = {.memory = store->memory};
-  int code = tsr__store_list(store, directory, &entries, error);
+  tsr_error unseen;
+  int code = tsr__store_remove(store, directory, &unseen); /* a link to a directory goes, what it leads to stays */
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
+  code = tsr__store_list(store, directory, &entries, error);
   if (code == TSR_NOT_FOUND) return TSR_OK;
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     path.size = 0;

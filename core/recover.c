@@ -20,6 +20,8 @@ static int undo(recovery *r, const tsr_pending *pending, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
   if (!tsr__pending_paths(pending->commit, marker, staged)) return TSR_OK;
   bool new_layout = strncmp(pending->commit, "__commits/", 10) == 0;
+  if (new_layout) TSR_TRY(tsr__store_own(store, "__commits", error));
+  if (new_layout) TSR_TRY(tsr__store_own(store, "__fragments", error));
   if (new_layout && *staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
   for (uint64_t i = 0; i < pending->fragment_count; i++) {
     snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending->fragments[i]);

@@ -276,6 +276,12 @@ int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *err
   return wrap(store, path, store->methods->make_directory(store, path, error), error);
 }
 
+int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_inner(store, path, error));
+  if (!store->methods->is_link || !store->methods->is_link(store, path)) return TSR_OK;
+  return wrap(store, path, tsr__fail(error, TSR_PERM, "is a symbolic link, behind which nothing is removed"), error);
+}
+
 int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
   tsr_file *file;
   int rc = tsr__store_open_file(store, path, &file, error);

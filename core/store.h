@@ -58,6 +58,7 @@ typedef struct tsr_store_methods {
                 tsr_error *error); /* a file or an empty directory; symbolic links are not followed */
   int (*make_directory)(tsr_store *store, const char *path,
                         tsr_error *error); /* TSR_EXISTS; parents must exist, but the root's are made */
+  bool (*is_link)(tsr_store *store, const char *path); /* NULL where there are no symbolic links */
 } tsr_store_methods;
 
 struct tsr_store {
@@ -122,6 +123,8 @@ int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_er
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
 int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
+/* TSR_PERM for a symbolic link: what lies behind it may be somebody else's, who removes asks before. */
+int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
 bool tsr__store_exists(tsr_store *store,
                        const char *path); /* a file that can be opened: where not to know does no harm */
 /* The same where a failure (of memory, of the disk) must not be taken for a file that is not there. */

@@ -241,6 +241,12 @@ static int make_directory(tsr_store *store, const char *path, tsr_error *error) 
   return fail_system(errno, "making the directory", error);
 }
 
+static bool is_link(tsr_store *store, const char *path) {
+  full_path full;
+  struct stat status;
+  return join(store, path, &full, NULL) == TSR_OK && lstat(full.text, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 static int remove_path(tsr_store *store, const char *path, tsr_error *error) {
   full_path full;
   TSR_TRY(join(store, path, &full, error));
@@ -397,6 +403,7 @@ static const tsr_store_methods posix_methods = {
     .rename_exclusive = rename_exclusive,
     .remove = remove_path,
     .make_directory = make_directory,
+    .is_link = is_link,
 };
 
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {

@@ -608,7 +608,16 @@ static int vacuum_footers(vacuum *v, tsr_error *error) {
 
 /* ---- Everything ----------------------------------------------------------------------------- */
 
+/* Another array's directory, by a link in the place of this one's, would be taken for debris. */
+static int check_links(const vacuum *v, tsr_error *error) {
+  static const char *const directories[] = {"__fragments", "__commits", "__meta", "__fragment_meta"};
+  for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)
+    TSR_TRY(tsr__store_own(v->store, directories[i], error));
+  return TSR_OK;
+}
+
 static int run(vacuum *v, tsr_maintenance what, const char *name, tsr_error *error) {
+  TSR_TRY(check_links(v, error));
   static int (*const parts[])(vacuum *, tsr_error *) = {vacuum_fragments, vacuum_commits, vacuum_footers,
                                                         vacuum_metadata};
   int code = TSR_OK;

@@ -1,0 +1,240 @@
+"""Nothing that stands in an array's files leads a read or a removal out of the array: names with '/' and '..', absolute names, and
+symbolic links, in every kind of file that holds names. Beside each array lies a sentinel, which must stay as it is.
+
+usage: sentinels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import host
+from host import Database, Error, literal, same
+
+UUID = "0123456789abcdef0123456789abcdef"
+NAME = f"__1_1_{UUID}_22"
+
+
+def tree(folder):
+    found = {}
+    for directory, directories, files in os.walk(folder):
+        for name in directories + files:
+            path = os.path.join(directory, name)
+            found[os.path.relpath(path, folder)] = open(path, "rb").read() if os.path.isfile(path) else None
+    return found
+
+
+class Place:
+    """A directory with an array of two fragments in it, `array`, and beside it `outside` with directories that are named as fragments,
+    metadata and schemas are, all of them old."""
+
+    def __init__(self, columns="x INT DIMENSION(0, 100), a INT, e TEXT ENUM('p', 'q')", merged=False):
+        self.folder = tempfile.mkdtemp(dir=host.FOLDER)
+        self.array, self.outside = os.path.join(self.folder, "array"), os.path.join(self.folder, "outside")
+        self.db = Database(os.path.join(self.folder, "t.db"))
+        self.db.query(f"CREATE VIRTUAL TABLE t USING tessera({literal(self.array)}, {columns})")
+        self.db.query("INSERT INTO t VALUES(1, 1, 'p')")
+        self.db.query("INSERT INTO t VALUES(2, 2, 'q')")
+        self.db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
+        self.db.query("SELECT tessera_set_metadata('db:t', 'k', 2)")
+        if merged:
+            self.db.query("SELECT tessera_consolidate('db:t')")
+        for name in (NAME, "__meta", "__fragments", "__commits", "__schema"):
+            os.makedirs(os.path.join(self.outside, name))
+            for inner in ("a0.tdb", NAME, "__fragment_metadata.tdb", "secret"):
+                self.put(os.path.join(self.outside, name, inner), "not yours")
+        self.put(os.path.join(self.outside, NAME + ".wrt"), "not yours")
+        self.age(self.outside)
+        self.before = tree(self.outside)
+
+    def put(self, path, text):
+        with open(path, "w") as f:
+            f.write(text)
+
+    def age(self, folder):
+        old = time.time() - 3 * 86400
+        for directory, directories, files in os.walk(folder):
+            for name in directories + files:
+                os.utime(os.path.join(directory, name), (old, old), follow_symlinks=False)
+        os.utime(folder, (old, old))
+
+    def path(self, *parts):
+        return os.path.join(self.array, *parts)
+
+    def try_all(self, what):
+        """Reads, looks, checks, merges, vacuums and drops; errors are fine, other rows than the array's are not."""
+        db = Database(os.path.join(self.folder, "t.db"))
+        said = []
+        for sql in ("SELECT x, a FROM t", "SELECT * FROM tessera_fragments('db:t')", "SELECT * FROM tessera_metadata('db:t')",
+                    "SELECT * FROM tessera_check('db:t')", "SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits')",
+                    "SELECT tessera_consolidate('db:t', 'fragment_meta')", "SELECT tessera_consolidate('db:t', 'array_meta')",
+                    "SELECT tessera_vacuum('db:t')", "SELECT x, a FROM t"):
+            try:
+                rows = db.query(sql)
+                assert "not yours" not in repr(rows), (what, sql, rows)
+                if sql.startswith("SELECT x"):
+                    assert set(rows) <= {(1, 1), (2, 2)}, (what, rows)
+            except Error as e:
+                said.append(e.text)
+                assert "not yours" not in e.text, (what, e.text)
+        same(tree(self.outside), self.before, f"{what}: {said}")
+        db.close()
+
+    def drop(self, what):
+        db = Database()
+        try:
+            db.query(f"SELECT tessera_drop_array({literal(self.array)})")
+        except Error:
+            pass
+        db.close()
+        same(tree(self.outside), self.before, what)
+        self.db.close()
+        shutil.rmtree(self.folder)
+
+
+def hostile(place):
+    """Ways to say "the sentinel beside the array"."""
+    return (f"../outside/{NAME}", f"/../outside/{NAME}", f"__fragments/../../outside/{NAME}", f"/__fragments/../../outside/{NAME}", f"{place.outside}/{NAME}",
+            f"file://{place.outside}/{NAME}", f"//{place.outside}/{NAME}", f"__fragments/{NAME}/../../../outside/{NAME}")
+
+
+def test_names_in_vacuum_files():
+    """Of fragments, whose merged one is committed, and of metadata."""
+    for merged in (False, True):
+        place = Place(merged=merged)
+        committed = sorted(n[:-4] for n in os.listdir(place.path("__commits")) if n.endswith(".wrt"))[-1]
+        lines = "".join(f"{name}\n" for name in hostile(place))
+        place.put(place.path("__commits", committed + ".vac"), lines)
+        meta = sorted(os.listdir(place.path("__meta")))[-1]
+        place.put(place.path("__meta", meta + ".vac"), lines.replace(NAME, f"__meta/{NAME}"))
+        place.try_all("names in .vac")
+        place.drop("names in .vac")
+
+
+def test_names_in_commits():
+    """In .con, .ign and in markers of prepared commits."""
+    for suffix, form in ((".con", "{}.wrt\n"), (".ign", "{}.wrt\n"), (".pending", "{}.wrt\n{}\n\n" + "/elsewhere.db\n"), (".vac.new", "{}\n")):
+        place = Place()
+        for i, name in enumerate(hostile(place)):
+            text = form.format(name, name) if form.count("{}") == 2 else form.format(name)
+            file = f"__{i + 2}_{i + 2}_{UUID}_22{suffix}"
+            place.put(place.path("__commits", ("." if suffix == ".vac.new" else "") + file), text)
+        place.try_all(f"names in {suffix}")
+        place.drop(f"names in {suffix}")
+
+
+def test_recovery_of_a_marker():
+    """A marker that says it is this database's, and names what lies outside: recovery removes what was not committed."""
+    place = Place()
+    for i, name in enumerate(hostile(place)):
+        commit = f"__commits/__{i + 2}_{i + 2}_{UUID}_22.wrt"
+        place.put(place.path("__commits", f"__{i + 2}_{i + 2}_{UUID}_22.pending"), f"{commit}\n{name}\n\n{os.path.join(place.folder, 't.db')}\n")
+        place.put(place.path("__commits", f"__{i + 42}_{i + 42}_{UUID}_22.pending"), f"{name}.wrt\n{name}\n\n{os.path.join(place.folder, 't.db')}\n")
+    db = Database(os.path.join(place.folder, "t.db"))
+    for sql in ("SELECT tessera_recover('db:t')", "INSERT INTO t VALUES(1, 1, 'p')"):
+        try:
+            db.query(sql)
+        except Error:
+            pass
+        same(tree(place.outside), place.before, sql)
+    db.close()
+    place.drop("markers")
+
+
+def test_names_in_groups():
+    """Members outside of the group's directory are told of, and never looked at."""
+    place = Place()
+    group = os.path.join(place.folder, "group")
+    db = Database()
+    db.query("SELECT tessera_create_group(?)", (group,))
+    db.query("SELECT tessera_add_member(?, ?, 'm')", (group, place.array))
+    same([(r[0], r[1]) for r in db.query("SELECT name, kind FROM tessera_members(?)", (group,))], [("m", "array")])
+    db.query("SELECT tessera_consolidate(?)", (group,)), db.query("SELECT tessera_vacuum(?)", (group,))
+    db.query("SELECT tessera_remove_member(?, 'm')", (group,))
+    assert os.path.isdir(place.path("__schema"))
+    same(tree(place.outside), place.before)
+    db.close()
+    place.drop("groups")
+
+
+def test_links_to_fragments():
+    """A fragment that is a link: read, since users link their data; a vacuum takes the link, and nothing behind it."""
+    place = Place()
+    fragments = sorted(os.listdir(place.path("__fragments")))
+    real = os.path.join(place.outside, "linked")
+    shutil.move(place.path("__fragments", fragments[0]), real)
+    os.symlink(real, place.path("__fragments", fragments[0]))
+    inner = os.path.join(place.outside, "a0.tdb")
+    shutil.move(place.path("__fragments", fragments[1], "a0.tdb"), inner)
+    os.symlink(inner, place.path("__fragments", fragments[1], "a0.tdb"))
+    place.before = tree(place.outside)
+    same(sorted(Database(os.path.join(place.folder, "t.db")).query("SELECT x, a FROM t")), [(1, 1), (2, 2)])
+    place.try_all("linked fragments")
+    assert not os.path.lexists(place.path("__fragments", fragments[0])), "the link has been vacuumed"
+    place.drop("linked fragments")
+
+
+def test_links_to_directories():
+    """Debris in a directory that is a link, where somebody else's fragments lie that this array has not committed."""
+    for name in ("__fragments", "__commits", "__meta"):
+        place = Place()
+        elsewhere = os.path.join(place.outside, "elsewhere")
+        shutil.move(place.path(name), elsewhere)
+        os.symlink(elsewhere, place.path(name))
+        os.makedirs(os.path.join(elsewhere, NAME), exist_ok=True)
+        place.put(os.path.join(elsewhere, NAME, "a0.tdb"), "not yours")
+        place.put(os.path.join(elsewhere, "." + NAME), "not yours")
+        place.age(elsewhere)
+        kept = tree(elsewhere)
+        db = Database(os.path.join(place.folder, "t.db"))
+        for what in ("fragments", "commits", "fragment_meta", "array_meta"):
+            for function in ("consolidate", "vacuum"):
+                try:
+                    db.query(f"SELECT tessera_{function}('db:t', '{what}')")
+                except Error as e:
+                    assert "symbolic link" in e.text, e.text
+        db.close()
+        now = tree(elsewhere)
+        same({k: v for k, v in now.items() if k in kept}, kept, name)
+        place.before = tree(place.outside)
+        place.drop(name)
+
+
+def test_links_and_drop():
+    place = Place()
+    os.symlink(place.outside, place.path("link"))
+    os.symlink(place.outside, place.path("__fragments", NAME))
+    os.symlink(os.path.join(place.outside, NAME, "secret"), place.path("__schema", "file"))
+    os.symlink("../..", place.path("__meta", "up"))
+    place.drop("links below a dropped array")
+
+
+def test_names_of_schemas_and_enumerations():
+    """Bytes of files whose names are replaced by others of the same length: an array whose fragment names a schema outside, and whose
+    schema names such a file of labels."""
+    for directory, wanted in (("__fragments", "__schema"), ("__schema", "__enumerations")):
+        place = Place("x INT DIMENSION(0, 100), a INT, e TEXT ENUM('p', 'q'), coords_filters=(none), offsets_filters=(none)")
+        names = sorted(os.listdir(place.path("__schema")))
+        schema = [n for n in names if n != "__enumerations"][0]
+        labels = os.listdir(place.path("__schema", "__enumerations"))[0]
+        target = (schema if directory == "__fragments" else labels).encode()
+        changed = 0
+        for folder, _, files in os.walk(place.path(directory)):
+            for file in files:
+                path = os.path.join(folder, file)
+                with open(path, "rb") as f:
+                    content = f.read()
+                if target in content:
+                    evil = (b"../../outside/" + NAME.encode() + b"/secret" + b"x" * 200)[:len(target)]
+                    with open(path, "wb") as f:
+                        f.write(content.replace(target, evil))
+                    changed += 1
+        if directory == "__fragments":
+            assert changed, "the footers name their schema"
+        place.try_all(f"names of {wanted}")
+        place.drop(f"names of {wanted}")
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
