@@ -683,6 +683,7 @@ int tsx_store_create(tsx_connection *connection, const char *schema, const char 
 int tsx_store_identity(tsx_connection *connection, const char *path, char **identity, tsr_error *error);
 /* Lets go of the read transaction; if `all`, of statements and names too: tables have been renamed, or all are gone. */
 void tsx_store_rest(tsx_connection *connection, bool all);
+void tsx_store_rolled_back(tsx_connection *connection); /* the same, and what failed in them is over */
 
 /* ---- database.c ---- */
 /* Makes the array of a table that lives in the database; `schema` NULL: the one that tsx_database_create makes. */

@@ -66,6 +66,10 @@ struct tsx_tree {
   bool known; /* its shadow tables have been looked at */
   sqlite3_stmt *statements[STATEMENT_COUNT];
   sqlite3_blob *blob;
+  unsigned
+      busy; /* SQLite is at work for one of these: what fails in it for want of memory or room, or by the disk, rolls
+                    the transaction back there and then, and that comes to tsx_store_rest */
+  bool stale; /* forget them when it has returned */
   tsr_error failure; /* of a file that could not be finished when it was closed */
 };
 
@@ -166,17 +170,36 @@ static char *expand(const tsx_tree *tree, const char *text) {
 }
 
 static void close_blob(tsx_tree *tree) {
-  sqlite3_blob_close(tree->blob);
+  sqlite3_blob *blob = tree->blob;
   tree->blob = NULL;
+  tree->busy++;
+  sqlite3_blob_close(blob);
+  tree->busy--;
 }
 
 static void forget(tsx_tree *tree) {
   close_blob(tree);
+  tree->busy++;
   for (int i = 0; i < STATEMENT_COUNT; i++) {
-    sqlite3_finalize(tree->statements[i]);
+    sqlite3_stmt *statement = tree->statements[i];
     tree->statements[i] = NULL;
+    sqlite3_finalize(statement);
   }
-  tree->known = false;
+  tree->busy--;
+  tree->known = tree->stale = false;
+}
+
+/* The same, as soon as none of them is in use. */
+static void let_go(tsx_tree *tree) {
+  if (tree->busy) tree->stale = true;
+  else forget(tree);
+}
+
+static int step_on(tsx_tree *tree, sqlite3_stmt *statement) {
+  tree->busy++;
+  int code = sqlite3_step(statement);
+  tree->busy--;
+  return code;
 }
 
 /* The tables that this tree has been in have another name by now: renamed, or a renaming was rolled back. 1, or 0. */
@@ -209,6 +232,7 @@ static int search(tsx_tree *tree, tsr_error *error) {
 static int look(tsx_tree *tree, tsr_error *error) {
   char identity[IDENTITY];
   if (tree->connection->quiet) return 0;
+  if (tree->stale && !tree->busy) forget(tree);
   if (tree->known) return 1;
   int there = read_identity(tree, tree->name, identity, error);
   if (there < 0) return there;
@@ -243,9 +267,11 @@ static int prepare(tsx_tree *tree, which one, sqlite3_int64 first, sqlite3_stmt 
 }
 
 static void done(tsx_tree *tree, sqlite3_stmt *statement) {
+  tree->busy++;
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
-  if (!tree->connection->tables) forget(tree); /* nobody would come to do so before sqlite3_close */
+  tree->busy--;
+  if (tree->stale || !tree->connection->tables) let_go(tree); /* nobody would come to do so before sqlite3_close */
 }
 
 /* Runs a statement that changes something; what the application sees as its last rowid stays. `added` is the rowid of
@@ -253,7 +279,7 @@ static void done(tsx_tree *tree, sqlite3_stmt *statement) {
 static int change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error) {
   sqlite3 *db = tree->connection->db;
   sqlite3_int64 last = sqlite3_last_insert_rowid(db);
-  int code = sqlite3_step(statement);
+  int code = step_on(tree, statement);
   if (added) *added = sqlite3_last_insert_rowid(db);
   sqlite3_set_last_insert_rowid(db, last);
   int result = TSR_OK;
@@ -265,7 +291,7 @@ static int change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added,
 
 /* The row that a statement of FIND's or GET's kind finds: 1, or 0. */
 static int take_entry(tsx_tree *tree, sqlite3_stmt *statement, entry *found, tsr_error *error) {
-  int code = sqlite3_step(statement), result = 0;
+  int code = step_on(tree, statement), result = 0;
   if (code == SQLITE_ROW) {
     sqlite3_int64 id = sqlite3_column_int64(statement, 0), size = sqlite3_column_int64(statement, 1);
     *found = (entry){.id = id,
@@ -429,7 +455,7 @@ static int check_last(tsx_tree *tree, const entry *found, tsr_error *error) {
     return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes", (unsigned long long)found->size);
   int code = prepare(tree, MEASURE, piece_id(&f, pieces - 1), &statement, error);
   if (code < 0) return code;
-  int step = sqlite3_step(statement);
+  int step = step_on(tree, statement);
   uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
   code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : fail_sql(tree, step, error);
   done(tree, statement);
@@ -462,6 +488,7 @@ static int create_exclusive(void *it, const char *path, void **out, tsr_error *e
 /* Has the blob handle at a row. */
 static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   sqlite3 *db = tree->connection->db;
+  tree->busy++;
   int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
   if ((code & 0xff) == SQLITE_ABORT) { /* not open, or the row that it stood on has changed */
     close_blob(tree);
@@ -469,11 +496,13 @@ static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
     code = table ? sqlite3_blob_open(db, tree->schema, table, "bytes", id, 0, &tree->blob) : SQLITE_NOMEM;
     sqlite3_free(table);
   }
+  tree->busy--;
   if (code == SQLITE_OK) return TSR_OK;
   int result = (code & 0xff) == SQLITE_ERROR
                    ? tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks: %s", id, tree->name, sqlite3_errmsg(db))
                    : fail_sql(tree, code, error);
-  close_blob(tree);
+  if (tree->stale) forget(tree);
+  else close_blob(tree);
   return result;
 }
 
@@ -486,8 +515,12 @@ static int read_piece(file *f, uint64_t number, uint64_t offset, void *buffer, u
   if ((uint64_t)sqlite3_blob_bytes(tree->blob) != wanted)
     return tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks has %d bytes, not %llu", piece_id(f, number), tree->name,
                     sqlite3_blob_bytes(tree->blob), (unsigned long long)wanted);
+  tree->busy++;
   int step = sqlite3_blob_read(tree->blob, buffer, (int)size, (int)offset);
-  return step == SQLITE_OK ? TSR_OK : fail_sql(tree, step, error);
+  tree->busy--;
+  code = step == SQLITE_OK ? TSR_OK : fail_sql(tree, step, error);
+  if (tree->stale) forget(tree);
+  return code;
 }
 
 static int flush(file *f, tsr_error *error);
@@ -588,7 +621,7 @@ static int list(void *it, const char *path, tsr_listing *listing, tsr_error *err
   if (code >= 0) code = prepare(tree, LIST, directory.id, &statement, error);
   if (code < 0) return code;
   int step;
-  while (code == TSR_OK && (step = sqlite3_step(statement)) != SQLITE_DONE) {
+  while (code == TSR_OK && (step = step_on(tree, statement)) != SQLITE_DONE) {
     const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     if (step != SQLITE_ROW) code = fail_sql(tree, step, error);
     else if (!name) code = tsx_fail(error, TSR_NOMEM, "out of memory");
@@ -623,7 +656,7 @@ static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error
   sqlite3_stmt *statement;
   int code = prepare(tree, LIST, directory, &statement, error);
   if (code < 0) return code;
-  int step = sqlite3_step(statement);
+  int step = step_on(tree, statement);
   code = step == SQLITE_ROW ? 1 : step == SQLITE_DONE ? 0 : fail_sql(tree, step, error);
   done(tree, statement);
   return code;
@@ -734,9 +767,14 @@ char *tsx_store_path(const char *schema, const char *name) {
 
 void tsx_store_rest(tsx_connection *connection, bool all) {
   for (tsx_tree *tree = connection->trees; tree; tree = tree->next) {
-    if (all) forget(tree);
-    else close_blob(tree);
+    if (all) let_go(tree);
+    else if (!tree->busy) close_blob(tree);
   }
+}
+
+void tsx_store_rolled_back(tsx_connection *connection) {
+  for (tsx_tree *tree = connection->trees; tree; tree = tree->next) tree->failure.code = 0; /* its file is gone */
+  tsx_store_rest(connection, true);
 }
 
 static int run(tsx_connection *connection, char *sql, tsr_error *error) {
@@ -774,7 +812,7 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity)))
     code = tsx_fail(error, TSR_NOMEM, "out of memory");
   for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* another name may be its table's by now */
-    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) forget(t);
+    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) let_go(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);
   return code < 0 ? code : TSR_OK;

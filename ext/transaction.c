@@ -302,7 +302,7 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_transaction *transaction = transaction_of(vtab);
   table->begun = false;
   tsx_update_end(table);
-  tsx_store_rest(table->connection, true);
+  tsx_store_rolled_back(table->connection);
   table->connection->quiet = true;
   if (transaction)
     end(table->array, !table->array->in_database && (!transaction->synced || tsx_journal_untouched(table)));
