@@ -1,5 +1,5 @@
-"""./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions and of upkeep (fault/crash*.py all), then, until
-the time is over, random histories and random queries with a seed of their own in each round.
+"""./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions and of upkeep (fault/crash*.py all), every cut
+and every fault of a disk in memory (fault/crashes.c, fault/faults.c), then, until the time is over, random histories and random queries with a seed of their own in each round.
 
 usage: soak.py BUILD MINUTES
 """
@@ -25,6 +25,11 @@ def main():
     failed = 0
     for script in ("fault/crash.py", "fault/crash_upkeep.py"):
         failed |= run(build, inject[:1], script, "all") if inject else 0
+    for program in ("fault_crashes", "fault_faults"): # every fault that a disk in memory can have, every cut
+        path = os.path.join(build, "test", program)
+        if os.path.exists(path):
+            print("==>", program, flush=True)
+            failed |= subprocess.run([path, os.path.join(build, "arrays"), "0"]).returncode
     seed = int(time.time())
     while time.time() < end:
         seed += 1

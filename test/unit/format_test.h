@@ -120,17 +120,22 @@ static inline void assert_truncation_refused(decode_function decode, const bytes
   }
 }
 
-/* Every bit is turned, every byte is set to 0 and 255, every u32 and u64 to the most: the answer does not matter, but
- * it comes, within 64 MiB. */
+/* Every bit is turned, every byte is set to 0 and 255, every u32 and u64 to the most and to 2^31, 2^32 and 2^60: the
+ * answer does not matter, but it comes, and what is claimed is refused before memory is taken for it: so many bytes take
+ * no more than this. */
+#define CLAIMS_MOST(size) (((uint64_t)64 << 10) + 64 * (size))
 static inline void survive_flips(decode_function decode, const bytes *b) {
+  static const uint64_t claims[] = {UINT64_MAX, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 60};
   for (uint64_t at = 0; at < b->size; at++)
-    for (int kind = 0; kind < 12; kind++) {
+    for (int kind = 0; kind < 15; kind++) {
       bytes copy = exact(b->data, b->size);
       uint64_t width = kind < 10 ? 1 : kind == 10 ? 4 : 8;
       if (kind < 8) copy.data[at] ^= (uint8_t)(1 << kind);
-      else memset(copy.data + at, kind == 8 ? 0 : 255, TSR_MIN(width, b->size - at));
+      else if (kind < 11) memset(copy.data + at, kind == 8 ? 0 : 255, TSR_MIN(width, b->size - at));
+      else memcpy(copy.data + at, &claims[kind - 11], TSR_MIN(width, b->size - at));
       tsr_error error;
-      decode_once(decode, copy.data, copy.size, (uint64_t)64 << 20, &error);
+      const int code = decode_once(decode, copy.data, copy.size, CLAIMS_MOST(copy.size), &error);
+      if (code == TSR_NOMEM) fail_msg("byte %llu, kind %d: %s", (unsigned long long)at, kind, error.message);
       drop(&copy);
     }
 }

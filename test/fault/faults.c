@@ -1,0 +1,274 @@
+/* faults.c: the n-th allocation fails, or the n-th call to the disk: once, or from then on. Each scenario (scenarios.c) runs
+ * so for every n until none is reached. A statement fails with a clear error or gives the right rows; then the arrays are as
+ * before the statement or as after it, at all times; the same connection goes on, another one is not locked out and sees the
+ * same; tessera_check finds nothing; no memory and no file is left when all is closed.
+ *
+ * usage: faults CORPUS [SAMPLES [SEED [SCENARIO]]]      about SAMPLES faults of each kind in each scenario; 0: all of them
+ *        faults CORPUS SCENARIO KIND N once|on          this one
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario.h"
+
+int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
+
+/* ---- What fails -------------------------------------------------------------------------------------------------- */
+
+#define MEMORY 0 /* else a disk_fault */
+
+static sqlite3_mem_methods real;
+static atomic_long allocations, memory_from, memory_to, memory_failed;
+static sqlite3_int64 idle; /* bytes that SQLite holds where no connection is open */
+
+static int memory_fails(void) {
+  long n = atomic_fetch_add(&allocations, 1) + 1;
+  if (n < atomic_load(&memory_from) || n >= atomic_load(&memory_to)) return 0;
+  atomic_fetch_add(&memory_failed, 1);
+  return 1;
+}
+
+static void *counted_malloc(int size) { return memory_fails() ? NULL : real.xMalloc(size); }
+static void *counted_realloc(void *p, int size) { return memory_fails() ? NULL : real.xRealloc(p, size); }
+
+typedef struct fault {
+  int kind;
+  long n;
+  bool on; /* all from the n-th on; else it alone */
+} fault;
+
+static const char *kind_name(int kind) { return kind == MEMORY ? "out of memory" : disk_fault_names[kind]; }
+
+static void arm(const fault *f) {
+  const long to = f->on ? 1L << 60 : f->n + 1;
+  atomic_store(&allocations, 0);
+  atomic_store(&memory_failed, 0);
+  atomic_store(&memory_from, f->kind == MEMORY ? f->n : 0);
+  atomic_store(&memory_to, f->kind == MEMORY ? to : 0);
+  disk_arm((disk_fault)f->kind, f->n, f->kind == MEMORY ? 0 : to);
+}
+
+static void disarm(void) {
+  atomic_store(&memory_to, 0);
+  disk_disarm();
+}
+
+static long reached(int kind) { return kind == MEMORY ? atomic_load(&allocations) : disk_disarm(); }
+static long failures(int kind) { return kind == MEMORY ? atomic_load(&memory_failed) : disk_failed(); }
+
+/* ---- One run ----------------------------------------------------------------------------------------------------- */
+
+static int problems;
+
+typedef struct trial {
+  const course *c;
+  fault f;
+  int step; /* that failed, or that was the last */
+  int code;
+  char *message; /* of sqlite3_mprintf */
+  bool done; /* all steps have succeeded */
+  bool bad;
+} trial;
+
+static void tell(trial *t, const char *what, const char *detail) {
+  const scenario *s = t->c->scenario;
+  t->bad = true;
+  problems++;
+  printf("%s, %s at %ld%s, step %d %.60s", s->name, kind_name(t->f.kind), t->f.n, t->f.on ? " and from then on" : "",
+         t->step, t->step < 0 ? "(open)" : s->steps[t->step]);
+  if (t->code) printf(" (%d %s)", t->code, t->message ? t->message : "");
+  printf(": %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
+}
+
+/* Messages that say nothing. */
+static bool is_clear(const trial *t) {
+  static const char *const empty[] = {"not an error", "SQL logic error", "unknown error", "constraint failed"};
+  const int code = t->code & 0xff;
+  if (t->f.kind == MEMORY)
+    return code == SQLITE_NOMEM || t->code == SQLITE_IOERR_NOMEM || (t->message && strstr(t->message, "memory"));
+  if (!t->message || !*t->message) return false;
+  for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+    if (!strcmp(t->message, empty[i])) return false;
+  return t->f.kind == DISK_SHORT || code != SQLITE_CORRUPT;
+}
+
+static void run_steps(trial *t, sqlite3 *db) {
+  const course *c = t->c;
+  for (int i = 0; i < c->step_count; i++) {
+    text rows = {0};
+    t->step = i;
+    session_clock(c->setup_count + i);
+    t->code = text_query(db, c->scenario->steps[i], false, &rows, &t->message);
+    const bool tells = strstr(c->scenario->steps[i], "tessera_check") && failures(t->f.kind); /* it says what failed */
+    if (t->code == SQLITE_OK && !tells &&
+        strcmp(rows.bytes ? rows.bytes : "", c->rows[i].bytes ? c->rows[i].bytes : ""))
+      tell(t, "it has succeeded with other rows", rows.bytes ? rows.bytes : "none");
+    text_free(&rows);
+    if (t->code != SQLITE_OK || t->bad) return;
+  }
+  t->done = true;
+}
+
+/* The states between which the arrays may stand: those of *low and *high. */
+static void allowed(const trial *t, int *low, int *high) {
+  const course *c = t->c;
+  if (t->step < 0) *low = *high = 0;
+  else if (t->done) *low = *high = c->step_count;
+  else {
+    *low = c->began[t->step];
+    *high = c->ends[t->step] ? t->step + 1 : *low;
+  }
+}
+
+static void compare(trial *t, const text *got, const text *states, int low, int high, const char *what) {
+  if (t->bad || state_is(t->c->scenario, got, &states[low], &states[high])) return;
+  tell(t, what, NULL);
+  state_differ(got, &states[low], stdout);
+}
+
+/* Another connection: not locked out, and sees the same. */
+static void look_from_outside(trial *t, int low, int high) {
+  const course *c = t->c;
+  sqlite3 *db = NULL;
+  text state = {0};
+  char *message = NULL;
+  if (session_open(c->scenario, &db) != SQLITE_OK)
+    tell(t, "another connection cannot open the database", sqlite3_errmsg(db));
+  else if (sqlite3_exec(db, "BEGIN IMMEDIATE; COMMIT", NULL, NULL, &message) != SQLITE_OK)
+    tell(t, "a lock is left", message);
+  else {
+    state_look(db, c->scenario, c->setup_count + c->step_count, &state);
+    compare(t, &state, c->later, low, high, "what was written afterwards reads otherwise elsewhere");
+  }
+  sqlite3_free(message);
+  text_free(&state);
+  sqlite3_close(db);
+}
+
+static void examine(trial *t, sqlite3 *db) {
+  const course *c = t->c;
+  const scenario *s = c->scenario;
+  const int statements = c->setup_count + c->step_count;
+  int low, high;
+  text state = {0}, found = {0};
+  char *failed = NULL;
+  allowed(t, &low, &high);
+  if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  if (!sqlite3_get_autocommit(db)) tell(t, "the transaction stays open", sqlite3_errmsg(db));
+  state_look(db, s, statements, &state);
+  compare(t, &state, c->states, low, high, "neither before nor after");
+  if (!t->bad && (failed = session_again(db, s))) tell(t, "the connection does not go on", failed);
+  if (!t->bad) look_from_outside(t, low, high);
+  if (!t->bad) {
+    state_check(db, &found);
+    if (found.bytes) tell(t, "tessera_check", found.bytes);
+  }
+  sqlite3_free(failed);
+  text_free(&state);
+  text_free(&found);
+}
+
+/* False when the fault was not reached. */
+static bool run(const course *c, const fault *f) {
+  trial t = {.c = c, .f = *f, .step = -1};
+  sqlite3 *db = NULL;
+  session_begin(disk_copy(c->base), 4);
+  arm(f);
+  t.code = session_open(c->scenario, &db);
+  if (t.code == SQLITE_OK) run_steps(&t, db);
+  if (f->on && db && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  const bool failed = failures(f->kind) > 0;
+  disarm();
+  if (t.step < 0) { /* this connection has no tessera, and says so */
+    sqlite3_close(db);
+    db = NULL;
+    if (session_open(c->scenario, &db) != SQLITE_OK) tell(&t, "another connection cannot open", sqlite3_errmsg(db));
+  } else if (!t.bad && !t.done && !failed) {
+    tell(&t, "it has failed without a fault", NULL);
+  } else if (!t.bad && !t.done && !is_clear(&t)) {
+    tell(&t, "no clear error", NULL);
+  }
+  if (!t.bad) examine(&t, db);
+  sqlite3_free(t.message);
+  if (sqlite3_close(db) != SQLITE_OK) tell(&t, "the connection does not close", NULL);
+  disk_free(disk_now);
+  disk_now = NULL;
+  t.message = NULL;
+  char left[60];
+  snprintf(left, sizeof left, "%lld bytes, %d files", (long long)(sqlite3_memory_used() - idle), disk_files_open);
+  if (sqlite3_memory_used() != idle || disk_files_open) {
+    tell(&t, "not given back", left);
+    idle = sqlite3_memory_used();
+    disk_files_open = 0;
+  }
+  return failed;
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------------------- */
+
+static uint64_t chance(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return *state >> 33;
+}
+
+static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed) {
+  fault none = {.kind = kind, .n = 1L << 60};
+  run(c, &none); /* counts */
+  const long total = reached(kind);
+  if (kind == DISK_LATE && !c->marks[c->step_count]) return;
+  if (kind == MEMORY) samples *= 4; /* there are many more of them */
+  long step = samples ? 1 + 2 * total / samples : 1, runs = 0;
+  if (c->scenario->heavy) step = 1 + total / 50;
+  for (int on = 0; on < 2; on++)
+    for (long n = 1 + (samples ? (long)(chance(seed) % (uint64_t)step) : 0); problems < 20; n += step, runs++) {
+      const fault f = {.kind = kind, .n = n, .on = on};
+      if (!run(c, &f) && n > total) break;
+    }
+  printf("%s, %s: %ld calls, %ld runs\n", c->scenario->name, kind_name(kind), total, runs);
+}
+
+static void run_scenario(const scenario *s, const char *corpus, unsigned samples, uint64_t seed) {
+  static course c;
+  if (s->heavy && samples) return;
+  if (course_run(&c, s, corpus)) {
+    idle = sqlite3_memory_used();
+    for (int kind = 0; kind < DISK_FAULTS; kind++) run_kind(&c, kind, samples, &seed);
+  } else {
+    problems++;
+  }
+  course_free(&c);
+}
+
+static void run_one(const scenario *s, char **words) {
+  static course c;
+  const fault f = {.kind = atoi(words[3]), .n = atol(words[4]), .on = !strcmp(words[5], "on")};
+  if (course_run(&c, s, words[1])) {
+    idle = sqlite3_memory_used();
+    printf("%s\n", run(&c, &f) ? "reached" : "not reached");
+  }
+  course_free(&c);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return 2;
+  setvbuf(stdout, NULL, _IOLBF, 0); /* sanitizers end the process without flushing it */
+  const unsigned samples = argc > 2 ? (unsigned)atoi(argv[2]) : 4;
+  const uint64_t seed = argc > 3 ? (uint64_t)atoll(argv[3]) : 1;
+  sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
+  sqlite3_mem_methods counted = real;
+  counted.xMalloc = counted_malloc;
+  counted.xRealloc = counted_realloc;
+  if (sqlite3_config(SQLITE_CONFIG_MALLOC, &counted) != SQLITE_OK ||
+      sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) != SQLITE_OK || disk_vfs_register() != SQLITE_OK)
+    return 2;
+  sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
+  for (int i = 0; scenarios[i]; i++) {
+    if (argc == 6 && !strcmp(scenarios[i]->name, argv[2])) run_one(scenarios[i], argv);
+    if (argc == 6 || (argc == 5 && !strstr(scenarios[i]->name, argv[4]))) continue;
+    run_scenario(scenarios[i], argv[1], samples, seed + (uint64_t)i);
+  }
+  sqlite3_reset_auto_extension();
+  printf("%d problems\n", problems);
+  return problems != 0;
+}

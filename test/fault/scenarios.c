@@ -1,0 +1,353 @@
+/* scenarios.c: what the fault loops and the crash loops do. A table NAME has its array in DISK_ROOT/NAME, or in the database;
+ * no statement shows what chance has made.
+ */
+#include "scenario.h"
+
+#define ROWS(low, high) "WITH RECURSIVE n(i) AS (VALUES(" #low ") UNION ALL SELECT i + 1 FROM n WHERE i < " #high ") "
+
+/* ---- Commits ----------------------------------------------------------------------------------------------------- */
+
+static const scenario sparse = {
+    .name = "sparse",
+    .setup =
+        {"CREATE TABLE o(x)",
+         "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000, 10), a INT, s TEXT, capacity=8)",
+         "INSERT INTO t " ROWS(1, 20) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"INSERT INTO t " ROWS(15, 25) "SELECT i, -i, 'new' || i FROM n",
+              "SELECT x, a, s FROM t WHERE x BETWEEN 10 AND 17 AND a <> 12 ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again'), (500, 5, NULL)"}};
+
+static const scenario transaction = {
+    .name = "transaction",
+    .setup = {"CREATE TABLE o(x)",
+              "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(1, 20) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"BEGIN", "INSERT INTO o VALUES(1)", "INSERT INTO t VALUES(5, 50, 'five'), (100, 1, 'hundred')",
+              "SAVEPOINT s", "DELETE FROM t WHERE x > 3", "ROLLBACK TO s", "DELETE FROM t WHERE x = 2",
+              "UPDATE t SET x = x + 500 WHERE x > 18", "SELECT * FROM t ORDER BY x", "COMMIT",
+              "SELECT count(*), sum(a) FROM t"},
+    .again = {"BEGIN", "INSERT INTO t VALUES(7, 77, 'again')", "INSERT INTO o VALUES(2)", "COMMIT"},
+    .also = {"SELECT * FROM o"}};
+
+static const scenario deletes = {
+    .name = "deletes",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(1, 20) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"DELETE FROM t WHERE x < 4 OR a = 11", "DELETE FROM t WHERE s > 's5'"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')", "DELETE FROM t WHERE x = 8"}};
+
+static const scenario dense = {
+    .name = "dense",
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(1, 8, 2), y INT DIMENSION(1, 8, "
+         "4), a INT, s TEXT)",
+         "INSERT INTO t VALUES(1, 1, 11, 'a'), (1, 2, 12, 'b'), (2, 1, 21, 'c')"},
+    .steps = {"INSERT INTO t VALUES(2, 2, 22, 'd'), (3, 3, 33, NULL), (3, 4, 34, 'e'), (8, 8, 88, 'f')",
+              "UPDATE t SET a = a + 1 WHERE x = 3 AND a IS NOT NULL",
+              "SELECT x, y, a FROM t WHERE x = 3 AND y > 2 ORDER BY y"},
+    .again = {"INSERT INTO t VALUES(4, 4, 44, 'again'), (4, 5, 45, 'again')"}};
+
+static const scenario version_3 = {
+    .name = "version 3",
+    .setup =
+        {"CREATE TABLE o(x)",
+         "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT NOT NULL, s TEXT NOT NULL, "
+         "format_version=3)",
+         "INSERT INTO t " ROWS(1, 9) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"BEGIN", "INSERT INTO t VALUES(5, 50, 'five'), (100, 1, 'hundred')", "INSERT INTO o VALUES(1)", "COMMIT",
+              "SELECT * FROM t WHERE x > 4 ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')"},
+    .also = {"SELECT * FROM o"}};
+
+static const scenario version_12 = {
+    .name = "version 12",
+    .setup =
+        {"CREATE TABLE o(x)",
+         "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT, format_version=12)",
+         "CREATE VIRTUAL TABLE d USING tessera('/disk/d', kind=dense, x INT DIMENSION(0, 9, 5), a INT, "
+         "format_version=12)",
+         "INSERT INTO t " ROWS(1, 9) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"BEGIN", "INSERT INTO t VALUES(5, 50, 'five'), (100, 1, 'hundred')", "INSERT INTO o VALUES(1)",
+              "INSERT INTO d VALUES(1, 1), (2, 2), (7, 7)", "COMMIT"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')", "INSERT INTO d VALUES(3, 3)"},
+    .also = {"SELECT * FROM o"}};
+
+static const scenario version_9 = {
+    .name = "version 9",
+    .copies = {"old/lib2.3_py0.9.5/sparse2d", "/disk/t"},
+    .setup = {"CREATE TABLE o(x)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t', threads=2)"},
+    .steps = {"BEGIN", "INSERT INTO t VALUES(5, 50, 5, 'five', 0.5, '[1,2,3]'), (6, 1, 6, 'six', 1.5, '[4,5,6]')",
+              "INSERT INTO o VALUES(1)", "COMMIT"},
+    .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')"},
+    .also = {"SELECT * FROM o"}};
+
+static const scenario two_arrays = {
+    .name = "two arrays",
+    .setup = {"CREATE TABLE o(x)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x TEXT DIMENSION, a INT, duplicates=yes)",
+              "CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 1000), a INT)",
+              "INSERT INTO t " ROWS(1, 9) "SELECT i, i FROM n"},
+    .steps = {"BEGIN", "INSERT INTO u SELECT 'x' || x, a FROM t WHERE x < 5", "DELETE FROM t WHERE x < 5",
+              "INSERT INTO w SELECT x, a FROM t", "INSERT INTO o VALUES(1)", "COMMIT"},
+    .again = {"BEGIN", "INSERT INTO t VALUES(3, 3)", "INSERT INTO u VALUES('x', 7)", "INSERT INTO w VALUES(700, 7)",
+              "COMMIT"},
+    .also = {"SELECT * FROM o"}};
+
+/* Tiles encrypted, many filters, enumerations, all in one. */
+static const scenario filters = {
+    .name = "filters",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000, 10) FILTERS(double_delta, "
+              "bit_width_reduction, bzip2), k TEXT DIMENSION FILTERS(rle), a INT FILTERS(positive_delta, lz4, sha256), "
+              "d DATE "
+              "FILTERS(byteshuffle, gzip(3)), f FLOAT32 FILTERS(xor, bitshuffle, zstd(2), md5), e TEXT ENUM('p', 'q'), "
+              "s TEXT "
+              "FILTERS(dictionary), v INT16[], cell_order=hilbert, capacity=8)",
+              "INSERT INTO t " ROWS(
+                  1, 20) "SELECT i, 'k' || i % 3, i, '2024-01-01', i / 2.0, 'p', 's' || i % 4, '[1, 2]' FROM n"},
+    .steps = {"INSERT INTO t " ROWS(18, 30) "SELECT i, 'k' || i % 3, i, NULL, NULL, 'q', NULL, '[]' FROM n",
+              "SELECT * FROM t WHERE k = 'k1' AND e = 'q' ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(7, 'again', 1, NULL, 1, 'q', 's', '[7]')"}};
+
+/* More than fits: runs go to the disk, and are merged by the commit. */
+static const scenario spill = {
+    .name = "spill",
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000000), a INT, memory_mb=2, cache_mb=1)",
+         "INSERT INTO t VALUES(1, 1)"},
+    .steps = {"INSERT INTO t " ROWS(1, 100000) "SELECT i * 7919 % 1000000, i FROM n", "SELECT count(*), sum(a) FROM t"},
+    .again = {"INSERT INTO t VALUES(7, 77)"},
+    .heavy = true};
+
+/* ---- Arrays that come and go ------------------------------------------------------------------------------------- */
+
+static const scenario create = {
+    .name = "create",
+    .setup = {"CREATE TABLE o(x)"},
+    .steps = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT32 DIMENSION(1, 10, 5), a TEXT "
+              "ENUM('p', 'q') "
+              "DEFAULT 'q', b INT32[2] DEFAULT '[1, 2]')",
+              "BEGIN", "INSERT INTO o VALUES(1)",
+              "CREATE VIRTUAL TABLE v USING tessera('/disk/above/v', x INT DIMENSION(0, 100), a INT)",
+              "INSERT INTO v VALUES(1, 1), (2, 2)", "SAVEPOINT s",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION, a FLOAT NOT NULL, format_version=3)",
+              "ROLLBACK TO s",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION, a INT NOT NULL, format_version=3)",
+              "INSERT INTO u VALUES(5, 5)", "COMMIT"},
+    .again = {"INSERT INTO o VALUES(2)", "CREATE VIRTUAL TABLE z USING tessera('/disk/z', x INT DIMENSION, a INT)",
+              "INSERT INTO z VALUES(1, 1)"},
+    .also = {"SELECT * FROM o", "SELECT tessera_ddl('db:t')"}};
+
+static const scenario definitions = {
+    .name = "definitions",
+    .setup = {"CREATE TABLE o(x)"},
+    .steps =
+        {"CREATE VIRTUAL TABLE w USING tessera('/disk/w', kind=dense, x INT32 DIMENSION(1, 10, 5) "
+         "FILTERS(double_delta, "
+         "zstd(3)), a TEXT ENUM('p', 'q') DEFAULT 'q', b INT32[2] DEFAULT '[1, 2]', c UTF16 NOT NULL DEFAULT 'e')",
+         "CREATE VIRTUAL TABLE v USING tessera('/disk/v', x TEXT DIMENSION CURRENT('a', 'z'), duplicates=yes, "
+         "y DATE DIMENSION('2024-01-01', '2024-12-31', 7), offsets_filters=(chunk(1000), gzip(2)), format_version=22)",
+         "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION, format_version=12)",
+         "SELECT tessera_ddl('db:v')", "ALTER TABLE v RENAME TO y", "DROP TABLE u"},
+    .again = {"INSERT INTO o VALUES(2)"},
+    .extra = true};
+
+static const scenario drop = {
+    .name = "drop",
+    .setup =
+        {"CREATE TABLE o(x)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT)",
+         "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION(0, 100), a INT NOT NULL, format_version=3)",
+         "CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 100), a INT)", "INSERT INTO t VALUES(1, 1)",
+         "INSERT INTO u VALUES(1, 1)", "INSERT INTO w VALUES(1, 1)", "DROP TABLE t", "DROP TABLE u"},
+    .steps = {"DROP TABLE w", "SELECT tessera_drop_array('/disk/t')", "SELECT tessera_drop_array('/disk/u')"},
+    .again = {"CREATE VIRTUAL TABLE z USING tessera('/disk/z', x INT DIMENSION, a INT)", "INSERT INTO z VALUES(1, 1)"},
+    .also = {"SELECT path, kind FROM tessera_objects('/disk')"},
+    .extra = true};
+
+static const scenario copies = {
+    .name = "copies",
+    .setup = {"CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 100), a INT)",
+              "INSERT INTO w VALUES(1, 1), (50, 5)",
+              "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT, s TEXT)",
+              "INSERT INTO t VALUES(1, 1, 'one'), (2, 2, 'two')", "DELETE FROM t WHERE x = 2"},
+    .steps = {"SELECT tessera_export('w', '/disk/e') > 0", "SELECT tessera_import('i', '/disk/t') > 0",
+              "SELECT tessera_copy('/disk/t', '/disk/c', '{\"capacity\": 2}')"},
+    .again = {"INSERT INTO w VALUES(3, 3)", "INSERT INTO t VALUES(3, 3, 'three')"},
+    .also = {"SELECT o.path, a.* FROM tessera_objects('/disk') o, tessera_aggregate(o.path, 'a') a"},
+    .extra = true};
+
+/* ---- What describes data ----------------------------------------------------------------------------------------- */
+
+static const scenario evolve = {
+    .name = "evolve",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000) CURRENT(0, 99), a INT, e TEXT "
+              "ENUM('p', 'q'))",
+              "INSERT INTO t VALUES(1, 10, 'p'), (2, 20, 'q')"},
+    .steps = {"SELECT tessera_add_attribute('/disk/t', 'b FLOAT32 DEFAULT 2.5')",
+              "SELECT tessera_extend_enumeration('/disk/t', 'e', 'r', 's')",
+              "SELECT tessera_expand_domain('/disk/t', '{\"x\":[0,199]}')",
+              "SELECT tessera_drop_attribute('/disk/t', 'a')"},
+    .again = {"SELECT tessera_add_attribute('/disk/t', 'z INT')"},
+    .also = {"SELECT * FROM tessera_schema('/disk/t')", "SELECT * FROM tessera_enumeration('/disk/t', 'e')"}};
+
+static const scenario metadata = {
+    .name = "metadata",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)",
+              "INSERT INTO t VALUES(1, 10)", "SELECT tessera_set_metadata('/disk/t', 'k', 'first')",
+              "SELECT tessera_set_metadata('/disk/t', 'gone', 1)"},
+    .steps = {"SELECT tessera_set_metadata('/disk/t', 'k', 'second')",
+              "SELECT tessera_delete_metadata('/disk/t', 'gone')",
+              "SELECT tessera_set_metadata('/disk/t', 'l', '[1,2,3]', 'UINT16')",
+              "SELECT tessera_consolidate('/disk/t', 'array_meta') > 0",
+              "SELECT tessera_vacuum('/disk/t', 'array_meta') > 0"},
+    .again = {"SELECT tessera_set_metadata('/disk/t', 'again', 7)"},
+    .also = {"SELECT key, datatype, num, value FROM tessera_metadata('/disk/t')"}};
+
+static const scenario groups = {
+    .name = "groups",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)",
+              "SELECT tessera_create_group('/disk/g')",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/g/u', x INT DIMENSION(0, 1000), a INT)"},
+    .steps = {"SELECT tessera_add_member('/disk/g', '/disk/g/u', 'u')",
+              "SELECT tessera_add_member('/disk/g', '/disk/t', 't')",
+              "SELECT tessera_set_metadata('/disk/g', 'k', 'v')", "SELECT tessera_set_metadata('/disk/g', 'k', 'w')",
+              "SELECT tessera_remove_member('/disk/g', 'u')", "SELECT tessera_create_group('/disk/more/h')",
+              "SELECT tessera_consolidate('/disk/g') > 0", "SELECT tessera_vacuum('/disk/g') > 0"},
+    .again = {"SELECT tessera_set_metadata('/disk/g', 'again', 7)",
+              "SELECT tessera_add_member('/disk/g', '/disk/g/u', 'z')"},
+    .also = {"SELECT * FROM tessera_members('/disk/g')", "SELECT key, value FROM tessera_metadata('/disk/g')",
+             "SELECT path, kind FROM tessera_objects('/disk')"}};
+
+/* ---- Maintenance ------------------------------------------------------------------------------------------------- */
+
+static const scenario merge_sparse = {
+    .name = "merge sparse",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT, capacity=8)",
+              "INSERT INTO t " ROWS(1, 12) "SELECT i, i, 's' || i FROM n",
+              "INSERT INTO t " ROWS(8, 14) "SELECT i, -i, 'n' || i FROM n", "DELETE FROM t WHERE x = 3",
+              "INSERT INTO t VALUES(3, 33, 'back'), (100, 1, 'far')"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
+              "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0", "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')", "SELECT tessera_vacuum('db:t')"}};
+
+static const scenario merge_dense = {
+    .name = "merge dense",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(1, 8, 2), y INT "
+              "DIMENSION(1, 8, 4), a INT)",
+              "INSERT INTO t VALUES(1, 1, 11), (1, 2, 12)", "INSERT INTO t VALUES(1, 2, 0), (1, 3, 13)",
+              "INSERT INTO t VALUES(7, 7, 77)", "INSERT INTO t VALUES(7, 7, 78), (7, 8, 79)"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
+              "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0", "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES(4, 4, 44)", "SELECT tessera_vacuum('db:t')"},
+    .mixed = true};
+
+static const scenario merge_12 = {
+    .name = "merge version 12",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, format_version=12)",
+              "INSERT INTO t VALUES(1, 1), (2, 2)", "INSERT INTO t VALUES(2, 22), (3, 3)",
+              "INSERT INTO t VALUES(9, 9)"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
+              "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0", "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES(7, 77)", "SELECT tessera_vacuum('db:t')"},
+    .mixed = true};
+
+static const scenario merge_9 = {
+    .name = "merge version 9",
+    .copies = {"old/lib2.3_py0.9.5/sparse2d", "/disk/t"},
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
+              "INSERT INTO t VALUES(5, 50, 5, 'five', 0.5, '[1,2,3]')"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0",
+              "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "SELECT tessera_vacuum('db:t')"},
+    .partial = true};
+
+/* Deleted cells go for good. */
+static const scenario purge = {
+    .name = "purge",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(1, 9) "SELECT i, i, 's' || i FROM n", "INSERT INTO t VALUES(20, 20, 'more')",
+              "DELETE FROM t WHERE x BETWEEN 3 AND 5"},
+    .steps = {"SELECT tessera_consolidate('db:t', 'fragments', '{\"purge_deleted\": true}')",
+              "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')"},
+    .mixed = true};
+
+/* ---- Inside the database ----------------------------------------------------------------------------------------- */
+
+static const scenario inside = {
+    .name = "inside the database",
+    .setup = {"CREATE TABLE o(x)", "CREATE VIRTUAL TABLE t USING tessera(x INT DIMENSION(0, 1000), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(1, 20) "SELECT i, i, 's' || i FROM n"},
+    .steps = {"CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT DIMENSION(1, 8, 2), a INT)", "BEGIN",
+              "INSERT INTO d VALUES(1, 1), (5, 5)", "INSERT INTO t VALUES(5, 50, 'five'), (100, 1, 'hundred')",
+              "SAVEPOINT s", "DELETE FROM t WHERE x > 3", "SELECT count(*) FROM t", "ROLLBACK TO s",
+              "UPDATE t SET a = -a WHERE x > 18", "DELETE FROM t WHERE x = 4", "INSERT INTO o VALUES(1)", "COMMIT",
+              "SELECT * FROM t WHERE x < 7 ORDER BY x", "DROP TABLE d"},
+    .again = {"INSERT INTO t VALUES(7, 77, 'again')", "INSERT INTO o VALUES(2)"},
+    .also = {"SELECT * FROM o", "PRAGMA integrity_check"},
+    .extra = true};
+
+static const scenario inside_upkeep = {
+    .name = "upkeep inside the database",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera(x INT DIMENSION(0, 1000), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(1, 9) "SELECT i, i, 's' || i FROM n",
+              "INSERT INTO t VALUES(2, 2, 'two'), (100, 1, 'far')", "DELETE FROM t WHERE x = 3"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_vacuum('db:t') > 0",
+              "SELECT tessera_set_metadata('db:t', 'k', 1)", "ALTER TABLE t RENAME TO u"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .also = {"PRAGMA integrity_check"},
+    .extra = true};
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+static const scenario reading = {
+    .name = "reading",
+    .copies = {"new/timetravel/sparse", "/disk/t", "new/timetravel/dense", "/disk/d"},
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', threads=3)",
+              "CREATE VIRTUAL TABLE d USING tessera('/disk/d', threads=1)", "CREATE TABLE p(r, c)",
+              "INSERT INTO p VALUES(1, 2), (3, 3), (8, 8)"},
+    .steps = {"SELECT count(*), sum(r), max(a), min(written_at) FROM t",
+              "SELECT r, c, a FROM t WHERE r IN (1, 3, '5', NULL, 7) AND c > 2 ORDER BY 2, 1",
+              "SELECT p.r, a FROM p LEFT JOIN t ON t.r = p.r AND t.c = p.c",
+              "SELECT (SELECT count(*) FROM t(p.r * 100)) FROM p",
+              "SELECT r, c, a FROM d WHERE (r = 3 AND c = 3) OR c = 4 ORDER BY 1, 2",
+              "SELECT x.r, y.a FROM d x JOIN d y ON x.r = y.c WHERE x.c = 4 ORDER BY 1, 2 LIMIT 9",
+              "SELECT * FROM tessera_aggregate('/disk/t', 'a', NULL, 'r')",
+              "SELECT * FROM tessera_aggregate('/disk/d', 'a')", "SELECT hex(tessera_npy('/disk/d', 'a'))",
+              "SELECT slice FROM tessera_partitions('db:t', 3)", "SELECT * FROM tessera_check('/disk/t')",
+              "SELECT * FROM tessera_check('/disk/d')"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"}};
+
+static const scenario texts = {.name = "texts",
+                               .copies = {"new/sparse/string_2d", "/disk/s", "new/sparse/var_numeric_attrs", "/disk/v",
+                                          "new/evolution/add_drop_sparse", "/disk/d"},
+                               .setup = {"CREATE VIRTUAL TABLE s USING tessera('/disk/s')",
+                                         "CREATE VIRTUAL TABLE v USING tessera('/disk/v')",
+                                         "CREATE VIRTUAL TABLE d USING tessera('/disk/d', as_of=12)"},
+                               .steps = {"SELECT * FROM s WHERE k >= 'a' AND l GLOB 'b*' OR k IN ('x', 'alpha', '')",
+                                         "SELECT * FROM v WHERE x < 20", "SELECT count(*) FROM d"},
+                               .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"}};
+
+static const scenario looking = {
+    .name = "looking inside",
+    .copies = {"new/timetravel/sparse", "/disk/t", "new/enums/sparse", "/disk/e", "new/groups", "/disk/g"},
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')", "CREATE VIRTUAL TABLE e USING tessera('/disk/e')"},
+    .steps = {"SELECT * FROM e", "SELECT * FROM tessera_array('/disk/t')", "SELECT * FROM tessera_schema('/disk/e')",
+              "SELECT * FROM tessera_fragments('/disk/t')", "SELECT * FROM tessera_tiles('/disk/t') LIMIT 20",
+              "SELECT * FROM tessera_objects('/disk/g') LIMIT 10", "SELECT tessera_ddl('/disk/e')",
+              "SELECT * FROM tessera_advise('/disk/t')"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"}};
+
+static const scenario blocks = {.name = "blocks",
+                                .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, y INT32 "
+                                          "DIMENSION(0, 9, 5), x INT32 DIMENSION(0, 9, 4), a "
+                                          "INT16)",
+                                          "INSERT INTO t VALUES(0, 0, 1), (0, 1, 2), (1, 0, 3), (1, 1, 4)"},
+                                .steps = {"SELECT tessera_write_npy('db:t', 'a', tessera_npy('db:t', 'a', "
+                                          "'{\"y\":[0,1],\"x\":[0,1]}'), '{\"y\":4,\"x\":3}')"},
+                                .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
+
+const scenario *const scenarios[] = {
+    &sparse,       &transaction, &deletes,     &dense,    &version_3, &version_9, &version_12,    &two_arrays,
+    &filters,      &create,      &definitions, &drop,     &copies,    &evolve,    &metadata,      &groups,
+    &merge_sparse, &merge_dense, &merge_9,     &merge_12, &purge,     &inside,    &inside_upkeep, &reading,
+    &texts,        &looking,     &blocks,      &spill,    NULL};

@@ -1,0 +1,180 @@
+/* system.c: system calls as they may answer: interrupted (EINTR), with fewer bytes than were asked for, with an error, with the
+ * end of a file that was longer. The linker puts these functions in their place (--wrap).
+ */
+#define _GNU_SOURCE /* off64_t */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "store.h"
+
+#define SIZE 100000
+
+static unsigned calls, fail_at; /* the call that fails, counted from 1; 0: none */
+static int fail_with; /* an errno; 0: no byte */
+static bool nervous; /* every other call is interrupted, the others do a part */
+
+static bool interrupted(void) {
+  calls++;
+  if (!nervous || calls % 2) return false;
+  errno = EINTR;
+  return true;
+}
+
+static bool fails(void) {
+  if (calls != fail_at) return false;
+  errno = fail_with;
+  return true;
+}
+
+static size_t part(size_t size) { return nervous && size > 1 ? 1 + calls * 7919 % (size < 5000 ? size : 5000) : size; }
+
+ssize_t __real_pread64(int descriptor, void *buffer, size_t size, off64_t offset);
+ssize_t __wrap_pread64(int descriptor, void *buffer, size_t size, off64_t offset);
+ssize_t __wrap_pread64(int descriptor, void *buffer, size_t size, off64_t offset) {
+  if (interrupted()) return -1;
+  if (fails()) return fail_with ? -1 : 0;
+  return __real_pread64(descriptor, buffer, part(size), offset);
+}
+
+ssize_t __real_pwrite64(int descriptor, const void *buffer, size_t size, off64_t offset);
+ssize_t __wrap_pwrite64(int descriptor, const void *buffer, size_t size, off64_t offset);
+ssize_t __wrap_pwrite64(int descriptor, const void *buffer, size_t size, off64_t offset) {
+  if (interrupted()) return -1;
+  if (fails()) return fail_with ? -1 : 0;
+  return __real_pwrite64(descriptor, buffer, part(size), offset);
+}
+
+int __real_fsync(int descriptor);
+int __wrap_fsync(int descriptor);
+int __wrap_fsync(int descriptor) { return interrupted() || fails() ? -1 : __real_fsync(descriptor); }
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...) {
+  return interrupted() || fails() ? -1 : __real_open64(path, flags, 0666);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------------------------- */
+
+static char folder[] = P_tmpdir "/tessera-system-XXXXXX";
+static tsr_memory memory;
+static tsr_store *store;
+static uint8_t wanted[SIZE], got[SIZE];
+
+static int setup(void **state) {
+  tsr__memory_init_root(&memory, NULL, NULL);
+  for (unsigned i = 0; i < SIZE; i++) wanted[i] = (uint8_t)(i * 31 + i / 251);
+  return mkdtemp(folder) ? tsr__store_posix_open(&memory, folder, &store, NULL) : 1;
+}
+
+static int teardown(void **state) {
+  tsr__store_close(store);
+  return rmdir(folder);
+}
+
+static void arm(bool nerves, unsigned at, int number) {
+  calls = 0;
+  nervous = nerves;
+  fail_at = at;
+  fail_with = number;
+}
+
+static tsr_file *create(void) {
+  tsr_file *file;
+  tsr_error error;
+  assert_int_equal(tsr__store_create_exclusive(store, "f", &file, &error), TSR_OK);
+  return file;
+}
+
+/* However often calls are interrupted, and however little each does. */
+static void test_interrupted_and_short(void **state) {
+  tsr_file *file;
+  arm(true, 0, 0);
+  calls = 1; /* open is interrupted first */
+  file = create();
+  assert_int_equal(tsr__store_append(file, wanted, SIZE / 3, NULL), TSR_OK);
+  assert_int_equal(tsr__store_append(file, wanted + SIZE / 3, SIZE - SIZE / 3, NULL), TSR_OK);
+  for (unsigned i = 0; i < 4; i++) assert_int_equal(tsr__store_sync(file, NULL), TSR_OK);
+  assert_int_equal(tsr__store_sync_directory(store, "", NULL), TSR_OK);
+  tsr__store_close_file(file);
+  assert_int_equal(tsr__store_open_file(store, "f", &file, NULL), TSR_OK);
+  assert_int_equal(file->size, SIZE);
+  assert_int_equal(tsr__store_read_at(file, 0, got, SIZE, NULL), TSR_OK);
+  assert_memory_equal(got, wanted, SIZE);
+  assert_int_equal(tsr__store_read_at(file, 12345, got, 777, NULL), TSR_OK);
+  assert_memory_equal(got, wanted + 12345, 777);
+  tsr__store_close_file(file);
+  assert_true(calls > 80);
+  arm(false, 0, 0);
+  assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
+}
+
+/* A write that fails, in the middle of its parts too, leaves the file as it was; the next one goes on from there. */
+static void test_failed_writes(void **state) {
+  static const struct {
+    int number, code;
+  } cases[] = {{EIO, TSR_IO}, {ENOSPC, TSR_FULL}, {EDQUOT, TSR_FULL}, {0, TSR_IO}};
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned at = 1; at < 20; at += 2) {
+      tsr_error error = {0};
+      arm(false, 0, 0);
+      tsr_file *file = create();
+      assert_int_equal(tsr__store_append(file, wanted, 1000, NULL), TSR_OK);
+      arm(true, at, cases[i].number);
+      assert_int_equal(tsr__store_append(file, wanted + 1000, SIZE - 1000, &error), cases[i].code);
+      assert_non_null(strstr(error.message, "writing"));
+      assert_int_equal(file->size, 1000);
+      arm(false, 0, 0);
+      assert_int_equal(tsr__store_append(file, wanted + 1000, 5000, NULL), TSR_OK);
+      tsr__store_close_file(file);
+      assert_int_equal(tsr__store_open_file(store, "f", &file, NULL), TSR_OK);
+      assert_int_equal(file->size, 6000);
+      assert_int_equal(tsr__store_read_at(file, 0, got, 6000, NULL), TSR_OK);
+      assert_memory_equal(got, wanted, 6000);
+      tsr__store_close_file(file);
+      assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
+    }
+}
+
+static void test_failed_reads(void **state) {
+  tsr_error error = {0};
+  arm(false, 0, 0);
+  tsr_file *file = create();
+  assert_int_equal(tsr__store_append(file, wanted, SIZE, NULL), TSR_OK);
+  for (unsigned at = 1; at < 20; at += 2) {
+    arm(true, at, EIO);
+    assert_int_equal(tsr__store_read_at(file, 0, got, SIZE, &error), TSR_IO);
+    assert_non_null(strstr(error.message, "reading"));
+    arm(true, at, 0); /* somebody has cut it */
+    assert_int_equal(tsr__store_read_at(file, 0, got, SIZE, &error), TSR_CORRUPT);
+    assert_non_null(strstr(error.message, "the file ends at byte"));
+  }
+  arm(false, 1, EIO);
+  assert_int_equal(tsr__store_sync(file, &error), TSR_IO);
+  arm(false, 2, EIO); /* after open */
+  assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_IO);
+  arm(false, 1, EACCES); /* what cannot be opened cannot be synced */
+  assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_OK);
+  arm(false, 1, EMFILE);
+  assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_IO);
+  tsr__store_close_file(file);
+  arm(false, 1, EMFILE);
+  assert_int_equal(tsr__store_open_file(store, "f", &file, &error), TSR_IO);
+  arm(false, 0, 0);
+  assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_interrupted_and_short), cmocka_unit_test(test_failed_writes),
+                                     cmocka_unit_test(test_failed_reads)};
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
