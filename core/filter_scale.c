@@ -9,14 +9,15 @@
  * outside a dense write are zero bytes and may lie outside, so this is no error.) Several parts, which no writer
  * gives, stand in the file in backward order.
  */
+#include "filter_parts.h"
+
 /* a fused multiply and add would round otherwise than TileDB's two steps */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
+#pragma GCC push_options
 #pragma GCC optimize("fp-contract=off")
 #endif
-
-#include "filter_parts.h"
 
 /* The nearest integer between low and high. Truncation and its rest are exact, and need no call of the C library. */
 static inline int64_t nearest(double value, int64_t low, int64_t high) {
@@ -57,6 +58,9 @@ DEFINE_SCALE(double, 8)
 DEFINE_SCALE(double, 16)
 DEFINE_SCALE(double, 32)
 DEFINE_SCALE(double, 64)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 typedef void (*convert)(const tsr_filter *filter, const uint8_t *in, uint64_t count, uint8_t *out);
 /* by the float's width and by the integer's */

@@ -3,7 +3,6 @@
  * The root's path is made absolute once, so that a host's chdir changes nothing. Symbolic links are followed when files
  * are read and directories listed (users link their data), never when something is created or removed.
  */
-#undef _GNU_SOURCE /* the strerror_r of POSIX */
 #define _FILE_OFFSET_BITS 64
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +24,12 @@
 #define MTIME(s) ((s)->st_mtim)
 #define CTIME(s) ((s)->st_ctim)
 #endif
+
+/* The system's words for an error: POSIX's strerror_r returns 0 and writes them, GNU's returns them. */
+#define WORDS(number, room)                                                                                            \
+  _Generic(strerror_r(number, room, sizeof room),                                                                      \
+      int: strerror_r(number, room, sizeof room) == 0 ? room : NULL,                                                   \
+      char *: strerror_r(number, room, sizeof room))
 
 #define PIECE (UINT64_C(1) << 30) /* of one system call: some systems refuse more than INT_MAX */
 
@@ -61,9 +66,9 @@ static int fail_system(int number, const char *what, tsr_error *error) {
   case ENOMEM: code = TSR_NOMEM; break;
   default: break;
   }
-  char text[256];
-  if (strerror_r(number, text, sizeof text) != 0) snprintf(text, sizeof text, "error %d", number);
-  return tsr__fail(error, code, "%s: %s", what, text);
+  char room[256];
+  const char *words = WORDS(number, room);
+  return words ? tsr__fail(error, code, "%s: %s", what, words) : tsr__fail(error, code, "%s: error %d", what, number);
 }
 
 static int join(tsr_store *store, const char *path, full_path *full, tsr_error *error) {

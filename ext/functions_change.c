@@ -3,7 +3,6 @@
  * Each acts at once on what lies at a path. They cannot be called from triggers and views, and fail while the open
  * transaction has rows for the array.
  */
-#define _XOPEN_SOURCE 700
 #include "extension.h"
 
 #include <stdlib.h>

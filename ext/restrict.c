@@ -4,7 +4,6 @@
  * Paths are compared as what they lead to: symbolic links and ".." are resolved, of what does not exist yet as far as
  * it does. The core asks before it touches a directory.
  */
-#define _XOPEN_SOURCE 700
 #include "extension.h"
 
 #include <stdlib.h>

@@ -255,7 +255,7 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
 
 /* ---- Commit and rollback ----------------------------------------------------------------------------------------- */
 
-static int sync(tsx_table *table, tsr_error *error) {
+static int sync_table(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
   tsx_transaction *transaction = array ? array->transaction : NULL;
   if (!transaction) return TSR_OK;
@@ -277,7 +277,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
   tsx_store_rest(((tsx_table *)vtab)->connection, true); /* a renaming may have been rolled back */
   int code = tsx_creation_sync(vtab);
   if (code != SQLITE_OK) return code;
-  return sync((tsx_table *)vtab, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
+  return sync_table((tsx_table *)vtab, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
 /* SQLite does not look at what this returns: what cannot be published now, the next write or tessera_recover does, and

@@ -1,0 +1,36 @@
+#!/bin/sh
+# amalgamation.sh: one tessera.c and one tessera.h, compiled without a warning in every way in which they are meant to be, by each compiler
+# that is there: a loadable extension, which answers the demo's questions and shows its entry point alone; a part of a program with
+# SQLite; the core alone.
+#
+# usage: amalgamation.sh PYTHON ROOT DIRECTORY SHELL ARRAYS
+set -eu
+python=$1 root=$2 place=$3 shell=$4 arrays=$5
+"$python" "$root/package/amalgamate.py" "$root" "$place"
+cd "$place"
+flags="-fno-strict-aliasing -Wall -Wextra -Werror -I$place"
+libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -pthread"
+# shellcheck disable=SC2086
+for compiler in gcc clang; do
+  if ! command -v "$compiler" > /dev/null; then
+    echo "$compiler is not installed: not tried"
+    continue
+  fi
+  "$compiler" $flags -O0 -shared -fPIC tessera.c -o tessera.so $libraries
+  exported=$(nm -D --defined-only tessera.so | awk '{ print $3 }')
+  [ "$exported" = sqlite3_tessera_init ] || { echo "$compiler: tessera.so exports $exported"; exit 1; }
+  "$python" "$root/test/sql/run.py" "$shell" "$place/tessera.so" "$arrays" "$root/sql/demo.sql"
+  "$python" "$root/test/sql/run.py" "$shell" "$place/tessera.so" "$arrays" "$root/sql/demo_write.sql"
+  if [ "$compiler" = gcc ]; then # once is enough to run them; each compiler has warnings of its own
+    "$compiler" $flags -O0 -DSQLITE_CORE tessera.c "$root/test/static/sqlite.c" -o with_sqlite -lsqlite3 $libraries
+    ./with_sqlite "$root/sql/data/relief"
+    "$compiler" $flags -O0 -DTESSERA_OMIT_SQLITE tessera.c "$root/test/static/core.c" -o without_sqlite $libraries
+    ./without_sqlite "$root/sql/data/relief"
+  else
+    "$compiler" $flags -DSQLITE_CORE -fsyntax-only tessera.c
+    "$compiler" $flags -DTESSERA_OMIT_SQLITE -fsyntax-only tessera.c
+  fi
+  tried=yes
+  echo "$compiler: the extension, a part of a program with SQLite, the core alone"
+done
+[ "${tried:-no}" = yes ] || { echo "neither gcc nor clang is installed"; exit 1; }
