@@ -1,0 +1,143 @@
+"""Makes the packages that are archives: a Python wheel, an npm package, a tarball, the amalgamation, and the checksums of all.
+
+usage: build.py BUNDLED_EXTENSION DIRECTORY
+
+No build tool of Python or Node is needed; the archives of one source are the same bytes whenever they are made.
+"""
+import base64
+import gzip
+import hashlib
+import io
+import os
+import platform
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import amalgamate
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+MOMENT = 1767225600 # 2026-01-01, of all files in archives
+# The codecs that are inside, and where Debian says under which terms.
+CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
+
+
+class Fault(Exception):
+    pass
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def text_of(path, **values):
+    text = read(path).decode()
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text.encode()
+
+
+def notices():
+    text = ["tessera's extension in this package contains these libraries, each under its own terms.\n"]
+    for name, package in CODECS.items():
+        path = f"/usr/share/doc/{package}/copyright"
+        if not os.path.exists(path):
+            raise Fault(f"the license of {name}, which would be inside the packages, is not at {path}")
+        text.append(f"\n==== {name} {'=' * 60}\n\n{read(path).decode()}")
+    return "".join(text).encode()
+
+
+def stripped(library):
+    if sys.platform == "darwin":
+        return read(library)
+    copy = library + ".stripped"
+    subprocess.run(["strip", "--strip-unneeded", "-o", copy, library], check=True)
+    return read(copy)
+
+
+def wheel_platform(library):
+    """manylinux's tag is the oldest glibc that has the functions which the library calls."""
+    machine = platform.machine()
+    if sys.platform == "darwin":
+        return f"macosx_11_0_{machine}"
+    symbols = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
+    versions = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d+\.\d+)", symbols)]
+    return f"manylinux_{'_'.join(map(str, max(versions)))}_{machine}" if versions else f"linux_{machine}"
+
+
+def write_wheel(path, files, info, version, tag):
+    folder = f"sqlite_tessera-{version}.dist-info"
+    metadata = (f"Metadata-Version: 2.1\nName: sqlite-tessera\nVersion: {version}\nSummary: SQLite extension: TileDB-format arrays as SQL tables\n"
+                "License: MIT\nRequires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n").encode() + info["README.md"]
+    files = dict(files)
+    files[f"{folder}/METADATA"] = metadata
+    files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    for name in ("LICENSE", "NOTICES"):
+        files[f"{folder}/{name}"] = info[name]
+    record = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}" for name, data in files.items()]
+    files[f"{folder}/RECORD"] = "\n".join(record + [f"{folder}/RECORD,,", ""]).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o100755 if name.endswith((".so", ".dylib")) else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+
+
+def write_tar(path, folder, files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mtime, entry.mode = len(data), MOMENT, 0o755 if name.endswith((".so", ".dylib")) else 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    with open(path, "wb") as f:
+        f.write(gzip.compress(packed.getvalue(), 9, mtime=MOMENT))
+
+
+def sums(files):
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())).encode()
+
+
+def build(library, place):
+    source, header, _ = amalgamate.amalgamate(ROOT)
+    version = amalgamate.version_of(ROOT)
+    binary, name = stripped(library), os.path.basename(library)
+    license_text, foreign = read(f"{ROOT}/LICENSE"), notices()
+    machine = platform.machine()
+    system = "darwin" if sys.platform == "darwin" else "linux"
+    os.makedirs(place, exist_ok=True)
+
+    tag = f"py3-none-{wheel_platform(library)}"
+    write_wheel(f"{place}/sqlite_tessera-{version}-{tag}.whl",
+                {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version), f"tessera/{name}": binary},
+                {"README.md": read(f"{HERE}/python/README.md"), "LICENSE": license_text, "NOTICES": foreign}, version, tag)
+
+    cpu = {"x86_64": "x64", "aarch64": "arm64"}.get(machine, machine)
+    files = {n: text_of(f"{HERE}/npm/{n}", VERSION=version, OS=system, CPU=cpu, LIBRARY=name) for n in ("package.json", "index.js", "index.d.ts", "README.md")}
+    write_tar(f"{place}/sqlite-tessera-{version}-{system}-{cpu}.tgz", "package", {**files, name: binary, "LICENSE": license_text, "NOTICES": foreign})
+
+    files = {name: binary, "tessera.h": header.encode(), "LICENSE": license_text, "NOTICES": foreign}
+    files["SHA256SUMS"] = sums(files)
+    write_tar(f"{place}/tessera-{version}-{system}-{machine}.tar.gz", f"tessera-{version}", files)
+
+    files = {"tessera.c": source.encode(), "tessera.h": header.encode(), "LICENSE": license_text}
+    write_tar(f"{place}/tessera-amalgamation-{version}.tar.gz", f"tessera-amalgamation-{version}", files)
+
+
+def main():
+    library, place = sys.argv[1:3]
+    try:
+        build(os.path.abspath(library), place)
+    except (Fault, amalgamate.Fault) as fault:
+        print(f"build.py: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

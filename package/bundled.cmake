@@ -1,0 +1,37 @@
+# tessera_bundled: bundled/tessera.so, the extension with the codecs inside, for packages that go to machines without them. There is no such
+# target where a static library is missing.
+set(BUNDLED_CODECS)
+foreach(codec zstd lz4 bz2 z mbedcrypto)
+  find_library(BUNDLED_${codec} NAMES lib${codec}.a)
+  mark_as_advanced(BUNDLED_${codec})
+  if(NOT BUNDLED_${codec})
+    message(STATUS "lib${codec}.a was not found: no target tessera_bundled")
+    return()
+  endif()
+  list(APPEND BUNDLED_CODECS ${BUNDLED_${codec}})
+endforeach()
+
+# Debian compiles libbz2.a for programs: it wants stdin, stdout and stderr where a library cannot have them. bundled.c gives it its own.
+if(NOT APPLE)
+  set(OWN_BZ2 ${CMAKE_BINARY_DIR}/bundled/libbz2.a)
+  add_custom_command(OUTPUT ${OWN_BZ2}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/bundled
+    COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=tessera_bz2_stdin --redefine-sym stdout=tessera_bz2_stdout
+      --redefine-sym stderr=tessera_bz2_stderr ${BUNDLED_bz2} ${OWN_BZ2}
+    DEPENDS ${BUNDLED_bz2} VERBATIM)
+  list(TRANSFORM BUNDLED_CODECS REPLACE "^.*libbz2\\.a$" ${OWN_BZ2})
+endif()
+
+add_library(tessera_bundled MODULE $<TARGET_OBJECTS:tessera> ${CMAKE_SOURCE_DIR}/package/bundled.c ${OWN_BZ2})
+set_target_properties(tessera_bundled PROPERTIES PREFIX "" OUTPUT_NAME tessera LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bundled)
+add_dependencies(tessera_bundled tessera_core)
+target_link_libraries(tessera_bundled PRIVATE tessera_flags $<TARGET_FILE:tessera_core> ${BUNDLED_CODECS} Threads::Threads m)
+if(APPLE)
+  set_target_properties(tessera_bundled PROPERTIES SUFFIX ".dylib")
+  target_link_options(tessera_bundled PRIVATE -Wl,-exported_symbol,_sqlite3_tessera_init)
+else()
+  target_link_options(tessera_bundled PRIVATE -Wl,-z,nodelete -Wl,-z,text -Wl,--version-script=${CMAKE_SOURCE_DIR}/ext/exports.map)
+endif()
+if(NOT TESSERA_TESTS)
+  set_target_properties(tessera_bundled PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()

@@ -1,0 +1,185 @@
+"""Installs each package where nothing else of tessera is, and asks a real array there.
+
+usage: check.py DIRECTORY [wheel npm deb tarball amalgamation]
+
+Tools that are missing (npm, dpkg) skip what needs them, with a message.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+DATA = os.path.join(ROOT, "sql", "data")
+HOSTS = os.path.join(ROOT, "docs", "hosts")
+# What a machine has that has none of our codecs.
+SYSTEM = ("libc.so", "libm.so", "libpthread.so", "ld-linux", "libasan.so", "libubsan.so")
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+def run(command, **more):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if result.returncode:
+        raise Failure(f"{' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
+    return result.stdout
+
+
+def one(place, pattern):
+    found = glob.glob(os.path.join(place, pattern), recursive=True)
+    if len(found) != 1:
+        raise Failure(f"{len(found)} files are called {pattern}, not one")
+    return found[0]
+
+
+def check_library(path, bundled=True):
+    """It shows its entry point alone, and wants no library but the system's."""
+    if sys.platform == "darwin":
+        return
+    symbols = [line.split()[-1] for line in run(["nm", "-D", "--defined-only", path]).splitlines() if line.split()[-2] in "TDBRVW"]
+    symbols = [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__odr_asan"))]
+    if symbols != ["sqlite3_tessera_init"]:
+        raise Failure(f"{path} exports {symbols[:10]}")
+    needed = [line.split("[")[1].rstrip("]") for line in run(["readelf", "-d", path]).splitlines() if "(NEEDED)" in line]
+    foreign = [n for n in needed if not n.startswith(SYSTEM)]
+    if bundled and foreign:
+        raise Failure(f"{path} needs {foreign}")
+    listed = run(["ldd", path])
+    if "not found" in listed:
+        raise Failure(f"ldd {path}:\n{listed}")
+
+
+def check_shell(library, folder):
+    """The answers of docs/hosts/shell.sql, with this library."""
+    shell = shutil.which("sqlite3")
+    if not shell:
+        raise Skip("there is no sqlite3 shell")
+    os.symlink(library, os.path.join(folder, "tessera" + os.path.splitext(library)[1]))
+    os.symlink(os.path.join(ROOT, "sql"), os.path.join(folder, "sql"))
+    with open(os.path.join(HOSTS, "shell.sql"), encoding="utf-8") as script:
+        printed = run([shell, "-batch", "-init", os.devnull, ":memory:"], cwd=folder, stdin=script)
+    compare(printed)
+
+
+def compare(printed):
+    with open(os.path.join(HOSTS, "expected"), encoding="utf-8") as f:
+        expected = f.read()
+    if printed != expected:
+        raise Failure(f"printed\n{printed}instead of\n{expected}")
+
+
+def loads_extensions(python):
+    code = "import sqlite3, sys; sys.exit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
+    return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
+
+
+def wheel(place, folder):
+    path = one(place, "sqlite_tessera-*.whl")
+    python = sys.executable if loads_extensions(sys.executable) else "/usr/bin/python3"
+    run([python, "-m", "venv", f"{folder}/env"])
+    inside = f"{folder}/env/bin/python"
+    run([inside, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", path])
+    library = run([inside, "-c", "import tessera; print(tessera.loadable_path())"], cwd=folder).strip()
+    check_library(library)
+    compare(run([inside, os.path.join(HOSTS, "host_sqlite3.py"), library, DATA], cwd=folder))
+    ask = ("import sqlite3, tessera; db = sqlite3.connect(':memory:'); tessera.load(db)\n"
+           f"db.execute(\"CREATE VIRTUAL TABLE relief USING tessera('{DATA}/relief')\")\n"
+           "print(db.execute('SELECT count(*) FROM relief').fetchone()[0])\n"
+           "try: db.load_extension(tessera.loadable_path()); print('loading is still allowed')\n"
+           "except sqlite3.OperationalError: pass")
+    if run([inside, "-c", ask], cwd=folder) != "583200\n":
+        raise Failure("tessera.load: the relief has another number of cells, or loading is still allowed")
+    # Without extension loading: a connection that lacks it, and a Python that does, if there is one.
+    refuse = "import sqlite3, tessera\ntry: tessera.load({})\nexcept RuntimeError as e: print('was built without loadable extensions' in str(e))"
+    if run([inside, "-c", refuse.format("object()")], cwd=folder) != "True\n":
+        raise Failure("tessera.load does not say that extension loading is missing")
+    others = [p for p in (shutil.which("python3"), sys.executable) if p and not loads_extensions(p)]
+    if others:
+        environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(library)))
+        if run([others[0], "-c", refuse.format("sqlite3.connect(':memory:')")], cwd=folder, env=environment) != "True\n":
+            raise Failure(f"tessera.load does not say what {others[0]} lacks")
+        return f"in an environment of {python}; the message in {others[0]}, which loads no extensions"
+    return f"in an environment of {python}"
+
+
+def npm(place, folder):
+    node, tool = shutil.which("node"), shutil.which("npm")
+    if not node or not tool:
+        raise Skip("there is no node or no npm")
+    path = one(place, "sqlite-tessera-*.tgz")
+    with open(f"{folder}/package.json", "w", encoding="utf-8") as f:
+        f.write('{"private": true}')
+    run([tool, "install", "--offline", "--no-audit", "--no-fund", path], cwd=folder)
+    library = run([node, "-e", "console.log(require('sqlite-tessera').getLoadablePath())"], cwd=folder).strip()
+    check_library(library)
+    drivers = os.path.join(ROOT, "build", "hosts", "node", "node_modules")
+    if not os.path.isdir(os.path.join(drivers, "better-sqlite3", "build")):
+        check_shell(library, folder)
+        return "installed, loaded by the sqlite3 shell (`./run hosts` installs better-sqlite3, which was not there)"
+    shutil.copyfile(os.path.join(HOSTS, "node", "host.js"), f"{folder}/host.js")
+    compare(run([node, "host.js", library, DATA], cwd=folder, env=dict(os.environ, NODE_PATH=drivers)))
+    return "installed, loaded by better-sqlite3"
+
+
+def deb(place, folder):
+    if not shutil.which("dpkg"):
+        raise Skip("there is no dpkg")
+    path = one(place, "libsqlite3-mod-tessera_*.deb")
+    run(["dpkg", "-x", path, f"{folder}/root"])
+    library = one(folder, "root/usr/lib/**/tessera.so")
+    check_library(library, bundled=False)
+    check_shell(library, folder)
+    depends = run(["dpkg", "-f", path, "Depends"]).strip()
+    if "libzstd1" not in depends:
+        raise Failure(f"it depends on {depends}")
+    return f"unpacked, loaded by the sqlite3 shell; depends on {depends}"
+
+
+def tarball(place, folder):
+    run(["tar", "-xzf", one(place, "tessera-[0-9]*.tar.gz"), "-C", folder])
+    inside = one(folder, "tessera-*")
+    run(["sha256sum", "-c", "SHA256SUMS"], cwd=inside)
+    library = one(inside, "tessera.[ds][yo]*") # tessera.so, or tessera.dylib
+    check_library(library)
+    check_shell(library, folder)
+    return "checksums are right; loaded by the sqlite3 shell"
+
+
+def amalgamation(place, folder):
+    run(["tar", "-xzf", one(place, "tessera-amalgamation-*.tar.gz"), "-C", folder])
+    inside = one(folder, "tessera-amalgamation-*")
+    compiler = shutil.which("cc")
+    if not compiler:
+        raise Skip("there is no cc")
+    run([compiler, "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "tessera.c", "-o", "tessera.so", "-lzstd", "-llz4", "-lbz2", "-lz",
+         "-lmbedcrypto", "-lm", "-pthread"], cwd=inside)
+    check_library(f"{inside}/tessera.so", bundled=False)
+    check_shell(f"{inside}/tessera.so", folder)
+    return "compiled without a warning, loaded by the sqlite3 shell"
+
+
+def main():
+    place, failures = os.path.abspath(sys.argv[1]), 0
+    for name in sys.argv[2:] or ["wheel", "npm", "deb", "tarball", "amalgamation"]:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                print(f"{name}: {globals()[name](place, folder)}", flush=True)
+            except Skip as reason:
+                print(f"{name}: skipped: {reason}", flush=True)
+            except Failure as reason:
+                failures += 1
+                print(f"{name}: FAILED: {reason}", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+/** The extension's file, for `database.loadExtension(...)`. */
+export function getLoadablePath(): string;

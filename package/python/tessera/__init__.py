@@ -1,0 +1,36 @@
+"""tessera, the SQLite extension that opens TileDB-format arrays as SQL tables, for Python.
+
+    import sqlite3, tessera
+    db = sqlite3.connect("my.db")
+    tessera.load(db)
+    db.execute("CREATE VIRTUAL TABLE relief USING tessera('data/relief')")
+"""
+import os
+import sys
+
+__version__ = "@VERSION@"
+__all__ = ["load", "loadable_path"]
+
+
+def loadable_path():
+    """The extension's file, for hosts that load it themselves: `connection.load_extension(tessera.loadable_path())`."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    for name in ("tessera.so", "tessera.dylib"):
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise FileNotFoundError(f"the tessera extension is not in {folder}: install sqlite-tessera again")
+
+
+def load(connection):
+    """Loads tessera into a connection of sqlite3 or of apsw. Loading of further extensions is off afterwards, as it is by default."""
+    if not hasattr(connection, "enable_load_extension"):
+        raise RuntimeError(
+            f"tessera cannot be loaded: the {type(connection).__module__} module of {sys.executable} was built without loadable extensions "
+            "(its connections have no enable_load_extension). Use a Python that was built with them (Debian's, Ubuntu's, Homebrew's and conda's "
+            "are; pyenv: PYTHON_CONFIGURE_OPTS=--enable-loadable-sqlite-extensions), or apsw: `pip install apsw`, "
+            "`tessera.load(apsw.Connection(...))`")
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(loadable_path())
+    finally:
+        connection.enable_load_extension(False)
