@@ -5,6 +5,8 @@
  */
 #include "extension.h"
 
+#include <math.h>
+
 #define FRAGMENTS_FEW   16 /* up to so many are fine */
 #define FRAGMENTS_SEEN  64 /* are looked into */
 #define TILES_SEEN      256 /* of each of these */
@@ -22,7 +24,9 @@ typedef struct advice {
 } advice;
 
 typedef struct measured { /* a field, in the tiles that were looked at */
-  double tiles, stored, decoded, largest;
+  double tiles, stored, decoded;
+  double largest, largest_cells; /* a tile in memory */
+  double least, most; /* integers: their values, as far as statistics tell */
   uint64_t scale_tiles; /* of all tiles */
 } measured;
 
@@ -54,15 +58,17 @@ static int add(state *s, const char *finding, char *detail, char *statement, tsr
   return TSR_OK;
 }
 
-/* SELECT tessera_copy(path, path-new, {"KEY":VALUE}); for one dimension or attribute {"KEY":{"NAME":VALUE}}. */
+/* SELECT tessera_copy(path, path-new, {"KEY":VALUE}); for one dimension or attribute {"KEY":{"NAME":VALUE}}; without a
+ * key as it is. */
 static char *copy_statement(const char *path, const char *key, const char *name, const char *value) {
   sqlite3_str *json = sqlite3_str_new(NULL);
-  sqlite3_str_appendf(json, "{\"%s\":", key);
+  sqlite3_str_appendchar(json, 1, '{');
+  if (key) sqlite3_str_appendf(json, "\"%s\":", key);
   if (name) {
     sqlite3_str_appendchar(json, 1, '{');
     tsx_json_text(json, name, strlen(name));
     sqlite3_str_appendf(json, ":%s}", value);
-  } else {
+  } else if (key) {
     sqlite3_str_appendall(json, value);
   }
   sqlite3_str_appendchar(json, 1, '}');
@@ -100,9 +106,10 @@ static int advise_fragments(state *s, const char *path, tsr_error *error) {
   const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core);
   if (code == TSR_OK && conditions > CONDITIONS_FEW)
     code = add(s, "deletes that cost",
-               sqlite3_mprintf("%llu delete conditions are evaluated for every cell that is read; merging applies them",
-                               (unsigned long long)conditions),
-               consolidate_statement(path), error);
+               sqlite3_mprintf("%llu delete conditions are evaluated for every cell that is read; %s",
+                               (unsigned long long)conditions,
+                               s->fragments > 1 ? "merging applies them" : "a copy is without them"),
+               s->fragments > 1 ? consolidate_statement(path) : copy_statement(path, NULL, NULL, NULL), error);
   const uint64_t replaced = tsr_snapshot_replaced_count(s->in.snapshot->core);
   if (code == TSR_OK && s->notes + replaced > 0)
     code =
@@ -128,11 +135,13 @@ static int advise_tiles(state *s, const char *path, tsr_error *error) {
   const double size = most->decoded / most->tiles;
   const bool small = size < TILE_SMALL && s->tiles >= TILES_MANY, large = most->largest > TILE_LARGE;
   if (!small && !large) return TSR_OK;
+  const double cells = s->cells / s->tiles;
+  if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK; /* not for want of room */
   char *detail = sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
                                  (long long)(small ? size : most->largest), small ? "on average" : "and more",
                                  small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
   if (!schema->dense) {
-    double capacity = (double)schema->capacity * (small ? 262144 / size : 4194304 / most->largest);
+    double capacity = small ? cells * 262144 / size : most->largest_cells * 4194304 / most->largest;
     if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
     char value[32];
     sqlite3_snprintf(sizeof value, value, "%lld", (long long)(capacity < 1 ? 1 : capacity));
@@ -184,6 +193,19 @@ static bool has_compressor(const tsr_pipeline *pipeline) {
   return false;
 }
 
+static bool is_integer(tsr_datatype datatype) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind != TSR_KIND_FLOAT && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+/* Would values shrink that are stored as they are? Integers where they leave their first byte unused; opaque bytes mostly
+ * have their own compression. So what is stored plain because its filters did not pay is left in peace. */
+static bool may_shrink(const tsr_field *field, const measured *m) {
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_BYTES) return false;
+  if (!is_integer(field->datatype) || m->least > m->most) return true;
+  return m->most - m->least < ldexp(1, (int)(8 * tsr_datatype_size(field->datatype) - 8));
+}
+
 static int advise_filters(state *s, const char *path, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
   int code = TSR_OK;
@@ -198,7 +220,7 @@ static int advise_filters(state *s, const char *path, tsr_error *error) {
                  sqlite3_mprintf("'%s' is stored in %d %% of its size: its filters cost time and save nothing",
                                  s->in.names[f], percent),
                  copy_statement(path, "filters", s->in.names[f], "\"none\""), error);
-    else if (!compressed)
+    else if (!compressed && may_shrink(&schema->fields[f], m))
       code = add(s, "no compression",
                  sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
                                  s->in.names[f], (long long)(m->stored / m->tiles * (double)m->scale_tiles)),
@@ -222,6 +244,25 @@ static int64_t shown_field(const state *s, const tsr_schema *own, int64_t field)
   return -1;
 }
 
+static double number_of(tsr_datatype datatype, const void *value) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  uint64_t bits = 0;
+  memcpy(&bits, value, size);
+  if (tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED || tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN)
+    return (double)bits;
+  const uint64_t sign = UINT64_C(1) << (8 * size - 1);
+  return (double)(int64_t)((bits ^ sign) - sign);
+}
+
+static void look_at_range(measured *m, const tsr_field *field, const tsr_tile_info *tile) {
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  if (!is_integer(field->datatype) || !tile->min || !tile->max || tile->min_size != size || tile->max_size != size)
+    return;
+  const double low = number_of(field->datatype, tile->min), high = number_of(field->datatype, tile->max);
+  if (low < m->least) m->least = low;
+  if (high > m->most) m->most = high;
+}
+
 static int look_into(state *s, uint64_t number, const tsr_fragment_info *info, tsr_error *error) {
   tsr_tiles *tiles = NULL;
   int code = tsr_tiles_open(s->in.snapshot->core, number, &tiles, error);
@@ -237,7 +278,11 @@ static int look_into(state *s, uint64_t number, const tsr_fragment_info *info, t
       m->tiles += 1;
       m->stored += (double)tile.bytes;
       m->decoded += (double)tile.decoded_bytes;
-      if ((double)tile.decoded_bytes > m->largest) m->largest = (double)tile.decoded_bytes;
+      look_at_range(m, &s->in.schema->fields[field], &tile);
+      if ((double)tile.decoded_bytes > m->largest) {
+        m->largest = (double)tile.decoded_bytes;
+        m->largest_cells = (double)tile.cells;
+      }
     }
   }
   tsr_tiles_close(tiles);
@@ -261,7 +306,7 @@ static int look(state *s, tsr_error *error) {
   const uint32_t n = s->in.schema->dimension_count + s->in.schema->attribute_count;
   s->fields = sqlite3_malloc64(n * sizeof *s->fields);
   if (!s->fields) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  memset(s->fields, 0, n * sizeof *s->fields);
+  for (uint32_t f = 0; f < n; f++) s->fields[f] = (measured){.least = INFINITY, .most = -INFINITY};
   s->fragments = tsr_fragment_count(snapshot);
   const uint64_t step = s->fragments / FRAGMENTS_SEEN + 1;
   for (uint64_t i = 0; i < s->fragments; i++) {
