@@ -193,12 +193,14 @@ static int find_schema(void *argument, const char *name, const tsr_schema **sche
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
 }
 
-/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then. */
-static void read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file) {
+/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then; but a host
+ * that says stop, which reading its store may find out, says it once. */
+static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
-  tsr_error unseen;
-  if (m->dense || m->tile_count == 0 || m->tile_count > EAGER_TILES) return;
-  (void)tsr__fragment_metadata_load_rtree(m, file, tsr__array_key(array), &unseen);
+  tsr_error fault = {0};
+  if (m->dense || m->tile_count == 0 || m->tile_count > EAGER_TILES) return TSR_OK;
+  int rc = tsr__fragment_metadata_load_rtree(m, file, tsr__array_key(array), &fault);
+  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", fault.message) : TSR_OK;
 }
 
 static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
@@ -212,7 +214,7 @@ static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *erro
   if (rc >= 0)
     rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find_schema, array,
                                    &array->memory, &fragment->metadata, error);
-  if (rc >= 0) read_ahead(array, fragment, file);
+  if (rc >= 0) rc = read_ahead(array, fragment, file, error);
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
   /* the code of a missing file is for the commit's fault alone */
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;

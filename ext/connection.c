@@ -20,14 +20,35 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
 }
 
 /* SQLite before 3.41 cannot be asked whether it was interrupted, but any nested statement is stopped by it; and its
- * steps drive the progress handler, which may stop us too. So one tiny statement is run, in every version. */
+ * steps drive the progress handler, which may stop us too. So a tiny statement is run, in every version. A handler is
+ * called once in N steps, and N is 1,000 and more in most programs: so that work without rows counts like rows, each
+ * MiB decoded and each 32nd question pay with some 500 steps. */
+#define POLL_BYTES     ((uint64_t)1 << 20)
+#define POLL_QUESTIONS 32
+
+static const char *const poll_texts[] = {
+    "SELECT 1",
+    "WITH RECURSIVE step(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM step WHERE i < 32) SELECT count(*) FROM step"};
+
+static bool is_due(tsx_connection *connection) {
+  tsr_counters counters;
+  tsr_environment_counters(connection->environment, &counters);
+  uint64_t bytes = counters.bytes_decoded - connection->polled_bytes; /* wraps where the counters began anew */
+  if (++connection->questions < POLL_QUESTIONS && bytes < POLL_BYTES) return false;
+  connection->questions = 0;
+  connection->polled_bytes = counters.bytes_decoded;
+  return true;
+}
+
 bool tsx_connection_interrupted(void *argument) {
   tsx_connection *connection = argument;
-  if (!connection->poll && connection->tables)
-    sqlite3_prepare_v3(connection->db, "SELECT 1", -1, SQLITE_PREPARE_PERSISTENT, &connection->poll, NULL);
-  if (!connection->poll) return false;
-  int code = sqlite3_step(connection->poll);
-  sqlite3_reset(connection->poll);
+  for (int i = 0; i < 2 && connection->tables; i++)
+    if (!connection->polls[i])
+      sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &connection->polls[i], NULL);
+  sqlite3_stmt *poll = connection->polls[is_due(connection) && connection->polls[1] ? 1 : 0];
+  if (!poll) return false;
+  int code = sqlite3_step(poll);
+  sqlite3_reset(poll);
   return code == SQLITE_INTERRUPT;
 }
 
@@ -118,8 +139,10 @@ void tsx_connection_add_table(tsx_connection *connection) { connection->tables++
 void tsx_connection_remove_table(tsx_connection *connection) {
   if (--connection->tables) return;
   tsx_store_rest(connection, true);
-  sqlite3_finalize(connection->poll);
-  connection->poll = NULL;
+  for (int i = 0; i < 2; i++) {
+    sqlite3_finalize(connection->polls[i]);
+    connection->polls[i] = NULL;
+  }
 }
 
 void tsx_connection_add_cursor(tsx_connection *connection) {

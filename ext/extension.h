@@ -113,11 +113,13 @@ typedef struct tsx_connection {
   uint32_t references; /* modules and functions that point here */
   tsr_environment *environment;
   tsx_array *arrays;
-  uint32_t tables; /* sqlite3_vtab objects: the poll statement lives as long as one does */
+  uint32_t tables; /* sqlite3_vtab objects: the statements of polls live as long as one does */
   uint32_t cursors; /* open now */
   uint64_t statement; /* counts up when a cursor opens while none is open */
   uint64_t clock; /* counts arrays that were let go */
-  sqlite3_stmt *poll; /* SELECT 1: see tsx_connection_open */
+  sqlite3_stmt *polls[2]; /* see tsx_connection_interrupted */
+  uint32_t questions; /* since the longer one was run, */
+  uint64_t polled_bytes; /* when so many bytes were decoded */
   int utf16; /* the database's text encoding: -1 not asked yet */
   struct tsx_table *array_tables; /* those that are connected, the newest first */
   tsx_key *keys;
@@ -583,6 +585,8 @@ typedef struct tsx_table {
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
 extern const sqlite3_module *const tsx_module_array;
+/* The key of the table's array: key_file's, else the one that tessera_set_key gave. */
+int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
 /* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 /* Takes up labels that enumerations have got since, as the newest snapshot has them. */

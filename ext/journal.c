@@ -24,10 +24,11 @@ static int run(sqlite3 *db, char *sql) {
 static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
   code &= 0xff;
   return tsx_fail(error,
-                  code == SQLITE_NOMEM   ? TSR_NOMEM
-                  : code == SQLITE_FULL  ? TSR_FULL
-                  : code == SQLITE_IOERR ? TSR_IO
-                                         : TSR_ERROR,
+                  code == SQLITE_NOMEM       ? TSR_NOMEM
+                  : code == SQLITE_FULL      ? TSR_FULL
+                  : code == SQLITE_IOERR     ? TSR_IO
+                  : code == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                             : TSR_ERROR,
                   "%s.%s_commits: %s", table->schema_name, table->name,
                   code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
 }

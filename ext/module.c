@@ -165,8 +165,7 @@ static char *read_config(const tsx_table *table, const char *key) {
 
 /* ---- The array behind the table ---------------------------------------------------------------------------------- */
 
-/* The key of the table's array: key_file's, else the one that tessera_set_key gave. */
-static int find_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
+int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
   const char *file = table->options.key_file;
   *has_key = file || tsx_key_find(table->connection, table->path, key);
   if (!file) return TSR_OK;
@@ -193,7 +192,7 @@ static int reach_array(tsx_table *table, bool create, tsr_error *error) {
   const tsx_options *options = &table->options;
   uint8_t bytes[32], *key = bytes;
   bool has_key;
-  int code = find_key(table, bytes, &has_key, error);
+  int code = tsx_table_key(table, bytes, &has_key, error);
   if (code < 0) return code;
   if (!has_key) key = NULL;
   if (create) code = tsx_creation_prepare(table, key, error);

@@ -92,19 +92,6 @@ const tsx_about tsx_about_check = {.name = "tessera_check",
 
 #define LINES_MOST 100
 
-static int find_key(tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
-  char *path = NULL;
-  *has_key = true;
-  if (table->options.key_file) {
-    int code = tsx_path_resolve(table->connection->db, table->schema_name, table->options.key_file, &path, error);
-    if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
-    sqlite3_free(path);
-    return code;
-  }
-  *has_key = tsx_key_find(table->connection, table->path, key);
-  return TSR_OK;
-}
-
 /* One text for the table, a line for each error; none where there is nothing to say. */
 static int describe(const tsx_table *table, const findings *all, const tsr_error *failure, char **text) {
   sqlite3_str *out = sqlite3_str_new(table->connection->db);
@@ -133,7 +120,7 @@ int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int 
   tsr_check_options options = {.memory_bytes = table->options.memory_bytes, .quick = flags & 1};
   uint8_t key[32];
   bool has_key = false;
-  int code = find_key(table, key, &has_key, &error);
+  int code = tsx_table_key(table, key, &has_key, &error);
   options.key = has_key ? key : NULL;
   if (code == TSR_OK) code = tsr_array_check(table->connection->environment, table->path, &options, keep, &all, &error);
   tsx_wipe(key, sizeof key);

@@ -361,8 +361,7 @@ def test_the_progress_handler_stops_it():
     db.query(draw, (relief, wide))
     if len(calls) < 50:
         raise AssertionError(f"the progress handler was called {len(calls)} times")
-    most = len(calls)
-    for stop in (most // 4, most - 40):
+    for stop in (12, 45):   # calls come in bundles, not each time as many
         calls.clear()
         db.raw.set_progress_handler(lambda: calls.append(1) or len(calls) > stop, 1)
         e = db.error(draw, (relief, wide))
