@@ -1,0 +1,78 @@
+"""SQLite's limit of the heap, `PRAGMA hard_heap_limit`, holds for all work: below what a statement needs it fails with NOMEM, and leaves what was there
+before; with more it works, on the same connection.
+
+usage: heap.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import shutil
+import sys
+import tempfile
+
+import host
+from host import Database, Error, same
+from state import set_heap_limit
+
+NOMEM = 7
+LIMITS = [100_000, 300_000, 700_000, 1_500_000, 3_000_000, 8_000_000, 20_000_000]   # bytes over what is in use
+WORK = [
+    "INSERT INTO s SELECT x + 20000, y, a FROM s", "UPDATE d SET a = 3 WHERE y < 50", "DELETE FROM s WHERE a % 3 = 1", "INSERT INTO i SELECT x + 20000, y, a FROM s",
+    "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_export('i', 'new')",
+    "SELECT tessera_import('n', 's')", "SELECT count(*) FROM tessera_check('s')", "SELECT length(tessera_npy('d', 'a'))", "SELECT length(tessera_png('d', 'a'))",
+    "SELECT sum(sum) FROM tessera_aggregate('s', 'a', NULL, 'y')", "SELECT count(*) FROM (SELECT * FROM s ORDER BY y, x)",
+    "CREATE VIRTUAL TABLE n USING tessera('new', x INT32 DIMENSION(0, 9, 5), a TEXT)", "SELECT tessera_set_metadata('s', 'k', zeroblob(100000))",
+]
+
+
+def make(folder):
+    os.chdir(folder)
+    db = Database("a.db")
+    numbers = "WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 9999)"
+    db.query("CREATE VIRTUAL TABLE s USING tessera('s', x INT64 DIMENSION(0, 99999, 1000), y INT32 DIMENSION(0, 9, 10), a INT64 FILTERS(gzip), capacity=1000, threads=2)")
+    db.query("CREATE VIRTUAL TABLE d USING tessera('d', kind=dense, y INT32 DIMENSION(0, 99, 10), x INT32 DIMENSION(0, 99, 10), a FLOAT64 FILTERS(bzip2))")
+    for k in range(2):
+        db.query(f"INSERT INTO s {numbers} SELECT i * 2 + {k}, i % 10, i FROM c")
+    db.query(f"INSERT INTO d {numbers} SELECT i / 100, i % 100, i FROM c")
+    db.query("SELECT tessera_import('i', 's')")
+    db.close()
+
+
+def state(db):
+    return [db.query(f"SELECT count(*), total(a), total(x) FROM {t}") for t in ("s", "d", "i")]
+
+
+def test_limits_of_the_heap():
+    home, folder, failures = os.getcwd(), tempfile.mkdtemp(dir=host.FOLDER), 0
+    try:
+        make(folder)
+        for sql in WORK:
+            new = tempfile.mkdtemp(dir=host.FOLDER)
+            shutil.copytree(folder, new, dirs_exist_ok=True)
+            os.chdir(new)
+            db = Database("a.db")
+            before, worked = state(db), False
+            for limit in LIMITS:
+                set_heap_limit(host.memory_used() + limit)
+                try:
+                    db.query(sql)
+                    worked = True
+                except Error as e:
+                    assert e.code in (None, NOMEM) or "memory" in (e.text or ""), f"{sql}, {limit} bytes: {e} ({e.code})"
+                    failures += 1
+                finally:
+                    set_heap_limit(0)
+                if worked:
+                    break
+                same(state(db), before, f"{sql}, {limit} bytes")
+            if not worked:
+                db.query(sql)
+            for path in ("s", "d", "db:i"):
+                same(db.query("SELECT * FROM tessera_check(?) WHERE severity = 'error'", (path,)), [], f"{sql}, {limit} bytes")
+            db.close()
+    finally:
+        set_heap_limit(0)
+        os.chdir(home)
+    assert failures > len(WORK) // 2, f"only {failures} statements ran out of memory"
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
