@@ -1,5 +1,5 @@
 """./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions and of upkeep (fault/crash*.py all), every cut
-and every fault of a disk in memory (fault/crashes.c, fault/faults.c), then, until the time is over, random histories and random queries with a seed of their own in each round.
+and every fault of a disk in memory (fault/crashes.c, fault/faults.c), then, until the time is over, random histories, random queries, crowds and hostile databases with a seed of their own in each round.
 
 usage: soak.py BUILD MINUTES
 """
@@ -36,6 +36,8 @@ def main():
         failed |= run(build, [], "sqlite/histories.py", ROUNDS="2", SEED=str(seed))
         failed |= run(build, [], "corpus/pushdown.py", "20", str(seed))
         failed |= run(build, [], "corpus/aggregate.py", "10", str(seed))
+        failed |= run(build, [], "sqlite/crowd.py", "20")
+        failed |= run(build, [], "sqlite/hostile.py", ROUNDS="200", SEED=str(seed))
     return failed != 0
 
 

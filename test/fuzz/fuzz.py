@@ -3,8 +3,8 @@
 usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs
        fuzz.py FUZZ DEV keep TARGET               writes test/fuzz/corpus/TARGET.tar.xz anew: the smallest set that reaches what all inputs do
 
-Found inputs grow in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) lie in FUZZ/findings. Inputs that are stored, or put
-into FUZZ/found/TARGET, under names that begin with "finding-" are kept whatever they reach.
+Found inputs grow in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) lie in FUZZ/findings. Stored inputs whose names begin
+with "finding-" are kept whatever they reach.
 """
 import hashlib
 import io
@@ -87,11 +87,10 @@ def keep(fuzz, dev, target):
         sources = [stored] + [f for f in (os.path.join(fuzz, "found", target), os.path.join(seeds(fuzz, dev), target)) if os.path.isdir(f)]
         subprocess.run(command(fuzz, target, "-merge=1", small, *sources), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         chosen = {}
-        for folder in sources[:2]:
-            for name in os.listdir(folder):
-                if name.startswith("finding-"):
-                    with open(os.path.join(folder, name), "rb") as f:
-                        chosen[name] = f.read()
+        for name in os.listdir(stored):
+            if name.startswith("finding-"):
+                with open(os.path.join(stored, name), "rb") as f:
+                    chosen[name] = f.read()
         for size, name in sorted((os.path.getsize(os.path.join(small, name)), name) for name in os.listdir(small)):
             if sum(map(len, chosen.values())) + size > KEPT_MOST[target]:
                 break  # the large ones reach little more
