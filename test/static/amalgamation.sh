@@ -6,7 +6,7 @@
 # usage: amalgamation.sh PYTHON ROOT DIRECTORY SHELL ARRAYS
 set -eu
 python=$1 root=$2 place=$3 shell=$4 arrays=$5
-"$python" "$root/package/amalgamate.py" "$root" "$place"
+"$python" "$root/ext/package/amalgamate.py" "$root" "$place"
 cd "$place"
 flags="-fno-strict-aliasing -Wall -Wextra -Werror -I$place"
 libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -pthread"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(HERE)
+ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.path.join(ROOT, "sql", "data")
 HOSTS = os.path.join(ROOT, "docs", "hosts")
 # What a machine has that has none of our codecs.

@@ -22,7 +22,7 @@ if(NOT APPLE)
   list(TRANSFORM BUNDLED_CODECS REPLACE "^.*libbz2\\.a$" ${OWN_BZ2})
 endif()
 
-add_library(tessera_bundled MODULE $<TARGET_OBJECTS:tessera> ${CMAKE_SOURCE_DIR}/package/bundled.c ${OWN_BZ2})
+add_library(tessera_bundled MODULE $<TARGET_OBJECTS:tessera> ${CMAKE_SOURCE_DIR}/ext/package/bundled.c ${OWN_BZ2})
 set_target_properties(tessera_bundled PROPERTIES PREFIX "" OUTPUT_NAME tessera LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bundled)
 add_dependencies(tessera_bundled tessera_core)
 target_link_libraries(tessera_bundled PRIVATE tessera_flags $<TARGET_FILE:tessera_core> ${BUNDLED_CODECS} Threads::Threads m)

@@ -19,7 +19,7 @@ import zipfile
 import amalgamate
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(HERE)
+ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, of all files in archives
 # The codecs that are inside, and where Debian says under which terms.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}

@@ -21,7 +21,7 @@ TOKEN = re.compile(r"""(?P<comment>//[^\n]*|/\*.*?\*/)
   | (?P<line>\n)
   | (?P<mark>->|\.\.\.|\#\#|.)""", re.X | re.S)
 TOP = """/* tessera.c: tessera {version}, all of it in one file: arrays in the TileDB format as SQLite tables. MIT license, see the end.
- * Made by package/amalgamate.py from the sources, which are where to read and to change it.
+ * Made by ext/package/amalgamate.py from the sources, which are where to read and to change it.
  *
  * A loadable extension:
  *   cc -O2 -fno-strict-aliasing -shared -fPIC tessera.c -o tessera.so -lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -pthread -Wl,-z,nodelete
