@@ -380,8 +380,8 @@ static int take_terms(cursor *c, sqlite3_value **values) {
   return SQLITE_OK;
 }
 
-/* Attributes that have been dropped since the table was made: an error where they are asked for. A table that looks at
- * an earlier time has the columns of that time. */
+/* Attributes that have been dropped since the table was made, also where there is another of that name: an error where
+ * they are asked for. A table that looks at an earlier time has the columns of that time. */
 static int find_dropped(cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
@@ -394,7 +394,7 @@ static int find_dropped(cursor *c, tsr_error *error) {
   for (uint32_t i = 0; i < table->column_count; i++) {
     c->dropped[i] = newest != table->schema;
     for (uint32_t f = 0; c->dropped[i] && f < newest->dimension_count + newest->attribute_count; f++)
-      if (!strcmp(newest->fields[f].name, table->columns[i].description->name)) c->dropped[i] = false;
+      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped[i] = false;
   }
   return TSR_OK;
 }

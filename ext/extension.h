@@ -364,6 +364,8 @@ typedef struct tsx_column {
 /* Chooses form and declared type; enumeration may be NULL. */
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
                        tsx_column *column);
+/* Is this field, of a later schema, what the column shows: name and datatype? */
+bool tsx_column_shows(const tsx_column *column, const tsr_field *field);
 /* Before comparisons are asked about. */
 void tsx_column_prepare(tsx_column *column);
 /* One cell as the result of xColumn. */

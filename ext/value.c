@@ -80,6 +80,12 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
   }
 }
 
+bool tsx_column_shows(const tsx_column *column, const tsr_field *field) {
+  const tsr_field *own = column->description;
+  return own->is_dimension == field->is_dimension && own->datatype == field->datatype &&
+         own->values_per_cell == field->values_per_cell && !strcmp(own->name, field->name);
+}
+
 /* ---- Cells as results -------------------------------------------------------------------------------------------- */
 
 static int64_t load_signed(const void *p, uint64_t size) {

@@ -547,7 +547,7 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
   f->has_default = declares_default(field);
   f->shown = -1;
   for (uint32_t c = 0; c < table->column_count && f->shown < 0; c++)
-    if (!strcmp(field->name, table->columns[c].description->name) && /* two may be anonymous */
+    if (tsx_column_shows(&table->columns[c], field) && /* two may be anonymous */
         (*field->name || (table->columns[c].field == i && row->schema == table->schema)))
       f->shown = (int)c;
   if (f->shown >= 0) row->field_of[f->shown] = (int)i;

@@ -34,6 +34,7 @@ def main():
     while time.time() < end:
         seed += 1
         failed |= run(build, [], "sqlite/histories.py", ROUNDS="2", SEED=str(seed))
+        failed |= run(build, [], "sqlite/evolutions.py", "2", str(seed))
         failed |= run(build, [], "corpus/pushdown.py", "20", str(seed))
         failed |= run(build, [], "corpus/aggregate.py", "10", str(seed))
         failed |= run(build, [], "sqlite/crowd.py", "20")
