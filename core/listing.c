@@ -26,6 +26,7 @@
 enum { ROOT, SCHEMA, COMMITS, STAMPED, FOOTERS = STAMPED };
 static const char *const directories[] = {"", "__schema", "__commits", "__fragment_meta"};
 #define RENEWALS         8 /* while others vacuum under our hands */
+#define LISTINGS         1000 /* while others commit or vacuum */
 #define COMMIT_FILE_MOST (1u << 30)
 #define NEW_LAYOUT       12 /* the first version whose commits are in __commits */
 #define OLD_SCHEMA       "__array_schema.tdb"
@@ -195,6 +196,39 @@ static int list_directory(renewal *r, int which, tsr_listing *out) {
   *out = (tsr_listing){.memory = &r->array->memory};
   int rc = tsr__store_list(r->array->store, directories[which], out, r->error);
   return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
+}
+
+static bool same_entries(const tsr_listing *a, const tsr_listing *b) { /* sorted by name, as all listings are */
+  if (a->count != b->count) return false;
+  for (uint64_t i = 0; i < a->count; i++)
+    if (a->entries[i].kind != b->entries[i].kind || strcmp(a->entries[i].name, b->entries[i].name) != 0) return false;
+  return true;
+}
+
+/* Was the directory as it is now when its listing began? */
+static int is_steady(const renewal *r, int which) {
+  const tsr_stamp *a = &r->listing->stamps[which];
+  tsr_stamp b;
+  if (!a->known) return 0;
+  TSR_TRY(tsr__store_stamp(r->array->store, directories[which], &b, r->error));
+  return b.known && a->a == b.a && a->b == b.b && a->c == b.c;
+}
+
+/* A directory is not listed in one moment: a listing may lack a file that came, and also the one in whose place it came,
+ * which went meanwhile. But what was there when a listing began and is not in it had been in the listing before: two
+ * equal ones, one after the other, are a state of the directory. */
+static int list_state(renewal *r, int which, tsr_listing *out) {
+  TSR_TRY(list_directory(r, which, out));
+  int rc = is_steady(r, which);
+  for (int i = 0; rc == 0 && i < LISTINGS; i++) {
+    tsr_listing last = *out;
+    rc = list_directory(r, which, out);
+    if (rc >= 0) rc = same_entries(&last, out);
+    tsr__listing_release(&last);
+  }
+  if (rc == 0) rc = tsr__fail(r->error, TSR_BUSY, "%s changes faster than it can be listed", directories[which]);
+  if (rc < 0) tsr__listing_release(out);
+  return rc < 0 ? rc : TSR_OK;
 }
 
 /* A .con or .ign, whose own names may be anything, or a .con under the name that it is prepared with. */
@@ -368,7 +402,7 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
 
 static int list_commits(renewal *r) {
   tsr_listing entries;
-  int rc = list_directory(r, COMMITS, &entries);
+  int rc = list_state(r, COMMITS, &entries);
   if (rc >= 0) rc = read_ignored(r, &entries);
   if (rc >= 0) rc = read_consolidated(r, &entries);
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
@@ -501,7 +535,7 @@ static const char *why_no_array(const tsr_listing *root) {
 
 /* What is simply not there needs no reason; a file in its place does. */
 static int list_root(renewal *r, tsr_listing *root) {
-  int rc = list_directory(r, ROOT, root);
+  int rc = list_state(r, ROOT, root);
   if (rc != TSR_NOT_FOUND) return rc;
   if (r->error && strstr(r->error->message, strerror(ENOTDIR)))
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is no directory", r->array->path);

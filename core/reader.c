@@ -254,6 +254,7 @@ uint64_t tsr__reader_cells(const tsr_reader *reader) {
   uint64_t cells = 1;
   if (plan->empty) return 0;
   if (!schema->dense) return tsr__mul_sat(plan->tile_count, schema->capacity);
+  if (!plan->sides) return 1; /* a single cell, for which there is no plan: read_point.c */
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     cells = tsr__mul_sat(cells, tsr__side_values(&plan->sides[d]));
   return cells;

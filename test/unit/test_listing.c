@@ -264,6 +264,29 @@ static void test_looked_at(void **state) {
   array->store->methods = plain;
 }
 
+/* A merge commits and a vacuum removes its source while __commits is listed: the first listing has neither. */
+static int torn_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
+  static const char source[] = "__commits/__1_1" U "_22.wrt", merged[] = "__commits/__1_2" U "_22.wrt";
+  bool there = false;
+  if (strcmp(path, "__commits") != 0 || tsr__store_find(s, source, &there, NULL) < 0 || !there)
+    return plain->list(s, path, out, e);
+  assert_int_equal(tsr__store_remove(s, source, NULL), TSR_OK);
+  const int rc = plain->list(s, path, out, e);
+  tiny_text(s, merged, "");
+  return rc;
+}
+static void test_torn(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.list = torn_list;
+  array->store->methods = &methods;
+  tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
+  tiny_text(store, "__commits/__3_3" U "_22.wrt", "");
+  assert_string_equal(fragments(), "1-2 3-3 ");
+  array->store->methods = plain;
+}
+
 static void test_array_gone(void **state) {
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
   assert_int_equal(list(), TSR_NOT_FOUND);
@@ -298,6 +321,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_renewal, setup, teardown),
       cmocka_unit_test_setup_teardown(test_decoded_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_pending, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
       cmocka_unit_test_setup_teardown(test_looked_at, setup, teardown),
       cmocka_unit_test_setup_teardown(test_array_gone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
