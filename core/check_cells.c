@@ -12,7 +12,7 @@
 
 #include "ops_check.h"
 
-#define WINDOW_BYTES (UINT64_C(32) << 20) /* decoded, of more than one tile */
+#define WINDOW_BYTES (UINT64_C(4) << 20) /* decoded, of more than one tile: then the host is asked */
 #define WINDOW_TILES 64
 
 typedef struct dense_box dense_box;
@@ -148,7 +148,7 @@ static int tell_job(tsr_fragment_check *f, const job *j) {
 /* Loads as many of the tiles from `first` on as fit a window, and tells of those that cannot be decoded. */
 static int load_window(window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, taken = 0;
   void *block;
   TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
   w->first = first;
@@ -156,6 +156,7 @@ static int load_window(window *w, uint64_t first) {
     for (uint32_t s = 0; s < w->slot_count; s++)
       bytes = tsr__add_sat(bytes, decoded_bytes(f, &w->slots[s], first + w->count));
     if (w->count > 0 && (bytes > WINDOW_BYTES || (w->count + 1) * w->slot_count > WINDOW_TILES)) break;
+    taken = bytes;
   }
   TSR_TRY(tsr__alloc_array(&f->c->memory, w->count * w->slot_count, sizeof(job), &block, f->c->error));
   w->jobs = block;
@@ -164,6 +165,7 @@ static int load_window(window *w, uint64_t first) {
     w->jobs[i].number = first + i / w->slot_count;
   }
   TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, load_tile, w, f->c->error));
+  tsr__count(f->c->environment, TSR_COUNT_bytes_decoded, taken);
   for (uint64_t i = 0; i < w->count * w->slot_count; i++)
     if (!w->jobs[i].tile && !w->jobs[i].cut) TSR_TRY(tell_job(f, &w->jobs[i]));
   return TSR_OK;

@@ -89,8 +89,8 @@ int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, ui
   tsr_listing entries = {.memory = store->memory};
   tsr_map hidden = {.memory = store->memory};
   *files = (tsr_timed_files){0};
-  if (!tsr__directory_exists(store, directory)) return TSR_OK;
   int rc = tsr__store_list(store, directory, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
   if (rc >= 0)
     rc = choose(store, directory, &entries, since, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, arena,
                 &hidden, files, error);

@@ -64,7 +64,8 @@ int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr
   tsr_listing entries = {.memory = store->memory};
   uint64_t now = tsr__environment_now(), found = 0;
   tsr_name name;
-  if (tsr__directory_exists(store, directory)) TSR_TRY(tsr__store_list(store, directory, &entries, error));
+  int rc = tsr__store_list(store, directory, &entries, error);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
   for (uint64_t i = 0; i < entries.count; i++) {
     const char *text = entries.entries[i].name;
     if (tsr__name_parse(text, strlen(text), &name) && name.end <= now) found = TSR_MAX(found, name.end);

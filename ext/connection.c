@@ -286,8 +286,8 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
     array->statement = connection->statement;
   }
   for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
-    if (snapshot->schema == schema && snapshot->since == since && snapshot->as_of == as_of &&
-        is_present(snapshot, changes)) {
+    if (snapshot->statement == connection->statement && snapshot->schema == schema && snapshot->since == since &&
+        snapshot->as_of == as_of && is_present(snapshot, changes)) {
       snapshot->cursors++;
       *out = snapshot;
       return TSR_OK;
@@ -298,7 +298,8 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
   }
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  *snapshot = (tsx_snapshot){.schema = schema, .since = since, .as_of = as_of, .cursors = 1};
+  *snapshot = (tsx_snapshot){
+      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement, .cursors = 1};
   int code = open_snapshot(array, snapshot, changes, error);
   if (code < 0) {
     sqlite3_free(snapshot);

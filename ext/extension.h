@@ -72,6 +72,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   struct tsx_snapshot *next;
   const tsr_schema *schema; /* whose fields it shows */
   uint64_t since, as_of;
+  uint64_t statement; /* that it was made for */
   tsr_snapshot *core;
   uint32_t cursors; /* that read it now */
   struct tsx_transaction *transaction; /* whose changes it shows, or NULL; a reference */

@@ -75,11 +75,12 @@ class Schema(C.Structure):
 
 
 class CreateOptions(C.Structure):
-    _fields_ = [("key", C.c_char_p), ("time", C.c_uint64), ("unsynced", C.c_bool)]
+    _fields_ = [("key", C.c_char_p), ("time", C.c_uint64), ("unsynced", C.c_bool), ("owner", C.c_char_p)]
 
 
 class ArrayOptions(C.Structure):
-    _fields_ = [("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint), ("creation", C.c_void_p)]
+    _fields_ = [("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint), ("creation", C.c_void_p),
+                ("committed", C.c_void_p), ("committed_argument", C.c_void_p)]
 
 
 class WriterOptions(C.Structure):

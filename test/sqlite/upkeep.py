@@ -330,6 +330,9 @@ def test_progress_handlers_of_upkeep():
         folder = os.path.join(os.path.dirname(path), "a")
         there = tree(folder)
         shutil.copytree(folder, folder + ".kept")
+        db.close()
+        db = again(path)   # as below: so the calls are as many
+        db.query("SELECT 1 FROM t LIMIT 1")
         count, error = handled(db, "SELECT tessera_consolidate('db:t')")
         assert error is None, error.text
         need = max(rows // 65536, rows * width // (4 << 20))
