@@ -228,7 +228,7 @@ int tsx_table_shown(const tsx_table *table) {
   return commas < 2 ? 0 : commas - 2;
 }
 
-/* The newest labels of the same attribute: codes that were there keep theirs. */
+/* The newest labels of the same attribute: codes that were there keep theirs, but where it was dropped and added again. */
 static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
   const tsr_enumeration *now;
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
@@ -237,7 +237,7 @@ static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *
     int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &now, error);
     if (code < 0) return code;
     const tsr_enumeration *old = column->enumeration;
-    if (now->datatype == old->datatype && now->values_per_label == old->values_per_label && now->count > old->count)
+    if (now->datatype == old->datatype && now->values_per_label == old->values_per_label)
       column->enumeration = now;
   }
   return TSR_OK;
