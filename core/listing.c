@@ -25,7 +25,7 @@
 
 enum { ROOT, SCHEMA, COMMITS, STAMPED, FOOTERS = STAMPED };
 static const char *const directories[] = {"", "__schema", "__commits", "__fragment_meta"};
-#define RENEWALS         8 /* while others vacuum under our hands */
+#define RENEWALS         64 /* while others publish and vacuum under our hands */
 #define LISTINGS         1000 /* while others commit or vacuum */
 #define COMMIT_FILE_MOST (1u << 30)
 #define NEW_LAYOUT       12 /* the first version whose commits are in __commits */
@@ -349,8 +349,19 @@ static bool asks(const tsr_array *array, const char *commit) {
   return array->committed && array->committed(array->committed_argument, commit);
 }
 
-/* A marker: its commit counts, if it is not published, where the host says so. */
-static int add_marker(renewal *r, const char *marker) {
+static bool has_entry(const tsr_listing *listing, const char *name) {
+  for (uint64_t i = 0; i < listing->count; i++)
+    if (strcmp(listing->entries[i].name, name) == 0) return true;
+  return false;
+}
+
+static int is_outdated(renewal *r, const char *marker) {
+  return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
+}
+
+/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not whole. `entries` are those of the directory in which its commit appears: one
+ * that was published after they were listed is not among them, and would be missed. NULL: it is looked for later. */
+static int add_marker(renewal *r, const char *marker, const tsr_listing *entries) {
   tsr_pending pending;
   tsr_committed item = {0};
   int rc = tsr__pending_read(r->array->store, marker, &r->listing->arena, &pending, r->error);
@@ -358,11 +369,20 @@ static int add_marker(renewal *r, const char *marker) {
   item.name = pending.commit;
   TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
   TSR_TRY(append(r, &r->listing->prepared, &item));
-  rc = tsr__pending_published(r->array->store, pending.commit, r->error);
-  if (rc != 0) return rc < 0 ? rc : TSR_OK;
-  if (asks(r->array, pending.commit)) return count_prepared(r, pending.commit);
+  TSR_TRY(rc = tsr__pending_published(r->array->store, pending.commit, r->error));
+  const char *slash = strrchr(pending.commit, '/');
+  if (rc > 0 && entries && !has_entry(entries, slash ? slash + 1 : pending.commit)) return is_outdated(r, marker);
+  if (rc > 0) return 1;
+  if (asks(r->array, pending.commit)) return (rc = count_prepared(r, pending.commit)) < 0 ? rc : 1;
   r->listing->undecided = true;
-  return TSR_OK;
+  return 1;
+}
+
+static int add_listed_marker(renewal *r, const char *marker, const tsr_listing *entries) {
+  bool there = true;
+  int rc = add_marker(r, marker, entries);
+  if (rc == 0) rc = tsr__store_find(r->array->store, marker, &there, r->error);
+  return rc < 0 || there ? rc : is_outdated(r, marker);
 }
 
 /* Has one of those that do not count been committed since? */
@@ -416,7 +436,7 @@ static int list_commits(renewal *r) {
     else if (rc == 0 && ends_in(name, TSR_PENDING_SUFFIX)) {
       const char *path;
       rc = join_path(r, directories[COMMITS], name, &path);
-      if (rc >= 0) rc = add_marker(r, path);
+      if (rc >= 0) rc = add_listed_marker(r, path, &entries);
     } else if (rc == 0 && ends_in(name, ".upd"))
       rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", directories[COMMITS],
                      name);
@@ -429,7 +449,7 @@ static int list_commits(renewal *r) {
 
 /* ---- The array's directory, __schema, __fragment_meta ------------------------------------------------------------ */
 
-static int add_old_fragment(renewal *r, const char *text) {
+static int add_old_fragment(renewal *r, const tsr_listing *root, const char *text) {
   tsr_name parsed;
   const char *name;
   if (strchr(text, '.') || !tsr__name_parse(text, strlen(text), &parsed)) return TSR_OK;
@@ -437,10 +457,15 @@ static int add_old_fragment(renewal *r, const char *text) {
   if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return add_fragment(r, name, &parsed, true);
   tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
   TSR_TRY(join_path(r, name, TSR_PENDING_FILE, &item.path));
-  if (parsed.version < 12) TSR_TRY(add_marker(r, item.path));
-  if (parsed.version >= 5) return TSR_OK;
+  bool exists = false;
+  if (parsed.version >= 12) return TSR_OK;
+  TSR_TRY(add_marker(r, item.path, parsed.version >= 5 ? root : NULL));
+  if (parsed.version >= 5) {
+    const tsr_path commit = tsr__path_of("", name, ".ok");
+    TSR_TRY(tsr__store_find(r->array->store, commit.text, &exists, r->error));
+    return exists && !has_entry(root, commit.text) ? is_outdated(r, item.path) : TSR_OK;
+  }
   TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
-  bool exists;
   TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
   return exists ? add_fragment(r, name, &parsed, true) : append(r, &r->listing->pending, &item);
 }
@@ -469,7 +494,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     const tsr_entry *entry = &root->entries[i];
     tsr_committed item;
     int rc = TSR_OK;
-    if (entry->kind != TSR_ENTRY_FILE) rc = add_old_fragment(r, entry->name);
+    if (entry->kind != TSR_ENTRY_FILE) rc = add_old_fragment(r, root, entry->name);
     else if ((rc = parse_entry(r, directories[ROOT], entry->name, ".vac", &item)) > 0)
       rc = append(r, &r->listing->vacuums, &item);
     else if (rc == 0) rc = add_footers(r, directories[ROOT], entry->name);
@@ -485,12 +510,6 @@ static int list_footers(renewal *r) {
     rc = add_footers(r, directories[FOOTERS], entries.entries[i].name);
   tsr__listing_release(&entries);
   return rc;
-}
-
-static bool has_entry(const tsr_listing *listing, const char *name) {
-  for (uint64_t i = 0; i < listing->count; i++)
-    if (strcmp(listing->entries[i].name, name) == 0) return true;
-  return false;
 }
 
 /* Of an array that is not published yet, to the one who made it. */
