@@ -31,6 +31,22 @@ uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot) {
   return most;
 }
 
+bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_t *last) {
+  uint64_t begin = UINT64_MAX, end = 0;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
+    const tsr_name *name = &snapshot->fragments[f].fragment->parsed;
+    begin = TSR_MIN(begin, name->start);
+    end = TSR_MAX(end, name->end);
+  }
+  for (uint64_t i = 0; i < snapshot->condition_count; i++) {
+    begin = TSR_MIN(begin, snapshot->conditions[i]->time);
+    end = TSR_MAX(end, snapshot->conditions[i]->time);
+  }
+  *first = begin;
+  *last = end;
+  return snapshot->fragment_count + snapshot->condition_count > 0;
+}
+
 uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot) {
   const tsr_commit_listing *listing = snapshot->array->listing;
   return listing ? listing->vacuums.count : 0;

@@ -60,6 +60,7 @@ static uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64
 typedef struct array_state {
   inside in;
   uint64_t fragments, cells, bytes, first, last;
+  bool written; /* first and last say when */
 } array_state;
 
 enum {
@@ -90,14 +91,12 @@ static int array_open(tsx_scan *scan, tsr_error *error) {
   if (code < 0) return code;
   tsr_snapshot *snapshot = state->in.snapshot->core;
   state->fragments = tsr_fragment_count(snapshot);
-  state->first = UINT64_MAX;
+  state->written = tsr_snapshot_written(snapshot, &state->first, &state->last);
   for (uint64_t i = 0; i < state->fragments; i++) {
     tsr_fragment_info info;
     if ((code = tsr_fragment_describe(snapshot, i, &info, error)) < 0) return code;
     state->cells = add(state->cells, info.cells);
     state->bytes = add(state->bytes, info.bytes);
-    if (info.start < state->first) state->first = info.start;
-    if (info.end > state->last) state->last = info.end;
   }
   return TSR_OK;
 }
@@ -127,10 +126,10 @@ static int array_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   case ARRAY_CELLS: tsx_result_unsigned(context, state->cells); break;
   case ARRAY_BYTES: tsx_result_unsigned(context, state->bytes); break;
   case ARRAY_FIRST_WRITE:
-    if (state->fragments) tsx_result_unsigned(context, state->first);
+    if (state->written) tsx_result_unsigned(context, state->first);
     break;
   case ARRAY_LAST_WRITE:
-    if (state->fragments) tsx_result_unsigned(context, state->last);
+    if (state->written) tsx_result_unsigned(context, state->last);
     break;
   default:
     code = tsr_snapshot_non_empty_domain(state->in.snapshot->core, &box, error);

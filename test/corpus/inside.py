@@ -5,6 +5,7 @@ usage: inside.py EXTENSION CORPUS [PATTERN]
 """
 import json
 import os
+import re
 import sqlite3
 import struct
 import sys
@@ -191,14 +192,25 @@ class Inspection:
         if "fragment_info" in d:
             info = d["fragment_info"]
             same("fragments", got["fragments"], len(info))
-            same("first_write", got["first_write"], min((f["timestamps"][0] for f in info), default=None))
-            same("last_write", got["last_write"], max((f["timestamps"][1] for f in info), default=None))
+            same("first_write", got["first_write"], min([f["timestamps"][0] for f in info] + self.deletes(), default=None))
+            same("last_write", got["last_write"], max([f["timestamps"][1] for f in info] + self.deletes(), default=None))
         fragments = self.rows("tessera_fragments", self.key)
         same("cells", got["cells"], sum(f["cells"] for f in fragments))
         same("bytes", got["bytes"], sum(f["bytes"] for f in fragments))
         for read in d["reads"]:
             if read["timestamp"] is None and "error" not in read:
                 self.non_empty_domain(got["non_empty_domain"], read["non_empty_domain"])
+
+    def deletes(self):
+        """Times of delete conditions, in files of their own or in consolidated ones."""
+        folder, found = os.path.join(os.fsdecode(self.directory), "__commits"), []
+        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+            content = b""
+            if name.endswith(".con"):
+                with open(os.path.join(folder, name), "rb") as f:
+                    content = f.read()
+            found += [int(t) for t in re.findall(rb"__(\d+)_\d+_[0-9a-f]{32}_\d+\.del\b", content + os.fsencode(name))]
+        return found
 
     def non_empty_domain(self, got, want):
         if want is None:

@@ -81,6 +81,30 @@ def test_many_fragments():
     sound(db)
 
 
+def test_first_and_last_write():
+    """Of all commits, deletes too: the last one's time shows what is there now."""
+    for where in ("'a', ", ""):
+        db, _ = database(f"CREATE VIRTUAL TABLE t USING tessera({where}x INT DIMENSION(0, 99), a INT)")
+        times = "SELECT first_write, last_write FROM tessera_array('db:t')"
+        same(db.query(times), [(None, None)])
+        moments = []
+        for sql in ("INSERT INTO t VALUES(1, 1), (2, 2), (3, 3)", "DELETE FROM t WHERE x = 1", "INSERT INTO t VALUES(4, 4)", "DELETE FROM t WHERE x > 2"):
+            time.sleep(0.005)
+            db.query(sql)
+            first, last = db.query(times)[0]
+            assert not moments or last > moments[-1][0], (sql, last, moments)
+            moments.append((last, db.query("SELECT * FROM t ORDER BY x")))
+            same(db.query("SELECT last_write FROM tessera_array('db:t', NULL, ?)", (last - 1,)), [(moments[-2][0] if moments[1:] else None,)])
+        same(first, moments[0][0])
+        for what in ("", "SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits')", "SELECT tessera_vacuum('db:t')"):
+            if what:
+                db.query(what)
+            same(db.query(times), [(first, last)], what)
+            for moment, rows in moments:
+                same(db.query("SELECT * FROM t(?) ORDER BY x", (moment,)), rows, what)
+        db.close()
+
+
 # ---- Processes beside each other -------------------------------------------------------------------------------------
 
 def in_processes(*functions):
