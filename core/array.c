@@ -293,16 +293,23 @@ static bool lies_in_root(const char *name) {
   return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
 }
 
-void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH]) {
-  if (array->pending) tsr__pending_path(array->pending, path);
-  if (!array->pending || !tsr__directory_exists(array->store, path)) memcpy(path, "__schema", 9);
+/* Of schemas and enumerations: not __schema yet, as long as the array is pending. */
+static int schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
+  bool exists = false;
+  if (array->pending) {
+    tsr__pending_path(array->pending, path);
+    TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
+  }
+  if (!exists) memcpy(path, "__schema", 9);
+  return TSR_OK;
 }
 
 int tsr__array_committed(const tsr_array *array, tsr_error *error) {
   char path[TSR_PENDING_PATH];
   if (!array->pending) return TSR_OK;
   tsr__pending_path(array->pending, path);
-  bool exists = tsr__directory_exists(array->store, path);
+  bool exists;
+  TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
   if (!exists) return TSR_OK;
   return tsr__fail(error, TSR_ERROR, "the array is made by a transaction that is still open: commit first");
@@ -311,7 +318,7 @@ int tsr__array_committed(const tsr_array *array, tsr_error *error) {
 static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
   char directory[TSR_PENDING_PATH];
   if (!lies_in_root(name)) {
-    tsr__array_schema_directory(array, directory);
+    TSR_TRY(schema_directory(array, directory, error));
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
   if (array->pending) tsr__pending_path(name, directory);
@@ -394,7 +401,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   tsr_generic_tile header;
   tsr_enumeration loaded = *enumeration;
   char directory[TSR_PENDING_PATH];
-  tsr__array_schema_directory(array, directory);
+  TSR_TRY(schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, ENUMERATION_MOST, &content, &header, error);

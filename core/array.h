@@ -148,8 +148,6 @@ int tsr__array_damage(int code, tsr_error *error);
 /* What becomes __schema, or __array_schema.tdb, when an array is published: a name that nobody looks at. */
 #define TSR_PENDING_PATH 160 /* bytes for it */
 void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]);
-/* The directory of schemas and enumerations: not __schema yet, as long as the array is pending. */
-void tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH]);
 /* A schema as a caller filled it in (tessera.h), completed: all that may be left out is set. Memory from `arena`; the
  * rest is borrowed. */
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
@@ -343,9 +341,9 @@ int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, ui
                      tsr_timed_files *files, tsr_error *error);
 
 /* ---- objects.c ---- */
-/* What lies at a path of a store, "" for its root. Fails only where memory does. */
+/* What lies at a path of a store, "" for its root. What the disk does not tell is an error, not nothing. */
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
-bool tsr__directory_exists(tsr_store *store, const char *path);
+int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 
 /* ---- metadata_open.c ---- */
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,

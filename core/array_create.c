@@ -245,7 +245,9 @@ static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
   for (bool more = true; more && n < count && cut_path(path);) {
     tsr_store *store = NULL;
     if (tsr__store_posix_open(&c->memory, path, &store, NULL) < 0) break;
-    more = removing ? tsr__store_remove(store, "", NULL) >= 0 : !tsr__directory_exists(store, "");
+    bool exists = true; /* what the disk does not tell is not ours */
+    if (!removing) (void)tsr__directory_find(store, "", &exists, NULL);
+    more = removing ? tsr__store_remove(store, "", NULL) >= 0 : !exists;
     tsr__store_close(store);
     n += more;
   }

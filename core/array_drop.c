@@ -46,7 +46,7 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
 }
 
 static int find_mark(tsr_store *store, bool *marked, tsr_error *error) {
-  *marked = tsr__directory_exists(store, MARK "__schema");
+  TSR_TRY(tsr__directory_find(store, MARK "__schema", marked, error));
   return *marked ? TSR_OK : tsr__store_find(store, MARK "__array_schema.tdb", marked, error);
 }
 
@@ -63,7 +63,8 @@ static int drop(tsr_environment *environment, tsr_store *store, tsr_error *error
   bool is_array = kind == TSR_OBJECT_ARRAY;
   if (!is_array) TSR_TRY(find_mark(store, &is_array, error));
   if (!is_array) {
-    bool exists = tsr__directory_exists(store, "");
+    bool exists;
+    TSR_TRY(tsr__directory_find(store, "", &exists, error));
     return tsr__fail(error, TSR_NOT_FOUND, "%s",
                      kind == TSR_OBJECT_GROUP ? "it is a group, not an array"
                      : exists                 ? "the directory is no array"

@@ -168,7 +168,9 @@ static int cancel_vacuumed(tsr_array *array, const char *con, uint32_t version, 
     tsr_name parsed;
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
-    if (!tsr__map_get(&replaced, commit->name) && tsr__directory_exists(array->store, path)) continue;
+    bool exists = false;
+    if (!tsr__map_get(&replaced, commit->name)) code = tsr__directory_find(array->store, path, &exists, error);
+    if (code < 0 || exists) continue;
     note_times(&parsed, &start, &end);
     code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
   }
@@ -385,7 +387,9 @@ static int write_metadata(const tsr_maintained *object, const tsr_timed_files *f
     snprintf(vacuum, sizeof vacuum, "%s.vac", path);
     code = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
     tsr_error unseen;
-    if (code < 0 && !tsr__store_exists(object->store, vacuum)) (void)tsr__store_remove(object->store, path, &unseen);
+    bool exists = true; /* what it hides would be lost */
+    if (code < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
+      (void)tsr__store_remove(object->store, path, &unseen);
   }
   tsr__buffer_release(&all);
   tsr__buffer_release(&tile);

@@ -23,12 +23,14 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
                           tsr_group **group, tsr_error *error) {
   void *block;
   tsr_object_kind kind = TSR_OBJECT_NONE;
+  bool exists = false;
   int rc = tsr__object_kind(store, "", &kind, error);
+  if (rc >= 0) rc = tsr__directory_find(store, "", &exists, error);
   if (rc >= 0 && kind == TSR_OBJECT_ARRAY)
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: it is an array", path);
   else if (rc >= 0 && kind == TSR_OBJECT_NONE)
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: %s", path,
-                   tsr__directory_exists(store, "") ? "the directory is no group" : "no such directory");
+                   exists ? "the directory is no group" : "no such directory");
   if (rc >= 0) rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_group), &block, error);
   if (rc < 0) {
     tsr__store_close(store);
@@ -143,7 +145,8 @@ static int locate(const tsr_group *group, const tsr_member *member, tsr_arena *a
 static int find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind *kind, tsr_error *error) {
   tsr_stamp stamp;
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
-  if (inside) return tsr__object_kind(group->store, member->uri, kind, error);
+  int rc = inside ? tsr__object_kind(group->store, member->uri, kind, error) : TSR_IO;
+  if (rc != TSR_IO) return rc; /* what may not be read is what the group says */
   *kind = member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
   return TSR_OK;
 }

@@ -26,18 +26,10 @@ typedef struct walk {
 
 /* ---- What a directory is ---------------------------------------------------------------------------------------- */
 
-bool tsr__directory_exists(tsr_store *store, const char *path) {
+int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
   tsr_stamp stamp;
-  if (tsr__store_stamp(store, path, &stamp, NULL) < 0) return false;
-  return !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
-}
-
-static int file_exists(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
-  tsr_file *file;
-  int rc = tsr__store_open_file(store, path, &file, error);
-  if (rc == TSR_NOMEM) return rc;
-  *exists = rc >= 0;
-  if (rc >= 0) tsr__store_close_file(file);
+  TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
+  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
   return TSR_OK;
 }
 
@@ -60,8 +52,8 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
     rc = tsr__buffer_printf(&mark, error, "%s%s%s", path, *path ? "/" : "", marks[i].name);
     if (rc >= 0) rc = tsr__buffer_append_u8(&mark, 0, error);
     if (rc < 0) break;
-    if (marks[i].directory) exists = tsr__directory_exists(store, (const char *)mark.data);
-    else rc = file_exists(store, (const char *)mark.data, &exists, error);
+    rc = marks[i].directory ? tsr__directory_find(store, (const char *)mark.data, &exists, error)
+                            : tsr__store_find(store, (const char *)mark.data, &exists, error);
     if (exists) found = marks[i].kind;
   }
   tsr__buffer_release(&mark);
@@ -112,11 +104,17 @@ static int visit(walk *w, const char *path) {
   return 1;
 }
 
+/* Below the top what may not be read, or is gone by now, is passed over. */
+static bool is_passed_over(int rc, const char *path) {
+  return rc < 0 && *path && rc != TSR_NOMEM && rc != TSR_INTERRUPT;
+}
+
 static int visit_directory(walk *w, const char *path) {
   int rc = visit(w, path);
   if (rc <= 0) return rc;
   tsr_object_kind kind;
-  TSR_TRY(tsr__object_kind(w->store, path, &kind, w->error));
+  rc = tsr__object_kind(w->store, path, &kind, w->error);
+  if (rc < 0) return is_passed_over(rc, path) ? TSR_OK : rc;
   if (kind != TSR_OBJECT_NONE && *path) {
     tsr_object object = {.kind = kind};
     TSR_TRY(join(w, w->store->name, path, &object.path));
@@ -125,7 +123,7 @@ static int visit_directory(walk *w, const char *path) {
   if (kind == TSR_OBJECT_ARRAY && *path) return TSR_OK;
   tsr_listing entries = {.memory = w->store->memory};
   rc = tsr__store_list(w->store, path, &entries, w->error);
-  if (rc < 0 && rc != TSR_NOMEM && *path) rc = TSR_OK; /* may not be read, or is gone by now */
+  if (is_passed_over(rc, path)) rc = TSR_OK;
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     const char *child;
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY) continue;
@@ -159,7 +157,9 @@ static int walk_all(walk *w) {
 
 static int open_in(tsr_environment *environment, tsr_store *store, tsr_objects **objects, tsr_error *error) {
   void *block;
-  if (!tsr__directory_exists(store, "")) return tsr__fail(error, TSR_NOT_FOUND, "directory not found: %s", store->name);
+  bool exists;
+  TSR_TRY(tsr__directory_find(store, "", &exists, error));
+  if (!exists) return tsr__fail(error, TSR_NOT_FOUND, "directory not found: %s", store->name);
   TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(objects_made), &block, error));
   walk w = {.environment = environment, .store = store, .made = block, .error = error};
   tsr__arena_init(&w.made->arena, &environment->memory);

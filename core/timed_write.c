@@ -18,7 +18,9 @@ static int write_whole(tsr_store *store, const char *path, const tsr_buffer *byt
 
 /* A directory may be missing in arrays of old versions. */
 static int need_directory(tsr_store *store, const char *path, tsr_error *error) {
-  if (tsr__directory_exists(store, path)) return TSR_OK;
+  bool exists;
+  TSR_TRY(tsr__directory_find(store, path, &exists, error));
+  if (exists) return TSR_OK;
   int code = tsr__store_make_directory(store, path, error);
   if (code == TSR_EXISTS) return TSR_OK;
   TSR_TRY(code);

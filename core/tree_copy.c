@@ -70,7 +70,9 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
 /* Each directory is listed behind those before it: shallow ones first, none twice. */
 static int list_all(copying *c) {
   static const char *const marks[] = {"__schema", "__array_schema.tdb", "__kv_schema.tdb"};
-  if (tsr__directory_exists(c->from, "__commits")) {
+  bool exists;
+  TSR_TRY(tsr__directory_find(c->from, "__commits", &exists, c->error));
+  if (exists) {
     TSR_TRY(add(c, "", "__commits", true, 1));
     TSR_TRY(add_entries(c, "__commits", 1));
     item_at(c, 0)->depth = 0; /* it is listed */

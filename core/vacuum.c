@@ -43,7 +43,9 @@ static int remove_file(vacuum *v, const char *name, tsr_error *error) {
 }
 
 static int sync_if_there(vacuum *v, const char *directory, tsr_error *error) {
-  return tsr__directory_exists(v->store, directory) ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
+  bool exists;
+  TSR_TRY(tsr__directory_find(v->store, directory, &exists, error));
+  return exists ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
 }
 
 /* A listing of what may not be there. */
@@ -230,7 +232,8 @@ static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, b
   if (!tsr__name_parse(name, strlen(name), &one) || one.version < 5) return TSR_OK;
   const char *suffix = one.version < 12 ? ".ok" : ".wrt";
   tsr_path file = tsr__path_of("", name, suffix);
-  const bool loose = one.version < 12 ? tsr__store_exists(v->store, file.text) : has_entry(entries, file.text);
+  bool loose = has_entry(entries, file.text);
+  if (one.version < 12) TSR_TRY(tsr__store_find(v->store, file.text, &loose, error));
   if (!loose && !listed) return TSR_OK;
   found->all.start = TSR_MIN(found->all.start, one.start);
   found->all.end = TSR_MAX(found->all.end, one.end);
@@ -282,8 +285,9 @@ static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_erro
   if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++)
     code = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, &found, error);
-  at_once = at_once && tsr__directory_exists(v->store, "__commits");
-  if (code >= 0) code = uncommit_found(v, sources, at_once, &found, error);
+  bool exists = false;
+  if (code >= 0) code = tsr__directory_find(v->store, "__commits", &exists, error);
+  if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
   tsr__buffer_release(&found.con);
   tsr__buffer_release(&found.ign);
   tsr__map_release(&living);
@@ -308,7 +312,9 @@ static int remove_commit(vacuum *v, const char *name, tsr_error *error) {
 static int remove_directory(vacuum *v, const char *name, tsr_error *error) {
   for (int old = 0; old < 2; old++) {
     tsr_path p = tsr__path_of(old ? "" : "__fragments", name, "");
-    if (!tsr__directory_exists(v->store, p.text)) continue;
+    bool exists;
+    TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
+    if (!exists) continue;
     TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
     v->removed++;
   }
@@ -337,21 +343,25 @@ static int vacuum_sources(vacuum *v, const vacuum_file *file, const tsr_buffer *
 }
 
 /* Does any of its fragments still exist? */
-static bool has_sources(vacuum *v, const vacuum_file *file) {
-  for (uint64_t n = 0; n < file->names.count; n++) {
+static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_error *error) {
+  *exists = false;
+  for (uint64_t n = 0; n < file->names.count && !*exists; n++) {
     if (!is_source(file, file->names.names[n])) continue;
     tsr_path a = tsr__path_of("__fragments", file->names.names[n], ""), b = tsr__path_of("", file->names.names[n], "");
-    if (tsr__directory_exists(v->store, a.text) || tsr__directory_exists(v->store, b.text)) return true;
+    TSR_TRY(tsr__directory_find(v->store, a.text, exists, error));
+    if (!*exists) TSR_TRY(tsr__directory_find(v->store, b.text, exists, error));
   }
-  return false;
+  return TSR_OK;
 }
 
 static int vacuum_replaced(vacuum *v, vacuum_file *file, tsr_error *error) {
   tsr_buffer sources = {.memory = v->store->memory};
   int code = TSR_OK;
+  bool needed = false;
   file->done = true;
   /* Of a merged fragment that is not there, nobody knows whether another one has its cells. */
-  if (!tsr__map_get(&v->array->listing->names, file->name) && has_sources(v, file)) return TSR_OK;
+  if (!tsr__map_get(&v->array->listing->names, file->name)) TSR_TRY(has_sources(v, file, &needed, error));
+  if (needed) return TSR_OK;
   for (uint64_t n = 0; n < file->names.count && code >= 0; n++)
     if (is_source(file, file->names.names[n]))
       code = tsr__buffer_append(&sources, &file->names.names[n], sizeof(char *), error);

@@ -415,6 +415,106 @@ static void test_crashes(void **state) {
   }
 }
 
+/* ---- A disk that does not tell whether a directory is there ---------------------------------- */
+
+static uint64_t looks, blind_from, blind_until; /* looks that fail */
+
+static int broken_stamp(tsr_store *s, const char *p, tsr_stamp *stamp, tsr_error *e) {
+  looks++;
+  if (looks >= blind_from && looks <= blind_until) return tsr__fail(e, TSR_IO, "the disk does not tell");
+  return whole->stamp(s, p, stamp, e);
+}
+
+typedef int (*operation)(tsr_array *array);
+
+static int merge_all(tsr_array *array) {
+  uint64_t count;
+  return tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error);
+}
+static int merge_commits(tsr_array *array) {
+  uint64_t count;
+  return tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &count, &error);
+}
+static int vacuum_all(tsr_array *array) {
+  uint64_t count;
+  return tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &count, &error);
+}
+
+/* With each of the looks failing, once or from then on, until it goes through: it says so, or does not need to know. */
+static void look_at(const kind *k, operation step, bool vacuum, bool once) {
+  for (uint64_t n = 1, done = 0; !done; n++) {
+    tsr_array *array = open_array(k);
+    whole = array->store->methods;
+    broken = *whole;
+    broken.stamp = broken_stamp;
+    array->store->methods = &broken;
+    looks = 0;
+    blind_from = n;
+    blind_until = once ? n : UINT64_MAX;
+    const int code = step(array);
+    array->store->methods = whole;
+    tsr_array_close(array);
+    if (code < 0) assert_int_equal(code, TSR_IO);
+    done = n > looks;
+    if (done) ok(code);
+    check_views(k, vacuum && !keeps_times(k), "a look failed");
+    assert_true(n < 1000);
+  }
+}
+
+static void test_looks(void **state) {
+  const unsigned which[] = {2, 8, 10};
+  for (unsigned i = 0; i < 3; i++) {
+    const kind *k = &kinds[which[i]];
+    seed = 200 + i;
+    create(k);
+    write_history(k);
+    keep_views(k);
+    look_at(k, merge_commits, false, true);
+    look_at(k, merge_all, false, false);
+    look_at(k, vacuum_all, true, i == 1);
+    check_sound(k);
+    remove_tree(path);
+  }
+}
+
+/* A vacuum file whose own fragment is not committed: nobody knows whether another one has the cells of its sources. */
+static void test_orphans(void **state) {
+  const kind *k = &kinds[8];
+  tsr_listing entries = {0};
+  uint64_t stem, count;
+  seed = 9;
+  create(k);
+  write_history(k);
+  keep_views(k);
+  tsr_array *array = open_array(k);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error));
+  ok(tsr__store_list(array->store, "__commits", &entries, &error));
+  unsigned uncommitted = 0;
+  for (uint64_t i = 0; i < entries.count; i++) {
+    char commit[200];
+    if (!tsr__name_suffix(entries.entries[i].name, ".vac", &stem)) continue;
+    snprintf(commit, sizeof commit, "__commits/%.*s.wrt", (int)stem, entries.entries[i].name);
+    if (tsr__store_remove(array->store, commit, &error) >= 0) uncommitted++;
+  }
+  if (!uncommitted) { /* several boxes were committed by one file */
+    for (uint64_t i = 0; i < entries.count; i++) {
+      char commit[200];
+      if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
+      snprintf(commit, sizeof commit, "__commits/%s", entries.entries[i].name);
+      ok(tsr__store_remove(array->store, commit, &error));
+    }
+  }
+  tsr__listing_release(&entries);
+  tsr_array_close(array);
+  const uint64_t fragments = entries_of("__fragments");
+  for (unsigned i = 0; i < VIEWS; i++) before[i].count = 0;
+  keep_views(k);
+  look_at(k, vacuum_all, false, false);
+  assert_int_equal(entries_of("__fragments"), fragments);
+  remove_tree(path);
+}
+
 /* The host stops it: nothing is left. */
 static void test_interrupts(void **state) {
   const unsigned which[] = {2, 8};
@@ -603,7 +703,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_crashes),
       cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),     cmocka_unit_test(test_debris),
-      cmocka_unit_test(test_purge),
+      cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),     cmocka_unit_test(test_orphans),
   };
   return cmocka_run_group_tests(tests, setup_interrupted, teardown_empty);
 }

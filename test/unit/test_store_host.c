@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "ops.h"
 
@@ -15,7 +18,7 @@
 static tsr_store *tree;
 static tsr_memory memory;
 static pthread_t caller;
-static int trees, files, appends_left = -1;
+static int trees, files, appends_left = -1, looks_left = -1;
 
 static void enter(void) { assert_true(pthread_equal(pthread_self(), caller)); }
 
@@ -89,6 +92,7 @@ static int list(void *it, const char *path, tsr_listing *listing, tsr_error *err
 static int stamp(void *it, const char *path, uint64_t *number, tsr_error *error) {
   enter();
   tsr_stamp stamped;
+  if (looks_left >= 0 && looks_left-- == 0) return tsr__fail(error, TSR_IO, "the disk does not tell");
   TSR_TRY(tsr__store_stamp(it, path, &stamped, error));
   *number = stamped.a;
   return TSR_OK;
@@ -255,6 +259,54 @@ static void written_and_read(void **state) {
   ok(tsr_array_check(environment, "here:it", &check, found, NULL, &error));
 }
 
+/* Does it fail? Then because of the disk. */
+static bool is_blind(int code) {
+  looks_left = -1;
+  if (code >= 0) return false;
+  assert_int_equal(code, TSR_IO);
+  assert_non_null(strstr(error.message, "the disk does not tell"));
+  return true;
+}
+
+/* What the disk does not tell is an error, and nothing that is not there. */
+static void looks_that_fail(void **state) {
+  tsr_array *array = NULL;
+  tsr_object_kind kind;
+  char folder[] = P_tmpdir "/tessera-host-XXXXXX", copy[64];
+  unsigned blind[3] = {0};
+  assert_non_null(mkdtemp(folder));
+  snprintf(copy, sizeof copy, "%s/copy", folder);
+  create();
+  ok(tsr_array_open(environment, "here:it", NULL, &array, &error));
+  ok(write_all(array));
+  tsr_array_close(array);
+  for (int n = 0; n < 20; n++) {
+    looks_left = n;
+    if (is_blind(tsr_object_find(environment, "here:it", &kind, &error))) blind[0]++;
+    else assert_int_equal(kind, TSR_OBJECT_ARRAY);
+    looks_left = n;
+    if (is_blind(tsr_array_copy_files(environment, "here:it", copy, true, NULL, &error))) {
+      blind[1]++;
+      continue;
+    }
+    ok(tsr_array_open(environment, copy, NULL, &array, &error));
+    assert_int_equal(read_all(array), CELLS);
+    tsr_array_close(array);
+    ok(tsr_array_drop(environment, copy, &error));
+  }
+  for (int n = 0;; n++) {
+    looks_left = n;
+    if (!is_blind(tsr_array_drop(environment, "here:it", &error))) break;
+    blind[2]++;
+  }
+  looks_left = 0;
+  assert_int_equal(tsr_array_drop(environment, "here:it", &error), TSR_IO);
+  looks_left = -1;
+  assert_int_equal(tsr_array_drop(environment, "here:it", &error), TSR_NOT_FOUND);
+  assert_true(blind[0] && blind[1] > 1 && blind[2]);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 static void other_paths(void **state) {
   tsr_array *array = NULL;
   assert_int_equal(tsr_array_open(environment, "here:else", NULL, &array, &error), TSR_NOT_FOUND);
@@ -265,6 +317,7 @@ static void other_paths(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(written_and_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(looks_that_fail, setup, teardown),
       cmocka_unit_test_setup_teardown(other_paths, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,8 +239,11 @@ static int present(void *argument, tsr_snapshot **snapshot, tsr_error *e) {
 /* Commits the boxes, as fragments of one time. */
 static void commit(tsr_array *array, tsr_boxes *boxes, uint64_t time) {
   tsr_store *store = array->store;
-  if (!tsr__directory_exists(store, "__fragments")) ok(tsr__store_make_directory(store, "__fragments", &error));
-  if (!tsr__directory_exists(store, "__commits")) ok(tsr__store_make_directory(store, "__commits", &error));
+  for (int i = 0; i < 2; i++) {
+    bool exists;
+    ok(tsr__directory_find(store, i ? "__commits" : "__fragments", &exists, &error));
+    if (!exists) ok(tsr__store_make_directory(store, i ? "__commits" : "__fragments", &error));
+  }
   for (uint64_t i = 0; i < tsr__boxes_count(boxes); i++) {
     char directory[200], name[100], file[200];
     snprintf(name, sizeof name, "__%llu_%llu_%032llx_22", (unsigned long long)time, (unsigned long long)time,
