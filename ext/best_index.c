@@ -246,9 +246,10 @@ static void choose_field(choice *c, int i) {
   } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
     right = NULL;
   }
-  /* The members of a list on a TEXT column are text: its affinity has been applied to them. */
+  /* Not exact is a list on a column of text: its members are text, but those of a subquery may be numbers, and the text is
+   * compared as a number then. */
   tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
-  bool exact = tsx_ranges_exact(column, compared, right, c->utf16) || (in && text && !c->utf16 && !column->mixed);
+  bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
   take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
 }
 

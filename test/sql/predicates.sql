@@ -40,3 +40,22 @@ SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elev
 SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT -4509;
 SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT NULL AND r.elevation IS NOT -4509;
 SELECT n.e, count(*), count(r.y) FROM n LEFT JOIN r ON r.elevation IS NOT -4509 AND r.y = 5 AND r.x = 5 GROUP BY n.e ORDER BY n.e;
+-- A list that is a subquery of numbers is compared as numbers, as SQLite does it: rows that are no member are not found, changed or removed.
+CREATE TABLE m(i INTEGER, r REAL, b, t TEXT);
+INSERT INTO m VALUES(1, 1.5, 1, '1'), (20, 20, '20', '20'), (2001, 2001, 'x', 'x');
+CREATE VIRTUAL TABLE days USING tessera(day DATE DIMENSION('2000-01-01', '2010-01-01', 100), v INT32);
+CREATE VIRTUAL TABLE words USING tessera(word TEXT DIMENSION, text TEXT, label TEXT ENUM('1', '20', 'x'));
+INSERT INTO days VALUES ('2001-01-01', 1), ('2002-01-01', 2);
+INSERT INTO words VALUES ('1', '1', '1'), ('20', '20', '20'), ('020', '020', '20'), ('a', 'b', NULL), ('x', 'x', 'x');
+SELECT count(*) FROM days WHERE day IN (SELECT i FROM m);
+SELECT count(*) FROM days WHERE day IN (SELECT b FROM m);
+SELECT word FROM words WHERE word IN (SELECT i FROM m) ORDER BY word;
+SELECT word FROM words WHERE word IN (SELECT b FROM m) ORDER BY word;
+SELECT word FROM words WHERE word IN (SELECT t FROM m) ORDER BY word;
+SELECT word FROM words WHERE text IN (SELECT r FROM m) ORDER BY word;
+SELECT word FROM words WHERE label IN (SELECT i FROM m) ORDER BY word;
+UPDATE days SET v = 5 WHERE day IN (SELECT i FROM m);
+DELETE FROM days WHERE day IN (SELECT r FROM m);
+DELETE FROM words WHERE text IN (SELECT i FROM m WHERE i = 1) OR label IN (SELECT i FROM m WHERE i = 7);
+SELECT * FROM days ORDER BY day;
+SELECT word FROM words ORDER BY word;
