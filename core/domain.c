@@ -316,20 +316,27 @@ static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *
   return count;
 }
 
-#define BLOCK 256
+#define BLOCK 64
 
-/* Is one of the block's 64-bit integers the wanted one? Vectors of all machines have what this is made of. */
-static bool any_equal(const void *wanted, const uint8_t *values) {
-  const uint64_t bits = tsr__load64(wanted);
-  uint64_t others = UINT64_MAX; /* its highest bit stays while none is equal */
-  for (unsigned i = 0; i < BLOCK; i++) {
-    const uint64_t difference = tsr__load64(values + 8 * i) ^ bits;
-    others &= difference | (0 - difference);
+/* Is one of the block's 64-bit integers in low..low + width? Vectors of all machines have what this is made of: where the
+ * width's highest bit is clear, that of `beyond` is set just for values that are not within. Else those are looked for that
+ * lie in what is left out. */
+static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
+  uint64_t none = UINT64_MAX, flip = 0;
+  if (width == UINT64_MAX) return true;
+  if (width >> 63) {
+    low += width + 1;
+    width = UINT64_MAX - 1 - width;
+    flip = UINT64_MAX;
   }
-  return !(others >> 63);
+  for (unsigned i = 0; i < BLOCK; i++) {
+    const uint64_t distance = tsr__load64(values + 8 * i) - low, beyond = distance | (width - distance);
+    none &= beyond ^ flip;
+  }
+  return !(none >> 63);
 }
 
-#define WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
+#define IS_WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
 
 /* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. Most spans are
  * narrow: a block in which no value lies is passed over by a loop that compilers turn into vector code. */
@@ -337,6 +344,10 @@ static bool any_equal(const void *wanted, const uint8_t *values) {
   static bool any_##name(type low, type high, const uint8_t *values) {                                                 \
     type value;                                                                                                        \
     unsigned any = 0;                                                                                                  \
+    uint64_t from = 0, to = 0;                                                                                         \
+    memcpy(&from, &low, sizeof low);                                                                                   \
+    memcpy(&to, &high, sizeof high);                                                                                   \
+    if (IS_WHOLE64(type)) return any_within(from, to - from, values);                                                  \
     for (unsigned i = 0; i < BLOCK; i++) {                                                                             \
       memcpy(&value, values + i * sizeof value, sizeof value);                                                         \
       any |= (value >= low) & (value <= high);                                                                         \
@@ -359,7 +370,6 @@ static bool any_equal(const void *wanted, const uint8_t *values) {
     for (uint64_t first = 0; !selection && first < count; first += BLOCK) {                                            \
       uint64_t end = TSR_MIN(first + BLOCK, count);                                                                    \
       const uint8_t *block = values + first * sizeof value;                                                            \
-      if (end - first == BLOCK && WHOLE64(type) && low == high && !any_equal(&low, block)) continue;                   \
       if (end - first == BLOCK && !any_##name(low, high, block)) continue;                                             \
       for (uint64_t i = first; i < end; i++) {                                                                         \
         memcpy(&value, values + i * sizeof value, sizeof value);                                                       \

@@ -307,6 +307,23 @@ void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsi
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties, const void *argument);
 
+/* ---- corners.c: where the tiles of a sparse plan begin along a dimension ---- */
+typedef struct tsr_corners {
+  const tsr_reader *reader; /* whose plan it is */
+  const tsr_field *field;
+  uint32_t dimension;
+  bool descending;
+  tsr_pair *corners; /* NULL: nothing is known of them */
+  uint64_t count, first, at; /* at: the first that has not begun; what begins before `first` has ended */
+} tsr_corners;
+/* In memory of the reader's present start. */
+int tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *corners, tsr_error *error);
+/* Until where, from `from` on, are about so many rows to be expected? Directed keys; UINT64_MAX: there are not so many.
+ * What lies before `from` is over. */
+uint64_t tsr__corners_next(tsr_corners *corners, uint64_t from, uint64_t rows);
+/* Where begins the next tile when those before it, that begin behind `from`, have so many cells? NULL: nowhere. */
+const uint8_t *tsr__corners_next_text(tsr_corners *corners, const tsr_buffer *from, uint64_t rows, uint64_t *size);
+
 /* ---- sweep.c: sparse tiles that overlap: one version of each coordinate ---- */
 typedef struct tsr_sparse_tile { /* in hand */
   tsr_plan_tile plan;

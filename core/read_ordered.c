@@ -18,6 +18,8 @@
 #include "ops.h"
 
 #define ROWS_FIRST   4096u /* of the first slab, where it is not known how many are wanted */
+#define ROWS_LEAST   256u /* that the first slab of a sparse array is meant to have */
+#define ROWS_SPARE   16384u /* that may come where fewer were expected */
 #define ROWS_MOST    (UINT64_C(1) << 20) /* of any slab, but for a dense array's row of tiles */
 #define TILES_MOST   (UINT64_C(1) << 22) /* cells of that */
 #define ROWS_GROWTH  4u
@@ -49,11 +51,10 @@ typedef struct ordered_source {
   level *levels; /* room for all dimensions */
   tsr_buffer *keys; /* [level]: directed keys of the rows; not of strings */
   tsr_gathered gathered; /* the slab's rows */
-  uint64_t target, most; /* rows of the next slab, of any slab */
+  uint64_t target, most; /* rows that the next slab is meant to have, that any slab may have */
   unsigned restarts; /* of the present slab */
   uint64_t budget; /* the inner reader's */
-  tsr_pair *corners; /* where sparse tiles begin on the first dimension, by key; NULL where nothing is known of them */
-  uint64_t corner_count, corner_at;
+  tsr_corners corners; /* on the first dimension */
   bool streaming; /* rows are given out as the inner reader gives them */
   bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
   uint64_t row_at; /* of the slab's rows */
@@ -291,71 +292,33 @@ static bool take_values(const ordered_source *s, level *v, uint64_t values) {
 
 /* ---- Slabs of sparse arrays -------------------------------------------------------------------------------------- */
 
-/* The end of a tile's box at which it begins, in the order's direction. */
-static slice corner_text(const ordered_source *s, uint32_t tile) {
-  const level *v = &s->levels[0];
-  const tsr_plan_tile *t = &s->reader->plan.tiles[tile];
-  const tsr_rtree *rtree = s->reader->snapshot->fragments[t->fragment].fragment->metadata.rtree;
-  const uint64_t at = (t->tile * rtree->dimensions + v->dimension) * 2 + v->descending;
-  return (slice){rtree->text + rtree->keys[rtree->levels - 1][at], rtree->sizes[rtree->levels - 1][at]};
-}
-
-static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
-  const ordered_source *s = argument;
-  return compare_text(&s->levels[0], corner_text(s, a), corner_text(s, b));
-}
-
-static int sort_corners(ordered_source *s, tsr_error *error) {
-  const tsr_plan *plan = &s->reader->plan;
-  const level *v = &s->levels[0];
-  const uint64_t n = plan->tile_count;
-  void *memory;
-  s->corners = NULL;
-  s->corner_count = s->corner_at = 0;
-  if (schema_of(s)->dense || plan->lossy || n >= UINT32_MAX) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, n), sizeof(tsr_pair), &memory, error));
-  s->corners = memory;
-  s->corner_count = n;
-  for (uint32_t i = 0; i < n; i++) {
-    const tsr_rtree *rtree = s->reader->snapshot->fragments[plan->tiles[i].fragment].fragment->metadata.rtree;
-    const uint64_t at = (plan->tiles[i].tile * rtree->dimensions + v->dimension) * 2 + v->descending;
-    s->corners[i].cell = i;
-    s->corners[i].key = v->text ? text_key(v, corner_text(s, i)) : directed(v, rtree->keys[rtree->levels - 1][at]);
+/* Steps over what the request leaves out. */
+static void skip_gap(const ordered_source *s, level *v) {
+  const tsr_spans *spans = &s->reader->plan.spans[v->dimension];
+  for (uint64_t i = 0; !spans->all && i < spans->count; i++) {
+    const tsr_span *span = &spans->spans[v->descending ? spans->count - 1 - i : i];
+    if (directed(v, v->descending ? span->low : span->high) < v->from) continue;
+    v->from = TSR_MAX(v->from, directed(v, v->descending ? span->high : span->low));
+    return;
   }
-  tsr__pairs_sort_ties(s->corners, s->corners + n, n, v->text ? compare_corners : NULL, s);
-  return TSR_OK;
 }
 
-/* Does the tile begin in what has been given out, or just there? */
-static bool has_begun(const ordered_source *s, const tsr_pair *tile) {
-  const level *v = &s->levels[0];
-  if (!v->text) return tile->key <= v->from;
-  return v->at_set && compare_text(v, corner_text(s, tile->cell), (slice){v->at.data, v->at.size}) <= 0;
-}
-
-/* Tiles until they have as many cells as rows are asked for: the slab ends before the next one begins. */
-static int choose_by_corners(ordered_source *s, tsr_error *error) {
-  level *v = &s->levels[0];
-  const tsr_plan *plan = &s->reader->plan;
-  uint64_t cells = 0;
-  while (s->corner_at < s->corner_count && has_begun(s, &s->corners[s->corner_at])) s->corner_at++;
-  for (uint64_t i = s->corner_at; i < s->corner_count; i++) {
-    const tsr_plan_tile *tile = &plan->tiles[s->corners[i].cell];
-    if (cells >= s->target) {
-      if (!v->text) {
-        v->end = s->corners[i].key - 1; /* above from: it has not begun */
-        return TSR_OK;
-      }
-      const slice text = corner_text(s, s->corners[i].cell);
-      v->end_set = v->end_exclusive = true;
-      return set_text(&v->end_text, text.bytes, text.size, error);
-    }
-    cells += tsr__fragment_tile_cells(&s->reader->snapshot->fragments[tile->fragment].fragment->metadata, tile->tile);
+static int choose_by_corners(ordered_source *s, level *v, tsr_error *error) {
+  uint64_t size = 0;
+  if (!v->text) {
+    skip_gap(s, v);
+    v->end = tsr__corners_next(&s->corners, v->from, s->target);
+    return TSR_OK;
   }
-  return TSR_OK;
+  const uint8_t *text = tsr__corners_next_text(&s->corners, v->at_set ? &v->at : NULL, s->target, &size);
+  v->end_set = v->end_exclusive = text != NULL;
+  return text ? set_text(&v->end_text, text, size, error) : TSR_OK;
 }
 
 /* ---- The next slab ----------------------------------------------------------------------------------------------- */
+
+/* Of sparse arrays it is a guess how many rows come: rather fewer than are too many. */
+static uint64_t largest_target(const ordered_source *s) { return schema_of(s)->dense ? s->most : s->most - s->most / 4; }
 
 /* Chooses a slab of the present level: 1; 0 where nothing is left of it; 2: of one value, which has too many cells, or is
  * better read by itself. */
@@ -373,7 +336,7 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
     v->numbers = false;
     return 0;
   }
-  if (s->depth == 0 && s->corners) TSR_TRY(choose_by_corners(s, error));
+  if (s->depth == 0 && s->corners.corners) TSR_TRY(choose_by_corners(s, v, error));
   return 1;
 }
 
@@ -421,6 +384,7 @@ static int next_inner(ordered_source *s, tsr_batch *batch, tsr_error *error) {
 static int gather(ordered_source *s, tsr_error *error) {
   const tsr_schema *schema = schema_of(s);
   const uint32_t n = schema->dimension_count + schema->attribute_count;
+  const uint64_t most = TSR_MIN(s->most, TSR_MAX(ROWS_SPARE, tsr__mul_sat(2, s->target)));
   tsr_batch batch;
   clear_rows(s);
   for (uint32_t f = 0; f < n; f++) s->gathered.columns[f].ready = s->inner->fields[f] = s->reader->fields[f];
@@ -433,7 +397,7 @@ static int gather(ordered_source *s, tsr_error *error) {
   for (;;) {
     const int r = next_inner(s, &batch, error);
     if (r <= 0) return r < 0 ? r : 1;
-    if (s->gathered.rows > 0 && s->gathered.rows + batch.count > s->target) return 0;
+    if (s->gathered.rows > 0 && s->gathered.rows + batch.count > most) return 0;
     TSR_TRY(gather_batch(s, &batch, error));
   }
 }
@@ -619,7 +583,7 @@ static int read_slab(ordered_source *s, tsr_error *error) {
       }
       if (r == 1) {
         s->restarts = 0;
-        s->target = TSR_MIN(tsr__mul_sat(s->target, ROWS_GROWTH), s->most);
+        s->target = TSR_MIN(tsr__mul_sat(s->target, ROWS_GROWTH), largest_target(s));
         TSR_TRY(pass_slab(&s->levels[s->depth], error));
         if (s->gathered.rows > 0) return 1;
         continue;
@@ -752,8 +716,9 @@ static void choose_target(ordered_source *s, uint64_t limit) {
   }
   s->most = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 2 / bytes));
   s->target = ROWS_FIRST;
-  if (limit > 0) s->target = schema->dense && reader->test_count == 0 ? limit : TSR_MAX(1024, tsr__mul_sat(limit, 4));
-  s->target = TSR_MIN(TSR_MAX(s->target, 16), s->most);
+  if (limit > 0)
+    s->target = schema->dense && reader->test_count == 0 ? limit : TSR_MAX(ROWS_LEAST, tsr__mul_sat(limit, 4));
+  s->target = TSR_MIN(TSR_MAX(s->target, 16), largest_target(s));
 }
 
 int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
@@ -777,7 +742,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
   s->budget = reader->memory.limit / 2; /* the inner reader's */
   reader->memory.limit -= s->budget;
-  TSR_TRY(sort_corners(s, error));
+  TSR_TRY(tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->corners, error));
   s->cached = reader->test_count == 0 && fits_cache(s);
   choose_target(s, limit);
   *source = &s->base;

@@ -24,7 +24,7 @@ ROOMS = {"mix": "ops", "replace": "ops", "merge": "ops", "consolidate": "ops", "
          "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
          "timed_files": "array", "tree_copy": "array", "pending": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
-         "reader": "ops", "read": "ops", "gather": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "sort": "ops", "piece": "ops"}
+         "reader": "ops", "read": "ops", "gather": "ops", "corners": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "sort": "ops", "piece": "ops"}
 PUBLIC = ("tessera.h", "tessera_format.h")
 MOST_LINES = 1200
 faults = []

@@ -245,6 +245,49 @@ CHECK_SELECT(test_select_uint64, TSR_UINT64, uint64_t, (uint64_t)r *UINT64_C(900
 CHECK_SELECT(test_select_float32, TSR_FLOAT32, float, r % 11 ? (r - 100) / 7.0f : r % 2 ? -0.0f : 0.0f)
 CHECK_SELECT(test_select_float64, TSR_FLOAT64, double, r % 11 ? (r - 100) / 7.0 : r % 3 ? -0.0 : NAN)
 
+/* Spans of 64-bit integers of any width, and values at their ends, few of them in a block of others. */
+static void test_select_widths(void **state) {
+  enum { CELLS = 500 };
+  uint64_t random = 4711;
+  for (int round = 0; round < 3000; round++) {
+    uint64_t values[CELLS], ends[2];
+    uint32_t out[CELLS], count = 0;
+    for (int i = 0; i < 2; i++) {
+      random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+      ends[i] = random >> (random % 64);
+      if (random >> 61 == 0) ends[i] = random >> 62 & 1 ? UINT64_MAX : 0;
+      if (random >> 61 == 1) ends[i] = UINT64_C(1) << 63;
+      if (random >> 61 == 2) ends[i] = UINT64_MAX >> 1;
+    }
+    const bool is_signed = round % 2;
+    if (is_signed ? (int64_t)ends[0] > (int64_t)ends[1] : ends[0] > ends[1]) {
+      const uint64_t other = ends[0];
+      ends[0] = ends[1];
+      ends[1] = other;
+    }
+    for (int i = 0; i < CELLS; i++) {
+      random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+      values[i] = round % 3 ? ends[0] - 1 - (random >> 40) : random; /* just out of the span, many of them */
+      if (random % 70 == 0) values[i] = ends[random >> 32 & 1] + (random >> 33 & 1);
+      if (random % 70 == 1) values[i] = ends[random >> 32 & 1] - (random >> 33 & 1);
+      if (random % 70 == 2) values[i] = (random >> 32 & 1 ? UINT64_MAX : 0) ^ (random >> 33 & 1) << 63;
+    }
+    const tsr_range range = {.low = &ends[0], .high = &ends[1]};
+    const tsr_datatype datatype = is_signed ? TSR_INT64 : TSR_UINT64;
+    const tsr_spans spans = make(state, datatype, &range, 1);
+    assert_int_equal(spans.count, 1);
+    const uint64_t found = tsr__spans_select(&spans, datatype, values, NULL, CELLS, out);
+    for (uint32_t i = 0; i < CELLS; i++) {
+      const bool in = is_signed ? (int64_t)values[i] >= (int64_t)ends[0] && (int64_t)values[i] <= (int64_t)ends[1]
+                                : values[i] >= ends[0] && values[i] <= ends[1];
+      if (!in) continue;
+      assert_true(count < found);
+      assert_int_equal(out[count++], i);
+    }
+    assert_int_equal(count, found);
+  }
+}
+
 static void test_select_zero(void **state) {
   const double values[] = {-0.0, 0.0, NAN, -5e-324, 5e-324, -NAN, INFINITY, -INFINITY};
   uint32_t out[8];
@@ -573,6 +616,6 @@ int main(void) {
       TEST(test_select_uint64), TEST(test_select_float32), TEST(test_select_float64), TEST(test_select_zero),
       TEST(test_text_bounds),   TEST(test_text_merged),    TEST(test_text_copied),    TEST(test_relate_text),
       TEST(test_select_text),   TEST(test_also),           TEST(test_also_text),      TEST(test_long_list),
-      TEST(test_out_of_budget), TEST(test_grid),           TEST(test_grid_refused)};
+      TEST(test_out_of_budget), TEST(test_grid),           TEST(test_grid_refused),    TEST(test_select_widths)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,89 @@ static void test_few(void **state) {
   made_close(&m);
 }
 
+static struct {
+  const made_array *array;
+  const tsr_request *request;
+} sorting;
+
+static int by_order(const void *a, const void *b) {
+  return compare(sorting.array, sorting.request->order, sorting.request->order_count, a, b);
+}
+
+/* Starts a request in an order, takes the first `wanted` rows, checks them against the whole of `cells`, sorted; gives how
+ * many came at once. */
+static uint64_t take_first(made_array *m, tsr_reader *reader, const tsr_request *request, const made_cell *cells,
+                           uint64_t count, uint64_t wanted) {
+  static made_row sorted[ROWS];
+  const tsr_batch *batch;
+  uint64_t kept = 0, got = 0, first = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_ranges *within = request->dimensions;
+    bool in = !within || within[0].all;
+    for (uint64_t k = 0; !in && k < within[0].count; k++)
+      in = cells[i].at[0] >= *(const int32_t *)within[0].ranges[k].low &&
+           cells[i].at[0] <= *(const int32_t *)within[0].ranges[k].high;
+    if (!in) continue;
+    sorted[kept++] = (made_row){.cell = cells[i]};
+  }
+  sorting.array = m;
+  sorting.request = request;
+  qsort(sorted, kept, sizeof sorted[0], by_order);
+  assert_int_equal(tsr_reader_start(reader, request, NULL), TSR_OK);
+  while (got < TSR_MIN(wanted, kept)) {
+    const tsr_column *columns[2];
+    tsr_error error = {0};
+    if (tsr_reader_next(reader, &batch, &error) != 1) fail_msg("%s", error.message);
+    if (got == 0) first = batch->count;
+    for (uint32_t d = 0; d < 2; d++)
+      if (tsr_reader_column(reader, d, &columns[d], &error) < 0) fail_msg("%s", error.message);
+    for (uint64_t r = 0; r < batch->count && got < kept; r++, got++) {
+      made_row row = {0};
+      for (uint32_t d = 0; d < 2; d++)
+        memcpy(&row.cell.at[d], (const uint8_t *)columns[d]->values + 4 * tsr_batch_index(batch, r), 4);
+      assert_int_equal(by_order(&row, &sorted[got]), 0);
+    }
+  }
+  return first;
+}
+
+/* The first rows where tiles overlap along the order, as those of a space-filling curve do; where rows lie unevenly in
+ * them; where many are equal; in parts of the domain; from the middle on, as OFFSET wants them; with small budgets. */
+static void test_first_of_many(void **state) {
+  (void)state;
+  static made_cell cells[5000];
+  for (unsigned kind = 0; kind < 5; kind++) {
+    made_array m;
+    tsr_reader *reader;
+    made_open(&m, false, 2, false, -1000000, 1000000, NULL);
+    m.schema.capacity = 50;
+    m.schema.allows_duplicates = kind == 4;
+    for (int32_t i = 0; i < 5000; i++) { /* by rows of tiles: 10 x 10 of them */
+      const int32_t tile = i / 50, x = tile % 10 * 1000 + (int32_t)made_random(1000), y = tile / 10;
+      cells[i] = (made_cell){.at = {x, y * 1000 + i % 500}, .value = i};
+      if (kind == 1) cells[i].at[0] = i % 50 ? x % 7 : 999999 - i; /* nearly all where the boxes begin */
+      if (kind == 2) cells[i].at[0] = i % 50 ? 999999 - x % 7 : -i; /* or where they end */
+      if (kind == 3) cells[i].at[0] = tile % 10; /* one value for each tile */
+      if (kind == 4) cells[i] = (made_cell){.at = {x % 3, y % 2}, .value = i}; /* duplicates */
+    }
+    made_sparse(&m, 1, 1, cells, 5000, false, false);
+    const int32_t ends[4] = {-3, 2, 5200, 5900};
+    const tsr_range ranges[2] = {{.low = &ends[0], .high = &ends[1]}, {.low = &ends[2], .high = &ends[3]}};
+    const tsr_ranges parts[2] = {{.ranges = ranges, .count = 2}, {.all = true}};
+    for (unsigned round = 0; round < 24; round++) {
+      const tsr_sort order[2] = {{.descending = round & 1}, {.dimension = 1, .descending = round & 2}};
+      const uint64_t wanted = round % 3 == 0 ? 1 : round % 3 == 1 ? 100 : 2000;
+      tsr_request request = {.order = order, .order_count = 2, .limit = wanted, .memory_bytes = round & 4 ? 200000 : 0};
+      if (round & 8) request.dimensions = parts;
+      assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+      const uint64_t first = take_first(&m, reader, &request, cells, 5000, wanted);
+      if (kind == 0 && wanted <= 100 && !(round & 12)) assert_in_range(first, 100, 600); /* a column of tiles has 500 */
+      tsr_reader_close(reader);
+    }
+    made_close(&m);
+  }
+}
+
 /* NaN, which is in no span, comes before all numbers. */
 static void test_nan(void **state) {
   (void)state;
@@ -314,7 +397,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
       cmocka_unit_test(test_few),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
