@@ -29,8 +29,6 @@ void tsr__map_release(tsr_map *map);
 /* ---- environment.c ---- */
 struct tsr_environment {
   tsr_memory memory;
-  bool (*interrupted)(void *argument);
-  void *interrupted_argument;
   bool single_threaded;
   int (*permits)(void *argument, const char *path, tsr_error *error);
   void *permits_argument;
@@ -62,8 +60,7 @@ static inline void tsr__count(tsr_environment *environment, tsr_counter counter,
 /* ---- progress.c: tsr_work_begin, _done, _end, and: ---- */
 void tsr__work_more(tsr_environment *environment, uint64_t total); /* the innermost has so much more to do */
 void tsr__work_reach(tsr_environment *environment, uint64_t done); /* so much is done, at least */
-/* TSR_INTERRUPT if the host asks to stop. Only on the caller's thread; at least once every 4 MiB decoded or 65,536
- * rows. */
+/* TSR_INTERRUPT if the host asks to stop (tsr__stopped): at least once every 4 MiB decoded or 65,536 rows. */
 int tsr__interrupted(tsr_environment *environment, tsr_error *error);
 /* The first of `rows` rowids that belong to `name` of the array at `path`: always the same as long as the environment
  * lives, never those of another. TSR_RANGE when 63 bits are used up. */

@@ -84,6 +84,8 @@ typedef struct tsr_memory {
   uint64_t limit; /* bytes; UINT64_MAX = none */
   const char *name; /* of the limit, for messages: "memory_mb" */
   _Atomic uint64_t used, peak;
+  bool (*interrupted)(void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__stopped) */
+  void *interrupted_argument;
 } tsr_memory;
 /* A root: allocator (NULL: the C library's) and no limit. */
 void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
@@ -166,6 +168,12 @@ int tsr__input_check(const tsr_input *in, const char *what, tsr_error *error);
  * that failed (the others may not have run). threads <= 1 runs on the caller alone. Not to be called from within fn. */
 typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
+/* The same, and while it waits for workers it asks the host of `memory` whether to stop. */
+int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_t count, tsr_task fn, void *argument,
+                             tsr_error *error);
+/* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
+ * caller of their job was told to. What takes long within a task asks this now and then. */
+int tsr__stopped(const tsr_memory *memory, tsr_error *error);
 unsigned tsr__cores(void); /* at least 1 */
 
 /* Globals, made on first use in each process: after a fork the child finds its parent's, whose mutex may be locked for

@@ -33,8 +33,8 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
   memset(e, 0, sizeof *e);
   tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
-  e->interrupted = options->interrupted;
-  e->interrupted_argument = options->interrupted_argument;
+  e->memory.interrupted = options->interrupted;
+  e->memory.interrupted_argument = options->interrupted_argument;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
   e->permits_argument = options->permits_argument;
@@ -77,9 +77,7 @@ const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, co
 }
 
 int tsr__interrupted(tsr_environment *environment, tsr_error *error) {
-  if (environment->interrupted && environment->interrupted(environment->interrupted_argument))
-    return tsr__fail(error, TSR_INTERRUPT, "interrupted");
-  return TSR_OK;
+  return tsr__stopped(&environment->memory, error);
 }
 
 /* ---- Counters --------------------------------------------------------------------------------------------------- */

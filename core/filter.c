@@ -14,6 +14,8 @@
 #include "filter.h"
 
 #define CHUNK_HEADER 12u
+#define ASK_CHUNKS   64u /* the host is asked whether to go on after so many chunks, however small, */
+#define ASK_BYTES    (4u << 20) /* or after so many bytes */
 
 /* ---- Which filters there are ------------------------------------------------------------------------------------ */
 
@@ -90,6 +92,7 @@ typedef struct run {
   stage *stages;
   uint32_t count;
   tsr_arena arena; /* of the present chunk */
+  uint64_t chunks, bytes; /* decoded since the host was asked whether to go on */
 } run;
 
 static void close_run(run *r) {
@@ -112,7 +115,7 @@ static int open_run(run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *
   uint32_t count = pipeline->count + (shape->key && !encrypts);
   void *stages;
   TSR_TRY(tsr__alloc_array(memory, count, sizeof(stage), &stages, error));
-  *r = (run){.shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, count};
+  *r = (run){.shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, .count = count};
   tsr__arena_init(&r->arena, memory);
   tsr_datatype datatype = shape->datatype;
   for (uint32_t i = 0; i < count; i++) {
@@ -251,6 +254,12 @@ static int decode_stage(run *r, uint32_t i, stored_chunk *chunk, uint8_t *target
 
 static int decode_chunk(run *r, stored_chunk chunk, uint8_t *out, tsr_error *error) {
   uint64_t most = chunk.original;
+  if (r->chunks >= ASK_CHUNKS || r->bytes >= ASK_BYTES) {
+    TSR_TRY(tsr__stopped(r->arena.memory, error));
+    r->chunks = r->bytes = 0;
+  }
+  r->chunks++;
+  r->bytes += chunk.original;
   for (uint32_t i = 0; i < r->count; i++) {
     r->stages[i].most = most;
     most = most_after(r, &r->stages[i], most);

@@ -6,6 +6,8 @@
 
 #include "filter_compress.h"
 
+#define STEP (1u << 20) /* bytes in or out, then the host is asked whether to go on: a tenth of a second */
+
 static void *allocate(void *memory, int count, int size) {
   void *pointer;
   return tsr__alloc(memory, (uint64_t)count * (uint64_t)size, &pointer, NULL) == TSR_OK ? pointer : NULL;
@@ -18,13 +20,24 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
   bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = context->arena->memory};
   if (BZ2_bzDecompressInit(&bz, 0, 0) != BZ_OK) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
   bz.next_in = (char *)in;
-  bz.avail_in = (unsigned)size;
   bz.next_out = (char *)out;
-  bz.avail_out = (unsigned)out_size;
-  int rc = BZ2_bzDecompress(&bz);
+  uint64_t in_left = size, out_left = out_size;
+  int rc, stopped = TSR_OK;
+  bool moved;
+  do {
+    const unsigned give = (unsigned)TSR_MIN(in_left, STEP), room = (unsigned)TSR_MIN(out_left, STEP);
+    bz.avail_in = give;
+    bz.avail_out = room;
+    rc = BZ2_bzDecompress(&bz);
+    moved = bz.avail_in < give || bz.avail_out < room;
+    in_left -= give - bz.avail_in;
+    out_left -= room - bz.avail_out;
+    if (rc == BZ_OK && moved) stopped = tsr__stopped(context->arena->memory, error);
+  } while (rc == BZ_OK && moved && stopped >= 0);
   BZ2_bzDecompressEnd(&bz);
+  if (stopped < 0) return stopped;
   if (rc == BZ_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
-  if (rc != BZ_STREAM_END || bz.avail_out > 0 || bz.avail_in > 0)
+  if (rc != BZ_STREAM_END || out_left > 0 || in_left > 0)
     return tsr__fail(error, TSR_CORRUPT, "no bzip2 stream of %llu bytes (code %d)", (unsigned long long)out_size, rc);
   return TSR_OK;
 }

@@ -6,6 +6,8 @@
  */
 #include "filter_compress.h"
 
+#define ASK_PARTS 64 /* the host is asked whether to go on after so many parts, however small */
+
 typedef struct part_sizes {
   uint32_t metadata_parts, parts; /* parts: of both kinds */
   uint64_t metadata, data; /* original bytes of each kind */
@@ -51,6 +53,7 @@ int tsr__compress_decode(const tsr_filter_context *context, const tsr_codec *cod
     uint32_t original = tsr__input_u32(&records), compressed = tsr__input_u32(&records);
     const uint8_t *from = tsr__input_take(&data, compressed);
     if (original == 0) continue;
+    if (i % ASK_PARTS == ASK_PARTS - 1) TSR_TRY(tsr__stopped(context->arena->memory, error));
     int rc = codec->decompress(context, from, compressed, to, original, error);
     if (rc < 0) return tsr__wrap(error, "part %u of %u", i, sizes.parts);
     to += original;

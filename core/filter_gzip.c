@@ -6,6 +6,8 @@
 
 #include "filter_compress.h"
 
+#define STEP (4u << 20) /* bytes in or out, then the host is asked whether to go on */
+
 /* zlib's streams are started once for a tile and reset for each part. */
 typedef struct state {
   z_stream inflater, deflater;
@@ -49,12 +51,22 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
     return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
   s->inflating = true;
   z->next_in = (Bytef *)in;
-  z->avail_in = (uInt)size;
   z->next_out = out;
-  z->avail_out = (uInt)out_size;
-  int rc = inflate(z, Z_FINISH);
+  uint64_t in_left = size, out_left = out_size;
+  int rc;
+  for (;;) {
+    const uInt give = (uInt)TSR_MIN(in_left, STEP), room = (uInt)TSR_MIN(out_left, STEP);
+    z->avail_in = give;
+    z->avail_out = room;
+    rc = inflate(z, give == in_left && room == out_left ? Z_FINISH : Z_NO_FLUSH);
+    const bool moved = z->avail_in < give || z->avail_out < room;
+    in_left -= give - z->avail_in;
+    out_left -= room - z->avail_out;
+    if ((rc != Z_OK && rc != Z_BUF_ERROR) || !moved) break;
+    TSR_TRY(tsr__stopped(context->arena->memory, error));
+  }
   if (rc == Z_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
-  if (rc != Z_STREAM_END || z->avail_out > 0 || z->avail_in > 0)
+  if (rc != Z_STREAM_END || out_left > 0 || in_left > 0)
     return tsr__fail(error, TSR_CORRUPT, "no zlib stream of %llu bytes%s%s", (unsigned long long)out_size,
                      z->msg ? ": " : "", z->msg ? z->msg : "");
   return TSR_OK;

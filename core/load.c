@@ -4,7 +4,6 @@
  * decoded on the pool. Decoded tiles belong to the array, since the cache may keep them; their bytes are charged to the
  * query that holds them before any memory is taken, so one that cannot fit is refused by its sizes in the metadata.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "ops.h"
@@ -31,7 +30,6 @@ typedef struct run { /* jobs whose stored bytes stand together in each of the sl
 typedef struct loading {
   tsr_array *array;
   tsr_memory *memory;
-  pthread_t caller;
   job *jobs;
   uint64_t job_count;
   run *runs;
@@ -172,7 +170,7 @@ static int read_run(void *argument, uint64_t index, tsr_error *error) {
 static int decode_job(void *argument, uint64_t index, tsr_error *error) {
   loading *l = argument;
   job *j = &l->jobs[index];
-  if (pthread_equal(pthread_self(), l->caller)) TSR_TRY(tsr__interrupted(l->array->environment, error));
+  TSR_TRY(tsr__stopped(l->memory, error));
   if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->want->tile, error) < 0)
     return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
   return TSR_OK;
@@ -246,7 +244,7 @@ static int load_missing(loading *l, unsigned threads, tsr_error *error) {
   if (l->job_count > 1) qsort(l->jobs, l->job_count, sizeof(job), compare_jobs);
   TSR_TRY(make_runs(l, error));
   TSR_TRY(tsr__parallel_for(l->array->store->workers_may_read ? workers : 1, l->run_count, read_run, l, error));
-  TSR_TRY(tsr__parallel_for(workers, l->job_count, decode_job, l, error));
+  TSR_TRY(tsr__parallel_for_asking(l->memory, workers, l->job_count, decode_job, l, error));
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < l->job_count; i++) { /* from what it was to cost to what it does */
     job *j = &l->jobs[i];
@@ -269,7 +267,7 @@ static int load_missing(loading *l, unsigned threads, tsr_error *error) {
 
 int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
                     tsr_error *error) {
-  loading l = {.array = array, .memory = memory, .caller = pthread_self()};
+  loading l = {.array = array, .memory = memory};
   for (uint64_t i = 0; i < count; i++) {
     wants[i].tile = NULL;
     wants[i].decoded = false;

@@ -44,6 +44,8 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->argument = argument;
   memory->limit = UINT64_MAX;
   memory->name = "the machine";
+  memory->interrupted = NULL;
+  memory->interrupted_argument = NULL;
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
 }
@@ -54,6 +56,8 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   memory->argument = parent->argument;
   memory->limit = limit;
   memory->name = name;
+  memory->interrupted = NULL;
+  memory->interrupted_argument = NULL;
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
 }

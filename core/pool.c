@@ -3,7 +3,7 @@
  * A job lives on its caller's stack and in the pool's list while it runs. Callers and workers take the next index of a
  * job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so all that are
  * lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the number of
- * threads.
+ * threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
  * Invariants, under the pool's mutex: busy <= workers <= MOST_WORKERS; job.helpers counts the workers inside of run()
  * for it; a caller returns once it has taken its job from the list and helpers is 0.
  */
@@ -11,11 +11,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base.h"
 
 #define MOST_WORKERS 63u
+#define PATIENCE     20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
 
 typedef struct job {
   struct job *next, *previous;
@@ -24,6 +26,7 @@ typedef struct job {
   uint64_t count;
   _Atomic uint64_t at; /* the next index */
   _Atomic bool failed; /* hand out no more */
+  _Atomic bool interrupted; /* and end what is at work */
   unsigned wanted, joined; /* workers: how many at most, how many so far */
   unsigned helpers;
   pthread_cond_t done; /* helpers has become 0 */
@@ -67,7 +70,32 @@ static void enter(void) {
   tsr__process_made(&pool.state);
 }
 
+static _Thread_local job *helped; /* what this thread, a worker, is at */
+
+int tsr__stopped(const tsr_memory *memory, tsr_error *error) {
+  bool stop;
+  if (helped) {
+    stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
+  } else {
+    while (memory->parent) memory = memory->parent;
+    stop = memory->interrupted && memory->interrupted(memory->interrupted_argument);
+  }
+  return stop ? tsr__fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
+}
+
 /* ---- Running a job --------------------------------------------------------------------------------------------- */
+
+static void fail_job(job *j, uint64_t index, int code, const tsr_error *error) {
+  if (code == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
+  atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+  pthread_mutex_lock(&pool.mutex);
+  if (j->code >= 0 || index < j->failed_at) {
+    j->code = code;
+    j->failed_at = index;
+    j->error = *error;
+  }
+  pthread_mutex_unlock(&pool.mutex);
+}
 
 static void run(job *j) {
   tsr_error error;
@@ -77,15 +105,7 @@ static void run(job *j) {
     error.code = TSR_OK;
     error.message[0] = 0;
     int code = j->fn(j->argument, index, &error);
-    if (code >= 0) continue;
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-    pthread_mutex_lock(&pool.mutex);
-    if (j->code >= 0 || index < j->failed_at) {
-      j->code = code;
-      j->failed_at = index;
-      j->error = error;
-    }
-    pthread_mutex_unlock(&pool.mutex);
+    if (code < 0) fail_job(j, index, code, &error);
   }
 }
 
@@ -113,7 +133,9 @@ static void *work(void *argument) {
     j->joined++;
     j->helpers++;
     pthread_mutex_unlock(&pool.mutex);
+    helped = j;
     run(j);
+    helped = NULL;
     pthread_mutex_lock(&pool.mutex);
     pool.busy--;
     if (--j->helpers == 0) pthread_cond_signal(&j->done);
@@ -168,7 +190,32 @@ static void unlink_job(job *j) {
   if (j->next) j->next->previous = j->previous;
 }
 
+/* Until no worker is at the job. The mutex is held, but while the host is asked. */
+static void wait_for_workers(job *j, const tsr_memory *memory) {
+  while (j->helpers > 0) {
+    if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
+      pthread_cond_wait(&j->done, &pool.mutex);
+      continue;
+    }
+    struct timespec until;
+    timespec_get(&until, TIME_UTC);
+    until.tv_nsec += PATIENCE;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&j->done, &pool.mutex, &until);
+    if (j->helpers == 0) return;
+    tsr_error error;
+    pthread_mutex_unlock(&pool.mutex);
+    if (tsr__stopped(memory, &error) < 0) fail_job(j, 0, TSR_INTERRUPT, &error);
+    pthread_mutex_lock(&pool.mutex);
+  }
+}
+
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error) {
+  return tsr__parallel_for_asking(NULL, threads, count, fn, argument, error);
+}
+
+int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_t count, tsr_task fn, void *argument,
+                             tsr_error *error) {
   if (threads <= 1 || count <= 1) {
     for (uint64_t i = 0; i < count; i++) TSR_TRY(fn(argument, i, error));
     return TSR_OK;
@@ -188,7 +235,7 @@ int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argum
 
   pthread_mutex_lock(&pool.mutex);
   unlink_job(&j);
-  while (j.helpers > 0) pthread_cond_wait(&j.done, &pool.mutex);
+  wait_for_workers(&j, memory);
   pthread_mutex_unlock(&pool.mutex);
   pthread_cond_destroy(&j.done);
   if (j.code < 0 && error) *error = j.error;

@@ -170,10 +170,11 @@ static inline bool is_within(const tsr_limit *limit, tsr_datatype datatype, cons
 static inline uint64_t room_in(const tsr_buffer *buffer) { return buffer->capacity - buffer->size; }
 
 static inline void push(tsr_buffer *buffer, const void *value, uint64_t size) {
+  if (size == 0) return; /* and the buffer may have no address yet */
   uint8_t *to = buffer->data + buffer->size;
   if (size == 8) memcpy(to, value, 8);
   else if (size == 4) memcpy(to, value, 4);
-  else if (size) memcpy(to, value, size);
+  else memcpy(to, value, size);
   buffer->size += size;
 }
 

@@ -68,6 +68,16 @@ static inline uint8_t *fuzz_exact(const void *data, uint64_t size) {
   return copy;
 }
 
+/* Reads bytes, so that a sanitizer looks at each: by its memcpy, a loop of ours would be instrumented for every byte. */
+static inline void fuzz_touch(const void *bytes, uint64_t size) {
+  static uint8_t sink[4096];
+  static volatile uint8_t touched; /* so that nothing is optimised away */
+  for (uint64_t at = 0; at < size; at += sizeof sink) {
+    memcpy(sink, (const uint8_t *)bytes + at, TSR_MIN(size - at, sizeof sink));
+    touched = (uint8_t)(touched + sink[0]);
+  }
+}
+
 /* At most so many bytes of what is left; `*size` says how many. */
 static inline const uint8_t *fuzz_take(tsr_input *in, uint64_t most, uint64_t *size) {
   *size = in->failed ? 0 : TSR_MIN(most, tsr__input_left(in));

@@ -18,7 +18,6 @@ enum { FLAG_MAINTAIN = 4, FLAG_WRITE = 8, FLAG_NO_CHECK = 16, FLAG_NO_SLICES = 3
 static tsr_memory store_memory;
 static tsr_store *store;
 static unsigned calls;
-static volatile unsigned touched; /* so that no read is optimised away */
 
 /* ---- The host's store: a tree in memory ------------------------------------------------------------------------- */
 
@@ -97,22 +96,15 @@ static bool told(session *s, int code) {
   return code >= 0;
 }
 
-static void touch(const void *bytes, uint64_t size) {
-  const uint8_t *b = bytes;
-  unsigned sum = 0;
-  for (uint64_t i = 0; i < size; i++) sum += b[i];
-  touched = touched + sum;
-}
-
 static void touch_text(const char *text) {
-  if (text) touch(text, strlen(text));
+  if (text) fuzz_touch(text, strlen(text));
 }
 
 static void touch_interval(const tsr_schema *schema, const tsr_interval *intervals) {
   for (uint32_t d = 0; intervals && d < schema->dimension_count; d++)
     if (schema->fields[d].values_per_cell == TSR_VARIABLE) {
-      touch(intervals[d].low_text, intervals[d].low_size);
-      touch(intervals[d].high_text, intervals[d].high_size);
+      fuzz_touch(intervals[d].low_text, intervals[d].low_size);
+      fuzz_touch(intervals[d].high_text, intervals[d].high_size);
     }
 }
 
@@ -124,15 +116,15 @@ static void touch_batch(session *s, tsr_reader *reader, const tsr_batch *batch) 
     if (!told(s, tsr_reader_column(reader, f, &column, &s->error))) return;
     for (uint64_t r = 0; r < TSR_MIN(batch->count, ROWS_MOST); r++) {
       uint64_t i = batch->selection ? batch->selection[r] : batch->first + r, j = column->constant ? 0 : i;
-      if (column->validity) touch(column->validity + j, 1);
+      if (column->validity) fuzz_touch(column->validity + j, 1);
       if (column->cell_size) {
-        touch((const uint8_t *)column->values + j * column->cell_size, column->cell_size);
+        fuzz_touch((const uint8_t *)column->values + j * column->cell_size, column->cell_size);
       } else {
         CHECK(column->offsets[j] <= column->offsets[j + 1]);
-        touch((const uint8_t *)column->values + column->offsets[j], column->offsets[j + 1] - column->offsets[j]);
+        fuzz_touch((const uint8_t *)column->values + column->offsets[j], column->offsets[j + 1] - column->offsets[j]);
       }
-      if (batch->times) touch(batch->times + i, 8);
-      if (batch->rowids) touch(batch->rowids + i, 8);
+      if (batch->times) fuzz_touch(batch->times + i, 8);
+      if (batch->rowids) fuzz_touch(batch->rowids + i, 8);
     }
   }
 }
@@ -221,7 +213,7 @@ static void read_slices(session *s, uint8_t flags) {
     if (!told(s, tsr_aggregate_open(s->snapshot, &wanted, &aggregate, &s->error))) continue;
     for (uint64_t i = 0; i < TSR_MIN(tsr_aggregate_count(aggregate), ROWS_MOST); i++) {
       tsr_aggregate_get(aggregate, i, &row);
-      for (uint32_t k = 0; k < wanted.by_count; k++) touch(row.keys[k], row.key_sizes[k]);
+      for (uint32_t k = 0; k < wanted.by_count; k++) fuzz_touch(row.keys[k], row.key_sizes[k]);
     }
     tsr_aggregate_close(aggregate);
   }
@@ -238,7 +230,7 @@ static void read_slices(session *s, uint8_t flags) {
       uint8_t *out = malloc(cells * field->cell_size + 1);
       CHECK(out);
       if (told(s, tsr_block_read(s->snapshot, f, box, FUZZ_MEMORY, 1, out, cells * field->cell_size, &s->error)))
-        touch(out, cells * field->cell_size);
+        fuzz_touch(out, cells * field->cell_size);
       free(out);
     }
 }
@@ -255,8 +247,8 @@ static void inspect(session *s) {
       for (uint64_t t = 0; t < TSR_MIN(info.tiles, 8); t++) {
         tsr_tile_info tile;
         if (!told(s, tsr_tiles_describe(tiles, i, t, &tile, &s->error))) continue;
-        touch(tile.min, tile.min ? tile.min_size : 0);
-        touch(tile.max, tile.max ? tile.max_size : 0);
+        fuzz_touch(tile.min, tile.min ? tile.min_size : 0);
+        fuzz_touch(tile.max, tile.max ? tile.max_size : 0);
         touch_interval(info.schema, tile.box);
       }
     tsr_tiles_close(tiles);
@@ -267,8 +259,8 @@ static void use_metadata(session *s) {
   tsr_metadata *metadata;
   if (!told(s, tsr_array_metadata(s->array, 0, TSR_TIME_NOW, &metadata, &s->error))) return;
   for (uint64_t i = 0; i < metadata->count; i++) {
-    touch(metadata->entries[i].key, metadata->entries[i].key_size + 1);
-    touch(metadata->entries[i].value, metadata->entries[i].value_size);
+    fuzz_touch(metadata->entries[i].key, metadata->entries[i].key_size + 1);
+    fuzz_touch(metadata->entries[i].value, metadata->entries[i].value_size);
   }
   tsr_metadata_close(metadata);
 }
@@ -286,7 +278,7 @@ static void use_enumerations(session *s) {
   for (uint32_t e = 0; e < s->schema->enumeration_count; e++) {
     const tsr_enumeration *enumeration;
     if (told(s, tsr_array_enumeration(s->array, s->schema, s->schema->enumerations[e].name, &enumeration, &s->error)))
-      touch(enumeration->data, enumeration->data_size);
+      fuzz_touch(enumeration->data, enumeration->data_size);
   }
 }
 

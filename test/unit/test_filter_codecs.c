@@ -254,12 +254,88 @@ static void test_hostile_frames(void **state) {
 #undef ONE
 }
 
+/* ---- Patience ---------------------------------------------------------------------------------------------------- */
+
+typedef struct patience {
+  uint64_t asked, stop; /* the call that is answered with yes; 0: none */
+} patience;
+
+static bool ask(void *argument) {
+  patience *p = argument;
+  return ++p->asked == p->stop;
+}
+
+/* The tile is decoded to what it was made of, and the host asked so often, at least; then it is stopped at its second question. */
+static void expect_asked(bench *b, bytes tile, bytes in, uint64_t least) {
+  patience p = {0};
+  b->memory.interrupted = ask;
+  b->memory.interrupted_argument = &p;
+  if (bench_decode(b, tile.data, tile.size, in, NULL, 0) != TSR_OK) fail_msg("%s", b->error.message);
+  if (p.asked < least) fail_msg("asked %llu times, not %llu", (unsigned long long)p.asked, (unsigned long long)least);
+  p = (patience){0, 2};
+  assert_int_equal(bench_decode(b, tile.data, tile.size, in, NULL, 0), TSR_INTERRUPT);
+  assert_int_equal(p.asked, 2);
+  assert_non_null(strstr(b->error.message, "interrupted"));
+  b->memory.interrupted = NULL;
+}
+
+/* One chunk of as many parts as there are bytes in `in`, each a stream of its own. */
+static bytes in_parts(bench *b, bytes in) {
+  bytes tile = {calloc(in.size, 256), 28 + 8 * in.size};
+  uint8_t *data = tile.data + tile.size;
+  for (uint64_t i = 0; i < in.size; i++) {
+    bytes one = {in.data + i, 1}, stored;
+    assert_int_equal(bench_encode(b, one, NULL, 1, &stored), TSR_OK);
+    uint32_t stream = tsr__load32(stored.data + 12);
+    memcpy(data, stored.data + stored.size - stream, stream);
+    data += stream;
+    tsr__store32(tile.data + 28 + 8 * i, 1);
+    tsr__store32(tile.data + 28 + 8 * i + 4, stream);
+    free(stored.data);
+  }
+  tsr__store64(tile.data, 1);
+  tsr__store32(tile.data + 8, (uint32_t)in.size);
+  tsr__store32(tile.data + 12, (uint32_t)(data - tile.data - tile.size));
+  tsr__store32(tile.data + 16, (uint32_t)(8 + 8 * in.size));
+  tsr__store32(tile.data + 24, (uint32_t)in.size);
+  tile.size = (uint64_t)(data - tile.data);
+  return tile;
+}
+
+/* Small chunks and parts, which cost time and give little, and large ones: the host is asked within a tile, too. */
+static void test_the_host_is_asked(void **state) {
+  static const char *const pipelines[] = {GZIP, BZIP2};
+  for (unsigned i = 0; i < 2; i++) {
+    bench b;
+    bytes tile, in = {calloc(9, 1 << 20), 300};
+    bench_open(&b, pipelines[i], TSR_UINT8, 22);
+    b.pipeline.max_chunk_size = 1;
+    assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
+    expect_asked(&b, tile, in, 4);
+    free(tile.data);
+    tile = in_parts(&b, in);
+    expect_asked(&b, tile, in, 4);
+    free(tile.data);
+    in.size = 9 << 20;
+    b.pipeline.max_chunk_size = 0;
+    assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
+    expect_asked(&b, tile, in, i ? 8 : 2);
+    free(tile.data);
+    b.pipeline.max_chunk_size = 1 << 20;
+    assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
+    expect_asked(&b, tile, in, 2);
+    free(tile.data);
+    free(in.data);
+    bench_close(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gzip),           cmocka_unit_test(test_zstd),      cmocka_unit_test(test_lz4),
       cmocka_unit_test(test_bzip2),          cmocka_unit_test(test_rle),       cmocka_unit_test(test_rle_zstd),
       cmocka_unit_test(test_levels),         cmocka_unit_test(test_rle_cells), cmocka_unit_test(test_rle_longest_run),
-      cmocka_unit_test(test_hostile_frames),
+      cmocka_unit_test(test_hostile_frames), cmocka_unit_test(test_the_host_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,44 @@ static void test_signals_stay_with_the_host(void **state) {
   assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
 }
 
+/* Tasks without an end of their own, while the host of the memory says stop at its third question. */
+typedef struct endless {
+  tsr_memory memory;
+  pthread_t caller;
+  bool caller_waits; /* has no task that lasts, or asks itself */
+  unsigned asked;
+  _Atomic unsigned working, elsewhere;
+} endless;
+
+static bool stop_at_third(void *argument) {
+  endless *e = argument;
+  if (!pthread_equal(pthread_self(), e->caller)) e->elsewhere++;
+  return ++e->asked >= 3;
+}
+
+static int last(void *argument, uint64_t index, tsr_error *error) {
+  endless *e = argument;
+  bool caller = pthread_equal(pthread_self(), e->caller);
+  e->working++;
+  while (caller && e->caller_waits)
+    if (e->working == 4) return TSR_OK; /* all the others are at theirs */
+  for (;;) TSR_TRY(tsr__stopped(&e->memory, error));
+}
+
+static void test_the_host_says_stop(void **state) {
+  for (int waits = 0; waits < 2; waits++) {
+    endless e = {.caller = pthread_self(), .caller_waits = waits};
+    tsr_error error = {0};
+    tsr__memory_init_root(&e.memory, NULL, NULL);
+    e.memory.interrupted = stop_at_third;
+    e.memory.interrupted_argument = &e;
+    assert_int_equal(tsr__parallel_for_asking(&e.memory, 4, 4, last, &e, &error), TSR_INTERRUPT);
+    assert_string_equal(error.message, "interrupted");
+    assert_int_equal(e.asked, 3);
+    assert_int_equal(e.elsewhere, 0);
+  }
+}
+
 static void test_cores(void **state) { assert_true(tsr__cores() >= 1); }
 
 int main(void) {
@@ -220,6 +258,7 @@ int main(void) {
       cmocka_unit_test(test_many_callers),
       cmocka_unit_test(test_fork),
       cmocka_unit_test(test_signals_stay_with_the_host),
+      cmocka_unit_test(test_the_host_says_stop),
       cmocka_unit_test(test_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,8 +314,8 @@ static void test_budget_and_interrupt(void **state) {
   assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
   ask.memory_bytes = 0;
   int calls = 0; /* the first time that anybody asks */
-  m.environment->interrupted = stop;
-  m.environment->interrupted_argument = &calls;
+  m.environment->memory.interrupted = stop;
+  m.environment->memory.interrupted_argument = &calls;
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
   assert_int_equal(tsr_reader_next(reader, &batch, &error), TSR_INTERRUPT);
   calls = 1000;
