@@ -5,6 +5,7 @@ usage: sentinels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import os
 import shutil
+import struct
 import sys
 import tempfile
 import time
@@ -156,6 +157,74 @@ def test_names_in_groups():
     same(tree(place.outside), place.before)
     db.close()
     place.drop("groups")
+
+
+def group_file(members):
+    """A file of a group, by the bytes: (uri, name or None, relative, is_array)."""
+    content = struct.pack("<IQ", 2, len(members))
+    for uri, name, relative, is_array in members:
+        uri, name = os.fsencode(uri), None if name is None else os.fsencode(name)
+        content += struct.pack("<IBBQ", 2, 2 if is_array else 1, relative, len(uri)) + uri
+        content += b"\0" if name is None else struct.pack("<BQ", 1, len(name)) + name
+        content += b"\0"   # not deleted
+    tile = struct.pack("<QIII", 1, len(content), len(content), 0) + content
+    pipeline = struct.pack("<II", 65536, 0)
+    return struct.pack("<IQQBQBI", 22, len(tile), len(content), 4, 1, 0, len(pipeline)) + pipeline + tile
+
+
+def test_members_that_lead_out():
+    """URIs with '..', of other schemes, absolute ones, links: told as they stand; what is done with the group does not follow them."""
+    place = Place()
+    group = os.path.join(place.folder, "group")
+    db = Database()
+    db.query("SELECT tessera_create_group(?)", (group,))
+    os.symlink(place.outside, os.path.join(group, "link"))
+    os.symlink(".", os.path.join(group, "self"))
+    uris = hostile(place) + ("file:///etc", "file:///etc/passwd", "/etc/passwd", "../../x", "..", ".", "/", "link", "link/__schema", "self", "self/self/self",
+                             "s3://bucket/x", "file://../x", "group", "a//b", "a/./b", "link/../..", "\n", "%2e%2e/x")
+    members = [(uri, f"m{i}{r}", r, i % 2) for i, uri in enumerate(uris) for r in (0, 1)]
+    with open(os.path.join(group, "__group", f"__5_5_{UUID}_2"), "wb") as f:
+        f.write(group_file(members))
+    rows = db.query("SELECT name, path, kind FROM tessera_members(?)", (group,))
+    same(sorted(r[0] for r in rows), sorted(m[1] for m in members))
+    by_name = {m[1]: m for m in members}
+    for name, path, kind in rows:
+        uri, _, relative, is_array = by_name[name]
+        told = uri[7:] if uri.startswith("file:///") and not relative else os.path.join(group, "") + uri if relative else uri
+        same(path, told, uri)
+        if not relative or ".." in uri or uri.startswith("/"):   # not looked at: what the file says
+            same(kind, "array" if is_array else "group", uri)
+    for sql in ("SELECT * FROM tessera_metadata(?)", "SELECT * FROM tessera_objects(?)", "SELECT * FROM tessera_check(?)", "SELECT tessera_consolidate(?)", "SELECT tessera_vacuum(?)",
+                "SELECT tessera_remove_member(?, 'm00')", "SELECT tessera_remove_member(?, 'm151')"):
+        try:
+            db.query(sql, (group,))
+        except Error as e:
+            assert "not yours" not in e.text, e.text
+        same(tree(place.outside), place.before, sql)
+    assert os.path.isdir(place.path("__schema"))
+    db.close()
+    place.drop("members that lead out")
+
+
+def test_groups_in_circles():
+    """A group that is its own member, two that are each other's, and directories that links make endless."""
+    place = Place()
+    a, b = (os.path.join(place.folder, name) for name in "ab")
+    db = Database()
+    for group in (a, b):
+        db.query("SELECT tessera_create_group(?)", (group,))
+    for group, other in ((a, b), (b, a)):
+        os.symlink(other, os.path.join(group, "other"))
+        with open(os.path.join(group, "__group", f"__5_5_{UUID}_2"), "wb") as f:
+            f.write(group_file([(".", "itself", 1, 0), (group, "absolute", 0, 0), (other, "partner", 0, 0), ("other", "inside", 1, 0), ("other/other/other", "deep", 1, 0)]))
+    for group in (a, b):
+        same(db.query("SELECT name, kind FROM tessera_members(?)", (group,)),
+             [("absolute", "group"), ("deep", "group"), ("inside", "group"), ("itself", "group"), ("partner", "group")])
+        same(db.query("SELECT count(*) FROM tessera_objects(?)", (group,)), [(1,)])   # the other one, once
+        db.query("SELECT tessera_consolidate(?)", (group,)), db.query("SELECT tessera_vacuum(?)", (group,))
+    same(sorted(os.path.basename(p) for p, in db.query("SELECT path FROM tessera_objects(?) WHERE kind = 'group'", (place.folder,))), ["a", "b"])
+    db.close()
+    place.drop("groups in circles")
 
 
 def test_links_to_fragments():
