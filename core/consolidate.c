@@ -248,6 +248,7 @@ static tsr_fragment_target target_of(merging *m, const char *directory, const ts
                                .processed_count = m->conditions.count,
                                .processed = m->conditions.names,
                                .memory = m->plan.memory,
+                               .window_bytes = c->memory.limit / 8,
                                .threads = m->plan.threads,
                                .durable = true};
 }

@@ -1,0 +1,136 @@
+"""Consolidation is bounded: an array far larger than memory_mb is merged tile by tile. What SQLite's allocator, which is the extension's, and the
+process take at most while arrays are consolidated: no more than memory_mb, and no more than 64 MB for 2 million cells of 80 MB.
+
+The arrays are made, and the process is measured, with the library as it is released where that has been built (build/release), in processes of their
+own: the sanitizers' memory would hide it. The allocator is asked in the extension that is tested, with fewer cells.
+
+usage: bounded.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import ctypes
+import ctypes.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import host
+from host import Database, Error, same
+
+MIB = 1 << 20
+NOMEM = 7
+FRAGMENTS = 8
+BOUND = 64   # MiB above what the process had before: some 20 are taken, all cells decoded would be 100
+KNOWN = MIB   # what is known of the fragments and their tiles
+SEED = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
+TEXT = "substr('the quick brown fox jumps over the lazy dog', 1, 1 + i % 40)"
+
+# What is declared; the rows of fragment ?2, ?1 of them: each fragment lies over the whole domain, a part of the cells over those before.
+KINDS = {
+    "sparse": ("x INT64 DIMENSION(0, 999999, 10000), y INT64 DIMENSION(0, 999999, 10000), v FLOAT64 NOT NULL, w INT64, k INT32 NOT NULL, capacity={tile}",
+               "(i * 7919 + ?2 % 3) % 1000000, (i * 104729 + ?2) % 1000000, i * 0.5, i * i, ?2"),
+    "text": ("x INT64 DIMENSION(0, 999999, 10000), y INT64 DIMENSION(0, 999999, 10000), v INT64 NOT NULL, w TEXT, capacity={tile}",
+             f"(i * 7919 + ?2 % 3) % 1000000, (i * 104729 + ?2) % 1000000, i, {TEXT}"),
+    "dense": ("kind=dense, x INT64 DIMENSION(0, 9999999, {tile}), v FLOAT64 NOT NULL, w INT64, s TEXT NOT NULL", f"i + ?2 * ?1 / 2, i * 0.5, ?2, {TEXT}"),
+}
+
+
+def make(kind, cells, tile, path):
+    db = Database()
+    columns, values = KINDS[kind]
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, {columns.format(tile=tile)})")
+    for f in range(FRAGMENTS):
+        db.query(f"{SEED}INSERT INTO t SELECT {values} FROM n", (cells // FRAGMENTS, f))
+    db.close()
+
+
+def peak():
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) * 1024
+
+
+def highwater():
+    """Bytes of SQLite's allocator at most since the last call."""
+    library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))
+    library.sqlite3_memory_highwater.restype = ctypes.c_int64
+    return library.sqlite3_memory_highwater(1)
+
+
+def consolidate(path, memory):
+    """How many fragments were merged; bytes that the allocator, and that the process has taken for it."""
+    db = Database()
+    db.query("SELECT kind FROM tessera_array(?)", (path,))
+    highwater()
+    used, before = host.memory_used(), peak() if os.path.exists("/proc/self/status") else None
+    merged = db.value("SELECT tessera_consolidate(?, 'fragments', ?)", (path, json.dumps({"memory_mb": memory})))
+    taken = highwater() - used, peak() - before if before else 0
+    fragments = db.value("SELECT count(*) FROM tessera_fragments(?)", (path,))
+    db.close()
+    return merged, fragments, *taken
+
+
+def in_process(library, *arguments):
+    """One of these functions in a process of its own, without what is preloaded here."""
+    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    done = subprocess.run([sys.executable, __file__, "--do", library, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def released():
+    """The library without sanitizers."""
+    library = os.path.join(os.path.dirname(host.EXTENSION), "..", "release", os.path.basename(host.EXTENSION))
+    return library if os.path.exists(library) else None
+
+
+def test_the_process():
+    library = released()
+    if not library or not os.path.exists("/proc/self/status"):
+        print("not measured: build/release is not there, or the system does not tell")
+        return
+    cells = int(os.environ.get("CELLS", 2_000_000))
+    for kind in KINDS:
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        start = time.monotonic()
+        in_process(library, "make", kind, cells, 10000, path)
+        made = time.monotonic()
+        merged, fragments, allocated, taken = in_process(library, "consolidate", path, 1024)
+        print(f"{kind}: {cells:,} cells merged in {time.monotonic() - made:.1f} s (made in {made - start:.1f} s), {allocated / MIB:.1f} MiB, the process {taken / MIB:.1f} MiB")
+        same((merged, fragments), (FRAGMENTS, 1), kind)
+        assert taken <= BOUND * MIB, f"{kind}: {taken / MIB:.1f} MiB for {cells} cells"
+
+
+def test_the_budget():
+    """What is merged is larger than memory_mb, which is never exceeded but by what is known of the fragments. Too little is an error, and loses nothing."""
+    cells = int(os.environ.get("CELLS", 300_000))
+    for kind in KINDS:
+        for tile, little, enough in ((500, 1, 4), (10000, 2, 8)):
+            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+            if released():
+                in_process(released(), "make", kind, cells, tile, path)
+            else:
+                make(kind, cells, tile, path)
+            db = Database()
+            db.table("t", path)
+            sums = "SELECT count(*), total(x), total(v), total(w) FROM t"
+            wanted = db.query(sums)
+            for memory in (little, enough):
+                used = host.memory_used()
+                try:
+                    merged, fragments, allocated, _ = consolidate(path, memory)
+                    assert fragments == 1 or memory == little, (kind, tile, memory, merged, fragments)
+                except Error as e:
+                    assert memory == little and e.code in (None, NOMEM), (kind, tile, memory, e.text, e.code)
+                    allocated = highwater() - used
+                assert allocated <= memory * MIB + KNOWN, f"{kind}, tiles of {tile} cells, memory_mb={memory}: {allocated / MIB:.2f} MiB"
+                same(db.query(sums), wanted, kind)
+            db.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--do":
+        host.binding, host.EXTENSION = "sqlite3", sys.argv[2]
+        arguments = [int(a) if a.isdigit() else a for a in sys.argv[4:]]
+        print(json.dumps(globals()[sys.argv[3]](*arguments)))
+    else:
+        host.main(sys.modules[__name__])
