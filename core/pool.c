@@ -35,6 +35,11 @@ typedef struct job {
   tsr_error error;
 } job;
 
+typedef struct worker {
+  pthread_t thread;
+  job *helped; /* what it is at, or NULL */
+} worker;
+
 /* One of the two mutable globals; progress.c has the other. */
 static struct {
   _Atomic uint64_t state;
@@ -42,6 +47,7 @@ static struct {
   pthread_cond_t work;
   job *jobs; /* first come, first served */
   unsigned workers, busy;
+  worker at[MOST_WORKERS]; /* those that were started */
 } pool;
 
 bool tsr__process_enter(_Atomic uint64_t *state) {
@@ -70,9 +76,20 @@ static void enter(void) {
   tsr__process_made(&pool.state);
 }
 
-static _Thread_local job *helped; /* what this thread, a worker, is at */
+/* What this thread is at, if it is a worker. Not thread-local, as memory of libraries that are loaded late is not found by
+ * all leak checkers. */
+static job *find_helped(void) {
+  job *helped = NULL;
+  enter();
+  pthread_mutex_lock(&pool.mutex);
+  for (unsigned i = 0; i < pool.workers && !helped; i++)
+    if (pool.at[i].helped && pthread_equal(pool.at[i].thread, pthread_self())) helped = pool.at[i].helped;
+  pthread_mutex_unlock(&pool.mutex);
+  return helped;
+}
 
 int tsr__stopped(const tsr_memory *memory, tsr_error *error) {
+  job *helped = find_helped();
   bool stop;
   if (helped) {
     stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
@@ -122,7 +139,9 @@ static job *pick(void) {
 }
 
 static void *work(void *argument) {
+  worker *me = argument;
   pthread_mutex_lock(&pool.mutex);
+  me->thread = pthread_self();
   for (;;) {
     job *j = pick();
     if (!j) {
@@ -132,11 +151,11 @@ static void *work(void *argument) {
     pool.busy++;
     j->joined++;
     j->helpers++;
+    me->helped = j;
     pthread_mutex_unlock(&pool.mutex);
-    helped = j;
     run(j);
-    helped = NULL;
     pthread_mutex_lock(&pool.mutex);
+    me->helped = NULL;
     pool.busy--;
     if (--j->helpers == 0) pthread_cond_signal(&j->done);
   }
@@ -145,7 +164,7 @@ static void *work(void *argument) {
 
 /* ---- Starting workers ------------------------------------------------------------------------------------------ */
 
-static bool start_worker(void) {
+static bool start_worker(worker *w) {
   pthread_attr_t attributes;
   pthread_t thread;
   size_t stack;
@@ -153,7 +172,8 @@ static bool start_worker(void) {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < (1u << 20))
     pthread_attr_setstacksize(&attributes, 1u << 20); /* some C libraries give as little as 128 KiB */
-  bool started = pthread_create(&thread, &attributes, work, NULL) == 0;
+  w->helped = NULL;
+  bool started = pthread_create(&thread, &attributes, work, w) == 0;
   pthread_attr_destroy(&attributes);
   return started;
 }
@@ -171,7 +191,8 @@ static void start_workers(void) {
   const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (pool.workers - pool.busy < demand && pool.workers < MOST_WORKERS && start_worker()) pool.workers++;
+  while (pool.workers - pool.busy < demand && pool.workers < MOST_WORKERS && start_worker(&pool.at[pool.workers]))
+    pool.workers++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
