@@ -3,7 +3,7 @@
  * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
  *
  *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ limit ]
- *   term   = column operator [ " COLLATE NOCASE" ]
+ *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
  *            were made while the array, and so its names, were missing
@@ -11,8 +11,8 @@
  *            " IS NOT NULL"
  *
  * What stands first has no blank before it. The last four operators come with attributes only; the two without "?" have
- * an argument, too, of no meaning. The n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones;
- * idxNum is their number. After " IN " the argument is a whole list (sqlite3_vtab_in_first), else one value.
+ * an argument, too, of no meaning. OR NUMERIC: text that looks like a number satisfies it, too (tsx_numeric_range). The
+ * n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN " the argument is a whole list (sqlite3_vtab_in_first), else one value.
  *
  * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
  * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
@@ -67,6 +67,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
     else append_name(out, column_name(table, term->column));
     sqlite3_str_appendall(out, operators[term->op]);
     if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
+    if (term->numeric) sqlite3_str_appendall(out, " OR NUMERIC");
   }
   for (uint32_t i = 0; i < access->order_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
@@ -128,6 +129,7 @@ static const char *read_term(const tsx_table *table, const char *p, tsx_access *
   tsx_term *term = &access->terms[access->count++];
   *term = (tsx_term){.column = column, .op = (tsx_op)op};
   term->nocase = take_word(&p, " COLLATE NOCASE");
+  term->numeric = take_word(&p, " OR NUMERIC");
   return p;
 }
 
@@ -220,6 +222,7 @@ static void choose_nocase(choice *c, int i, int op) {
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
   take(c, i, c->info->aConstraint[i].iColumn, (tsx_op)op, NULL, false);
   c->access.terms[c->access.count - 1].nocase = true;
+  c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
 
 static void choose_field(choice *c, int i) {
@@ -250,7 +253,11 @@ static void choose_field(choice *c, int i) {
    * compared as a number then. */
   tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
   bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
+  /* What is not known may be a column of numbers that holds text: SQLite applies its affinity to the text here then. */
+  const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
+  if (numeric && column->description->datatype == TSR_DATETIME_YEAR) return; /* all of it looks like numbers */
   take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
 /* Known right sides as ranges, for the estimate; `ranges` has room for one tsr_ranges a term and keeps its values in

@@ -237,7 +237,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
   if (op == TSX_IN) {
     for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
          code = sqlite3_vtab_in_next(value, &member)) {
-      int added = tsx_codes_add(column, TSX_EQ, false, member, utf16, &codes);
+      int added = tsx_codes_add(column, TSX_EQ, false, false, member, utf16, &codes);
       if (added != SQLITE_OK) {
         code = added;
         break;
@@ -245,7 +245,8 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
     }
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
-    code = tsx_codes_add(column, op, c->access.terms[term].nocase, value, utf16, &codes);
+    const tsx_term *asked = &c->access.terms[term];
+    code = tsx_codes_add(column, op, asked->nocase, asked->numeric, value, utf16, &codes);
   }
   list->everything = codes.everything;
   for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
@@ -275,6 +276,7 @@ static int take_nocase(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value
   }
   list->everything = count == TSX_EVERYTHING;
   if (count <= 0) return SQLITE_OK;
+  if (c->access.terms[term].numeric) tsx_numeric_range(&range);
   list->values[0] = memory;
   list->ranges[0] = range;
   list->count = 1;
@@ -297,6 +299,7 @@ static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, b
   } else {
     tsx_ranges *ranges = &c->values[term];
     tsx_ranges_make(column, op, value, utf16, ranges);
+    for (int i = 0; i < ranges->count && c->access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
     bool everything = ranges->count == TSX_EVERYTHING;
     *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
   }

@@ -417,15 +417,19 @@ bool tsx_ranges_possible(const tsx_column *column);
  * as in tsx_ranges, or TSX_NO_MEMORY; `memory` is what it points to, for sqlite3_free. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory);
 
+/* A range of text that is less than something, for all that may be less than that in a column of numbers. */
+void tsx_numeric_range(tsr_range *range);
+
 /* ---- labels.c ---- */
 /* For enumerated attributes: appends the codes, as runs of neighbours, whose labels satisfy it; all that have one for
- * TSX_NOTNULL. `nocase`: more than those, as by tsx_nocase_range. */
+ * TSX_NOTNULL. `nocase`, `numeric`: more than those, as by tsx_nocase_range and tsx_numeric_range. */
 typedef struct tsx_codes {
   uint64_t count, room;
   int64_t (*runs)[2]; /* first and last; of sqlite3_malloc */
   bool everything;
 } tsx_codes;
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, sqlite3_value *value, bool utf16, tsx_codes *codes);
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, bool utf16,
+                  tsx_codes *codes);
 /* Can labels be compared at all, as tsx_ranges_possible has it; and exactly, labels that are numbers? */
 bool tsx_labels_possible(const tsx_column *column);
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
@@ -710,6 +714,7 @@ typedef struct tsx_term {
   int column;
   tsx_op op;
   bool nocase; /* text, compared without case */
+  bool numeric; /* text, perhaps compared as a number where it looks like one */
 } tsx_term; /* in the order of xFilter's arguments */
 #define TSX_TERMS_MOST 64 /* what is beyond is left to SQLite */
 typedef struct tsx_access {

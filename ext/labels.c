@@ -126,7 +126,7 @@ static int add_codes(const tsx_column *column, tsx_op op, const tsx_ranges *rang
   return SQLITE_OK;
 }
 
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, sqlite3_value *value, bool utf16,
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, bool utf16,
                   tsx_codes *codes) {
   tsr_field field;
   const tsx_column labels = column_of(column, &field);
@@ -143,6 +143,7 @@ int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, sqlite3_valu
       codes->everything = true;
       return SQLITE_OK;
     }
+    for (int i = 0; i < ranges.count && numeric; i++) tsx_numeric_range(&ranges.ranges[i]);
   }
   const int code = add_codes(column, op, &ranges, codes);
   sqlite3_free(memory);

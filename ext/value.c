@@ -585,6 +585,15 @@ int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **m
   return 1;
 }
 
+/* What looks like a number begins with a blank, a sign, a point or a digit: below the colon. */
+void tsx_numeric_range(tsr_range *range) {
+  static const char colon = ':';
+  if (!range->high || (range->high_size && *(const uint8_t *)range->high >= (uint8_t)colon)) return;
+  range->high = &colon;
+  range->high_size = 1;
+  range->high_exclusive = true;
+}
+
 /* All but the one value that equality has; it must be told apart from all others. */
 static void unequal_ranges(const tsx_column *column, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   tsx_ranges_make(column, TSX_EQ, value, utf16, ranges);

@@ -2,7 +2,8 @@
 groups and distinct values of dimensions.
 
 A subquery that SQLite cannot flatten keeps comparisons from the table: what it answers, the table must answer. Values on the
-right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL.
+right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL. They are literals,
+parameters, or columns of a table with each affinity, in lists, in subqueries and in joins.
 
 usage: pushdown.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]
 """
@@ -54,13 +55,31 @@ def quote(name):
     return '"' + name.replace('"', '""') + '"'
 
 
-def comparison(column, samples, rng):
+OTHER = ["o_integer", "o_real", "o_numeric", "o_text", "o_none", "o_nocase"]
+
+
+def fill_other(db, rows, rng):
+    """The table `other`: ten odd values and bent cells, each in a column of every affinity."""
+    db.execute("DROP TABLE IF EXISTS other")
+    db.execute("CREATE TABLE other(o_integer INTEGER, o_real REAL, o_numeric NUMERIC, o_text TEXT, o_none, o_nocase TEXT COLLATE NOCASE)")
+    cells = [value for row in rows[:20] for value in row] or [None]
+    for value in [None, 7, 1.5, "", "!", "7", "12a", "~", b"abc", 1e300] + [bend(rng.choice(cells), rng) for _ in range(20)]:
+        db.execute("INSERT INTO other VALUES(?1, ?1, ?1, ?1, ?1, ?1)", [clamp(value)])
+
+
+def comparison(samples, rng, joined):
     """(text with {c} for the column, parameters)"""
     def right():
         value = clamp(bend(rng.choice(samples), rng))
         text = literal(value) if rng.random() < 0.5 else None
         return (text, []) if text is not None else ("?", [value])
     kind = rng.random()
+    if joined:
+        return "{c} " + rng.choice(OPERATORS) + " " + rng.choice(OTHER), []
+    if kind > 0.92:
+        return "{c} " + rng.choice(["IN", "IN", "NOT IN"]) + f" (SELECT {rng.choice(OTHER)} FROM other)", []
+    if kind > 0.84:
+        return "{c} " + rng.choice(OPERATORS) + f" (SELECT {rng.choice(OTHER)} FROM other WHERE rowid = {rng.randrange(1, 31)})", []
     if kind < 0.15:
         values = [right() for _ in range(rng.randrange(0, 6))]
         return "{c} IN (" + ",".join(v[0] for v in values) + ")", sum((v[1] for v in values), [])
@@ -97,7 +116,7 @@ def as_ordered(rows, columns, whole):
 
 
 def check_array(db, directory, description, count, rng, keys):
-    """Problems, as text."""
+    """Problems, as text; None for a query that fails both ways."""
     option = rng.choice(OPTIONS)
     key = description.get("encryption_key")
     if key:
@@ -110,11 +129,13 @@ def check_array(db, directory, description, count, rng, keys):
     dims = len(description["dims"])
     rows = db.execute("SELECT " + ",".join(map(quote, names)) + " FROM t LIMIT 3000").fetchall()
     rng.shuffle(rows)
+    fill_other(db, rows, rng)
     for _ in range(count):
         terms = []
+        joined = rng.random() < 0.15
         for _ in range(rng.choice([1, 1, 2, 3])):
             i = rng.randrange(dims) if len(names) == dims or rng.random() < 0.3 else rng.randrange(dims, len(names))
-            text, parameters = comparison(names[i], [row[i] for row in rows[:20]] or [None], rng)
+            text, parameters = comparison([row[i] for row in rows[:20]] or [None], rng, joined)
             terms.append((quote(names[i]), text, parameters))
         parameters = sum((t[2] for t in terms), [])
         shown = ",".join(map(quote, names))
@@ -124,7 +145,13 @@ def check_array(db, directory, description, count, rng, keys):
         plain = f"SELECT * FROM (SELECT rowid AS rowid_,{shown} FROM t LIMIT -1 OFFSET 0) WHERE {where}"
         kind = rng.random()
         columns, whole = [], True
-        if head:
+        if joined:
+            how, on = rng.choice([("CROSS", "WHERE"), ("LEFT", "ON")])
+            what = f"SELECT other.rowid, count(*), min(t.rowid), max(t.rowid) FROM other {how} JOIN t {on} "
+            tail = f" {'AND' if on == 'WHERE' else 'WHERE'} other.rowid % 5 = {rng.randrange(5)} GROUP BY other.rowid"
+            # Not a subquery: SQLite keeps that one's rows with the affinity of their columns, which integers beside ISO texts do not have.
+            pushed, plain = f"{what}{where}{tail}", f"{what}CASE WHEN {where} THEN 1 END{tail}"
+        elif head:
             pushed, plain = f"{head}({pushed})", f"{head}({plain})"
         elif kind < 0.5:
             text, columns, whole = order(names[:dims], rng)
@@ -139,7 +166,9 @@ def check_array(db, directory, description, count, rng, keys):
             what = f"SELECT {rng.choice(['min', 'max'])}({quote(names[rng.randrange(dims)])})"
             pushed, plain = f"{what} FROM t WHERE {where}", f"{what} FROM ({plain})"
         got, want = as_ordered(run(db, pushed, parameters), columns, whole), as_ordered(run(db, plain, parameters), columns, whole)
-        if got != want:
+        if isinstance(got, str) and got == want:
+            yield None
+        elif got != want:
             yield f"{option} {pushed} {parameters}: {str(got)[:200]} with pushdown, {str(want)[:200]} without"
 
 
@@ -148,7 +177,7 @@ def main():
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 12
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     pattern = sys.argv[5] if len(sys.argv) > 5 else ""
-    queries = failed = 0
+    queries = failed = unanswered = 0
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
             if read.uses_webp(description) or any("error" in r for r in description["reads"]):
@@ -159,11 +188,14 @@ def main():
             db.load_extension(extension)
             queries += count
             for problem in check_array(db, directory, description, count, random.Random(f"{seed} {name}"), keys):
+                if problem is None:
+                    unanswered += 1
+                    continue
                 failed += 1
                 print(f"FAIL {name}{problem}")
             db.close()
-    print(f"pushdown: {queries - failed} passed, {failed} failed")
-    return 1 if failed or not queries else 0
+    print(f"pushdown: {queries - failed - unanswered} passed, {failed} failed, {unanswered} without an answer both ways")
+    return 1 if failed or not queries or unanswered > queries // 100 else 0
 
 
 if __name__ == "__main__":
