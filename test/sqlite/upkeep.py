@@ -81,6 +81,47 @@ def test_many_fragments():
     sound(db)
 
 
+def test_what_is_opened_when():
+    """Where commits and footers are consolidated: the schema, the .con and the .meta, each once for a connection, however many fragments; then what is new."""
+    writer, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)")
+
+    def write(*numbers):
+        for i in numbers:
+            writer.query("INSERT INTO t SELECT ?1 * 10 + value, ?1 FROM json_each('[1,2,3]')", (i,))
+    write(*range(30))
+    for sql in ("SELECT tessera_consolidate('db:t', 'commits')", "SELECT tessera_vacuum('db:t', 'commits')", "SELECT tessera_consolidate('db:t', 'fragment_meta')"):
+        writer.query(sql)
+    reader = Database()
+    array = os.path.join(os.path.dirname(path), "a")
+
+    def opens(files, sql, answer=[]):
+        reader.query("SELECT tessera_reset_stats()")
+        same(reader.query(sql), answer, sql)
+        same(reader.query("SELECT value FROM tessera_stats WHERE name = 'files_opened'"), [(files,)], f"files opened by {sql}")
+    nothing, some = "SELECT count(*) FROM t WHERE x = -1", "SELECT sum(a) FROM t WHERE x BETWEEN 101 AND 112"
+    opens(1, f"CREATE VIRTUAL TABLE t USING tessera({literal(array)})")   # the schema
+    opens(2, nothing, [(0,)])                                  # the .con, the .meta
+    opens(0, nothing, [(0,)])
+    opens(0, f"CREATE VIRTUAL TABLE u USING tessera({literal(array)}, since=1)")
+    opens(0, nothing.replace("FROM t", "FROM u"), [(0,)])
+    opens(0, nothing.replace("FROM t", "FROM t(1000)"), [(0,)])
+    opens(5, some, [(52,)])                                    # two fragments: their metadata, a tile of a, and of x where the slice cuts its box
+    opens(0, some, [(52,)])
+    write(30)
+    opens(1, nothing, [(0,)])                                  # the metadata of the new fragment
+    opens(0, nothing, [(0,)])
+    write(31, 32)
+    writer.query("SELECT tessera_consolidate('db:t', 'commits')")
+    opens(3, nothing, [(0,)])                                  # that of two, the new .con
+    write(33, 34, 35)
+    writer.query("SELECT tessera_vacuum('db:t', 'commits')")
+    writer.query("SELECT tessera_consolidate('db:t', 'fragment_meta')")
+    opens(1, nothing, [(0,)])                                  # the new .meta: three were not known
+    opens(0, some, [(52,)])
+    reader.close()
+    writer.close()
+
+
 def test_first_and_last_write():
     """Of all commits, deletes too: the last one's time shows what is there now."""
     for where in ("'a', ", ""):
