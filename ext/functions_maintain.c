@@ -12,6 +12,7 @@ typedef struct maintained { /* what a call is about */
   tsr_maintenance what;
   tsr_consolidate_options options;
   const char **names;
+  bool nothing; /* no time is asked for */
 } maintained;
 
 static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
@@ -24,9 +25,11 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
                {"array_meta", TSR_MAINTAIN_METADATA},
                {"group_meta", TSR_MAINTAIN_METADATA}};
   if (!value || sqlite3_value_type(value) == SQLITE_NULL) return TSR_OK;
-  const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : "";
+  const bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
+  const char *text = (const char *)sqlite3_value_text(value);
+  if (!text) text = "";
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (text && !sqlite3_stricmp(text, kinds[i].name)) {
+    if (is_text && !sqlite3_stricmp(text, kinds[i].name)) {
       *what = kinds[i].what;
       return TSR_OK;
     }
@@ -64,10 +67,18 @@ static int megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr
   int type = sqlite3_value_type(value);
   if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
     return tsx_fail(error, TSR_MISMATCH, "'%s': a number of MiB is wanted", key);
-  if (!(number > 0 && number < 1e12)) return tsx_fail(error, TSR_RANGE, "'%s': more than 0 is wanted", key);
+  if (!(number > 0 && number < 1e12))
+    return tsx_fail(error, TSR_RANGE, "'%s': more than 0 and less than 1e12 is wanted", key);
   *bytes = (uint64_t)(number * (double)MIB);
   if (!*bytes) *bytes = 1;
   return TSR_OK;
+}
+
+/* The core takes 0 for the present: before all times there is nothing. */
+static int read_as_of(maintained *m, sqlite3_value *value, tsr_error *error) {
+  const int code = tsx_time_value(value, "as_of", &m->options.as_of, error);
+  m->nothing = m->options.as_of == 0;
+  return code;
 }
 
 static int read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
@@ -75,7 +86,7 @@ static int read_option(void *argument, const tsx_json_option *o, tsr_error *erro
   const char *key = o->key, *type = o->type;
   sqlite3_value *value = o->value;
   if (!strcmp(type, "null")) return TSR_OK;
-  if (!strcmp(key, "as_of")) return tsx_time_value(value, key, &m->options.as_of, error);
+  if (!strcmp(key, "as_of")) return read_as_of(m, value, error);
   if (!strcmp(key, "since")) return tsx_time_value(value, key, &m->options.since, error);
   if (!strcmp(key, "max_fragment_mb")) return megabytes(value, key, &m->options.max_fragment_bytes, error);
   if (!strcmp(key, "memory_mb")) return megabytes(value, key, &m->options.memory_bytes, error);
@@ -127,6 +138,10 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
     code = tsx_options_each(m.connection->db, values[2], "options", read_option, &m, &error);
+  if (m.nothing) {
+    m.options.as_of = 1;
+    m.options.since = UINT64_MAX;
+  }
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
   if (code == TSR_OK && m.target.group) code = tsr_group_consolidate(m.target.group, &m.options, &merged, &error);
   else if (code == TSR_OK)

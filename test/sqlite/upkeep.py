@@ -146,6 +146,24 @@ def test_first_and_last_write():
         db.close()
 
 
+def test_times_of_consolidation():
+    """Nothing was written before all times, which is not the present."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT)")
+    for i in range(3):
+        db.query("INSERT INTO t VALUES(?, 1)", (i,))
+        db.query("SELECT tessera_set_metadata('db:t', 'k', ?)", (i,))
+    for options in ('{"as_of": 0}', '{"as_of": "1970-01-01"}', '{"as_of": -5}', '{"as_of": 1}', '{"since": "2200-01-01"}', '{"since": 9, "as_of": 8}'):
+        for what in ("fragments", "fragment_meta", "array_meta"):
+            same(db.query("SELECT tessera_consolidate('db:t', ?, ?)", (what, options)), [(0,)], f"{what} {options}")
+    names = [row[0] for row in db.query("SELECT name FROM tessera_fragments('db:t')")]
+    error = db.error("SELECT tessera_consolidate('db:t', 'fragments', ?)", ('{"as_of": 0, "fragments": ["%s", "%s"]}' % tuple(names[:2]),))
+    holds(error.text, "is not within the times given")
+    for wrong, says in (("3", "'3': fragments, commits"), ("x'636f6d6d697473'", "'commits': fragments, commits")):
+        holds(db.error(f"SELECT tessera_vacuum('db:t', {wrong})").text, says)
+    same(db.query("SELECT tessera_consolidate('db:t', 'fragments', '{\"as_of\": null}')"), [(3,)])
+    db.close()
+
+
 # ---- Processes beside each other -------------------------------------------------------------------------------------
 
 def in_processes(*functions):
