@@ -15,6 +15,7 @@
 #include "ops.h"
 
 #define BLOCK         TSR_KEYS_MOST /* cells whose groups are found together */
+#define RUN_LEAST     16u /* cells of one group, one after the other in each tile, that are worth to be added by themselves */
 #define PART_CELLS    16384u /* of a batch, that are worth a thread */
 #define THREADS_MOST  16u
 #define DIRECT_ALWAYS 65536u /* combinations; more only where there are as many cells ... */
@@ -167,6 +168,8 @@ static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group,
 typedef struct job {
   tsr_aggregate *aggregate;
   const tsr_batch *batch;
+  const tsr_piece *piece; /* consecutive cells of a dense tile: their places say the groups, in runs; else NULL */
+  uint64_t run;
   tsr_column field, by[TSR_BY_MOST];
   uint64_t parts;
   bool outside[THREADS_MOST];
@@ -266,9 +269,49 @@ static void add_groups(tsr_cells cells, uint64_t size, const uint32_t *groups, t
   }
 }
 
+/* The axis of its tile along which the batch's cells have the values of by[k]. */
+static const tsr_axis *axis_of(const job *j, uint32_t k) {
+  const uint32_t d = j->aggregate->by[k].dimension;
+  return &j->piece->axes[j->aggregate->snapshot->grid.col_major_cells ? j->piece->dimensions - 1 - d : d];
+}
+
+/* Cells of dense tiles lie in runs of one group, without that anybody looks at coordinates. */
+static void choose_runs(job *j) {
+  tsr_source *source = j->aggregate->reader->source;
+  if (!j->aggregate->direct || j->aggregate->by_count == 0 || j->batch->selection || !source->piece) return;
+  j->piece = source->piece(source);
+  if (!j->piece) return;
+  j->run = UINT64_MAX;
+  for (uint32_t k = 0; k < j->aggregate->by_count; k++) j->run = TSR_MIN(j->run, axis_of(j, k)->stride);
+  if (j->run < RUN_LEAST) j->piece = NULL;
+}
+
+static uint64_t group_at(const job *j, uint64_t place) {
+  const tsr_aggregate *a = j->aggregate;
+  uint64_t group = 0;
+  for (uint32_t k = 0; k < a->by_count; k++) {
+    const tsr_axis *own = axis_of(j, k);
+    const uint64_t low = a->by[k].low - a->snapshot->grid.low_key[a->by[k].dimension];
+    group += (own->base + place / own->stride % own->extent - low) * a->by[k].stride;
+  }
+  return group;
+}
+
 /* Is all of the column null, because it is one null or was never written? */
 static bool is_null(const tsr_column *column) {
   return column->constant && (column->unwritten || (column->validity && !column->validity[0]));
+}
+
+static void add_runs(const job *j, uint64_t from, uint64_t end, tsr_sums *table) {
+  uint8_t room[BLOCK * sizeof(uint64_t)];
+  for (uint64_t n; from < end; from += n) {
+    const uint64_t place = j->piece->origin + j->batch->first + from;
+    tsr_sums *sums = &table[group_at(j, place)];
+    n = TSR_MIN(TSR_MIN(end - from, j->run - place % j->run), j->field.constant ? BLOCK : TSR_SUMS_CELLS);
+    const tsr_cells cells = cells_of(j, from, n, room);
+    if (is_null(&j->field)) sums->nulls += n;
+    else tsr__sums_add(&cells, sums);
+  }
 }
 
 static int add_part(void *argument, uint64_t part, tsr_error *error) {
@@ -278,6 +321,10 @@ static int add_part(void *argument, uint64_t part, tsr_error *error) {
   const uint64_t end = j->batch->count * (part + 1) / j->parts;
   uint32_t groups[BLOCK];
   uint8_t room[BLOCK * sizeof(uint64_t)];
+  if (j->piece) {
+    add_runs(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->tables[part]);
+    return TSR_OK;
+  }
   for (uint64_t n, from = j->batch->count * part / j->parts; from < end; from += n) {
     n = TSR_MIN(end - from, j->field.constant || a->by_count > 0 ? BLOCK : TSR_SUMS_CELLS);
     if (a->by_count > 0 && a->direct && !find_direct(j, from, n, groups)) {
@@ -317,7 +364,8 @@ static int add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_error *error)
   job j = {.aggregate = a, .batch = batch};
   TSR_TRY(tsr_reader_column(a->reader, a->field_number, &column, error));
   j.field = *column;
-  for (uint32_t k = 0; k < a->by_count; k++) {
+  choose_runs(&j);
+  for (uint32_t k = 0; k < a->by_count && !j.piece; k++) {
     TSR_TRY(tsr_reader_column(a->reader, a->by[k].dimension, &column, error));
     j.by[k] = *column;
   }
@@ -468,6 +516,7 @@ static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
   *groups = 1;
   if (a->by_count == 0) return true;
   if (a->reader->plan.empty || a->reader->plan.lossy || !a->snapshot->has_domain) return false;
+  if (a->snapshot->schema->dense && !a->reader->plan.sides) return false; /* a single cell: read_point.c */
   for (uint32_t k = a->by_count; k-- > 0;) {
     axis *by = &a->by[k];
     uint64_t high;

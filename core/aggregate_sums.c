@@ -8,7 +8,7 @@
 
 #include "ops.h"
 
-#define LANES 8
+#define LANES 4
 
 typedef __int128 wide;
 
@@ -74,38 +74,53 @@ void tsr__sums_init(tsr_machine machine, tsr_sums *sums) {
     sums->max.end = TSR_MAX(sums->max.end, v);                                                                         \
   }
 
-#define DEFINE_FLOATS(name, type)                                                                                      \
+/* Vectors of 16 bytes, which all machines have (what has not makes loops of them): sums in pairs, the rest in as many as
+ * a vector takes. A comparison is all bits of a lane, or none. */
+typedef double reals __attribute__((vector_size(16)));
+typedef int64_t real_masks __attribute__((vector_size(16)));
+#define DEFINE_FLOATS(name, type, mask)                                                                                \
   static void add_all_##name(const uint8_t *values, uint64_t count, tsr_sums *sums) {                                  \
-    double sum[LANES] = {0}, rest[LANES] = {0};                                                                        \
-    type low[LANES], high[LANES];                                                                                      \
-    uint32_t present[LANES] = {0};                                                                                     \
+    typedef type lanes __attribute__((vector_size(16)));                                                               \
+    typedef mask masks __attribute__((vector_size(16)));                                                               \
+    typedef type pair __attribute__((vector_size(2 * sizeof(type))));                                                  \
+    enum { LANES_OF = 16 / sizeof(type), VECTORS = LANES / LANES_OF };                                                 \
+    reals sum[LANES / 2] = {{0}}, rest[LANES / 2] = {{0}};                                                             \
+    lanes low[VECTORS], high[VECTORS];                                                                                 \
+    masks present[VECTORS] = {{0}};                                                                                    \
     uint64_t i = 0, valued = 0;                                                                                        \
-    for (int k = 0; k < LANES; k++) low[k] = (type)INFINITY, high[k] = (type)-INFINITY;                                \
+    for (int k = 0; k < VECTORS; k++) low[k] = (lanes){0} + (type)INFINITY, high[k] = (lanes){0} - (type)INFINITY;     \
     for (; i + LANES <= count; i += LANES) {                                                                           \
-      type v[LANES];                                                                                                   \
-      memcpy(v, values + i * sizeof *v, sizeof v);                                                                     \
-      for (int k = 0; k < LANES; k++) {                                                                                \
-        const double value = v[k] == v[k] ? (double)v[k] : 0, total = sum[k] + value, back = total - sum[k];           \
+      for (int k = 0; k < LANES / 2; k++) {                                                                            \
+        pair v;                                                                                                        \
+        memcpy(&v, values + (i + 2 * (unsigned)k) * sizeof(type), sizeof v);                                           \
+        reals value = __builtin_convertvector(v, reals);                                                               \
+        value = (reals)((real_masks)value & (value == value));                                                         \
+        const reals total = sum[k] + value, back = total - sum[k];                                                     \
         rest[k] += (sum[k] - (total - back)) + (value - back);                                                         \
         sum[k] = total;                                                                                                \
-        low[k] = v[k] < low[k] ? v[k] : low[k];                                                                        \
-        high[k] = v[k] > high[k] ? v[k] : high[k];                                                                     \
-        present[k] += v[k] == v[k];                                                                                    \
+      }                                                                                                                \
+      for (int k = 0; k < VECTORS; k++) {                                                                              \
+        lanes v;                                                                                                       \
+        memcpy(&v, values + (i + LANES_OF * (unsigned)k) * sizeof(type), sizeof v);                                    \
+        const masks is_low = v < low[k], is_high = v > high[k];                                                        \
+        low[k] = (lanes)(((masks)v & is_low) | ((masks)low[k] & ~is_low));                                             \
+        high[k] = (lanes)(((masks)v & is_high) | ((masks)high[k] & ~is_high));                                         \
+        present[k] -= v == v;                                                                                          \
       }                                                                                                                \
     }                                                                                                                  \
     for (int k = 0; k < LANES; k++) {                                                                                  \
-      valued += present[k];                                                                                            \
-      real_add(sums->sum.real, sum[k]);                                                                                \
-      sums->sum.real[1] += rest[k];                                                                                    \
-      sums->min.f = TSR_MIN(sums->min.f, (double)low[k]);                                                              \
-      sums->max.f = TSR_MAX(sums->max.f, (double)high[k]);                                                             \
+      valued += (uint64_t)present[k / LANES_OF][k % LANES_OF];                                                         \
+      real_add(sums->sum.real, sum[k / 2][k % 2]);                                                                     \
+      sums->sum.real[1] += rest[k / 2][k % 2];                                                                         \
+      sums->min.f = TSR_MIN(sums->min.f, (double)low[k / LANES_OF][k % LANES_OF]);                                     \
+      sums->max.f = TSR_MAX(sums->max.f, (double)high[k / LANES_OF][k % LANES_OF]);                                    \
     }                                                                                                                  \
     sums->count += valued;                                                                                             \
     sums->nulls += i - valued;                                                                                         \
     for (; i < count; i++) {                                                                                           \
-      type v;                                                                                                          \
-      memcpy(&v, values + i * sizeof v, sizeof v);                                                                     \
-      add_one_##name(v, sums);                                                                                         \
+      type one;                                                                                                        \
+      memcpy(&one, values + i * sizeof one, sizeof one);                                                               \
+      add_one_##name(one, sums);                                                                                       \
     }                                                                                                                  \
   }
 
@@ -132,8 +147,8 @@ DEFINE_INTEGERS(U32, uint32_t, uint64_t, u)
 DEFINE_INTEGERS(U64, uint64_t, wide, u)
 DEFINE_FLOAT(F32, float)
 DEFINE_FLOAT(F64, double)
-DEFINE_FLOATS(F32, float)
-DEFINE_FLOATS(F64, double)
+DEFINE_FLOATS(F32, float, int32_t)
+DEFINE_FLOATS(F64, double, int64_t)
 
 /* Any cells, one by one: into one group, or each into its own. */
 #define DEFINE_SOME(name, type)                                                                                        \

@@ -118,6 +118,8 @@ typedef struct tsr_source { /* of batches: read_dense.c and read_sparse.c */
   int (*next)(struct tsr_source *source, tsr_batch *batch, tsr_error *error); /* 1, 0, < 0 */
   int (*column)(struct tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error);
   void (*close)(struct tsr_source *source); /* gives back what it holds; its memory is the reader's arena's */
+  /* NULL, or: the piece of a dense tile by whose cells the batch's indices count; NULL where they do not. */
+  const struct tsr_piece *(*piece)(struct tsr_source *source);
 } tsr_source;
 /* A tile of whose cells all are wanted, none is deleted, and none can have another version: all that its fragment has
  * written of it. Or cells of a dense array that were never written. */

@@ -666,6 +666,11 @@ static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr
   return TSR_OK;
 }
 
+static const tsr_piece *piece_of(tsr_source *source) {
+  const dense_source *s = (const dense_source *)source;
+  return s->parts[s->part_at].sparse ? NULL : &s->pieces.piece;
+}
+
 static void close_dense(tsr_source *source) {
   dense_source *s = (dense_source *)source;
   drop_sparse(s);
@@ -695,7 +700,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *err
   void *memory;
   TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(dense_source), &memory, error));
   dense_source *s = memory;
-  s->base = (tsr_source){.next = next, .column = column_of, .close = close_dense};
+  s->base = (tsr_source){.next = next, .column = column_of, .close = close_dense, .piece = piece_of};
   s->reader = reader;
   s->plan = &reader->plan;
   s->grid = grid;

@@ -184,6 +184,34 @@ static void test_dense(void **state) {
   assert_true(check_dense(20) > 20);
 }
 
+/* Tiles in which many cells of one group come one after the other, of fragments that cover them and that do not. */
+static void test_runs(void **state) {
+  (void)state;
+  lie = false;
+  for (unsigned round = 0; round < 30; round++) {
+    made_array m;
+    const bool turned = round % 2;
+    const int32_t narrow = 1 + (int32_t)made_random(9), wide = 16 + (int32_t)made_random(45);
+    const int32_t extents[2] = {turned ? wide : narrow, turned ? narrow : wide};
+    made_open(&m, true, 2, false, 0, 59, extents);
+    m.schema.cell_order = m.schema.tile_order = turned ? TSR_ORDER_COL : TSR_ORDER_ROW;
+    m.chunk = 8 * made_random(5);
+    made_finish_grid(&m);
+    for (uint64_t f = 0, fragments = 1 + made_random(2); f < fragments; f++) {
+      uint64_t low[2] = {0}, high[2] = {59, 59};
+      for (uint32_t d = 0; d < 2 && round % 3; d++) {
+        low[d] = made_random(20);
+        high[d] = 40 + made_random(20);
+      }
+      made_dense(&m, f + 1, low, high, value_of);
+    }
+    made_finish_dense(&m);
+    give_statistics(&m);
+    check_some(&m, false, 59);
+    made_close(&m);
+  }
+}
+
 static void test_sparse(void **state) {
   (void)state;
   lie = false;
@@ -316,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dense), cmocka_unit_test(test_sparse),  cmocka_unit_test(test_believed),
       cmocka_unit_test(test_empty), cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
