@@ -176,20 +176,28 @@ static bool table_exists(sqlite3 *db, const char *schema, const char *name, int 
                  name, stopped);
 }
 
+/* The names of the connection's databases, a row each; sqlite3_db_name came with SQLite 3.39. */
+int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
+  return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
+}
+
+const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
+  const char *schema = NULL;
+  if (*code == SQLITE_OK || *code == SQLITE_ROW) *code = sqlite3_step(names);
+  if (*code == SQLITE_ROW && !(schema = (const char *)sqlite3_column_text(names, 1))) *code = SQLITE_NOMEM;
+  return schema;
+}
+
 /* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
 static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   bool temporary = table_exists(db, "temp", name, stopped);
   char *found = temporary ? sqlite3_mprintf("temp") : NULL;
   if (temporary && !found) *stopped = SQLITE_NOMEM;
-  int code = found ? SQLITE_DONE
-                   : sqlite3_prepare_v2(db, "SELECT name FROM pragma_database_list ORDER BY seq", -1, &statement, NULL);
-  if (statement)
-    while (!found && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-      const char *schema = (const char *)sqlite3_column_text(statement, 0);
-      if (!schema) *stopped = SQLITE_NOMEM;
-      else if (table_exists(db, schema, name, stopped) && !(found = sqlite3_mprintf("%s", schema))) *stopped = SQLITE_NOMEM;
-    }
+  int code = found ? SQLITE_DONE : tsx_schemas_prepare(db, &statement);
+  const char *schema;
+  while (!found && (schema = tsx_schemas_next(statement, &code)))
+    if (table_exists(db, schema, name, stopped) && !(found = sqlite3_mprintf("%s", schema))) code = SQLITE_NOMEM;
   note_stop(code, stopped);
   sqlite3_finalize(statement);
   return found;

@@ -372,6 +372,8 @@ void tsx_column_prepare(tsx_column *column);
 /* One cell as the result of xColumn. */
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
                        bool fill_unwritten);
+/* Does it give NULL there? */
+bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten);
 
 /* The bytes of one cell of a field, or of anything else that has a datatype, as a table with default options shows it.
  */
@@ -530,6 +532,9 @@ typedef struct tsx_address { /* what a path argument leads to; `= {0}` then clos
   uint64_t since, as_of, memory_bytes;
   tsx_array *array; /* held; NULL where tsx_address_array has not been called */
 } tsx_address;
+/* The names of the connection's databases: `code` is SQLITE_OK after the first, and SQLITE_DONE behind the last. */
+int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names);
+const char *tsx_schemas_next(sqlite3_stmt *names, int *code);
 /* `path` is a path or 'db:NAME', 'db:SCHEMA.NAME'; key, as_of and since may be NULL or SQL NULLs. Opens no array that
  * is not open. Whatever it returns, the caller closes the address. */
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,

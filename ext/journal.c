@@ -167,13 +167,16 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
 
 /* Are other files than the table's written by this transaction, too? temp dies with the connection. */
 static bool is_alone(const tsx_table *table) {
-  for (int i = 0;; i++) {
-    const char *schema = sqlite3_db_name(table->connection->db, i);
-    if (!schema) return true;
-    if (i != 1 && sqlite3_stricmp(schema, table->schema_name) &&
-        sqlite3_txn_state(table->connection->db, schema) == SQLITE_TXN_WRITE)
-      return false;
-  }
+  sqlite3 *db = table->connection->db;
+  sqlite3_stmt *names = NULL;
+  int code = tsx_schemas_prepare(db, &names);
+  bool alone = true;
+  const char *schema;
+  while (alone && (schema = tsx_schemas_next(names, &code)))
+    alone = !sqlite3_stricmp(schema, "temp") || !sqlite3_stricmp(schema, table->schema_name) ||
+            sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE;
+  sqlite3_finalize(names);
+  return alone && code == SQLITE_DONE;
 }
 
 int tsx_journal_write(tsx_table *table, tsr_error *error) {
@@ -224,11 +227,14 @@ static bool is_own(const tsx_connection *connection, const char *commit) {
 bool tsx_journal_committed(void *argument, const char *commit) {
   commit_question q = {argument, NULL, commit};
   if (is_own(q.connection, commit)) return false;
-  for (int i = 0;; i++) {
-    const char *schema = sqlite3_db_name(q.connection->db, i);
-    if (!schema) return false;
-    if (ask_tables(q.connection->db, schema, "_commits", ask_commits, &q) == SQLITE_ROW) return true;
-  }
+  sqlite3_stmt *names = NULL;
+  int code = tsx_schemas_prepare(q.connection->db, &names);
+  bool found = false;
+  const char *schema;
+  while (!found && (schema = tsx_schemas_next(names, &code)))
+    found = ask_tables(q.connection->db, schema, "_commits", ask_commits, &q) == SQLITE_ROW;
+  sqlite3_finalize(names);
+  return found;
 }
 
 static tsr_verdict decide(void *argument, const char *commit) {
@@ -253,15 +259,20 @@ int tsx_journal_recover(tsx_table *table, tsr_error *error) {
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
 
 static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
-  for (int i = 0;; i++) {
-    const char *schema = sqlite3_db_name(connection->db, i);
-    if (!schema) return TSR_OK;
+  sqlite3_stmt *names = NULL;
+  int listed = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
+  const char *schema;
+  while (code >= 0 && (schema = tsx_schemas_next(names, &listed))) {
     const char *owner = sqlite3_db_filename(connection->db, schema);
     if (!owner || !*owner || sqlite3_txn_state(connection->db, schema) != SQLITE_TXN_WRITE) continue;
     commit_question q = {connection, schema, NULL};
-    int code = tsr_array_recover(array->core, owner, decide, &q, changed, error);
-    if (code < 0) return code;
+    code = tsr_array_recover(array->core, owner, decide, &q, changed, error);
   }
+  if (code >= 0 && listed != SQLITE_DONE)
+    code = tsx_fail(error, listed == SQLITE_NOMEM ? TSR_NOMEM : TSR_ERROR, "tessera_recover: %s",
+                    sqlite3_errmsg(connection->db));
+  sqlite3_finalize(names);
+  return code;
 }
 
 /* Under the write locks of all databases: a transaction of its own, which changes nothing in them. */

@@ -221,11 +221,18 @@ static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error)
 }
 
 /* In an UPDATE ... FROM older releases of SQLite do not say which columns are unchanged: a NULL in a column that cannot
- * be NULL is one that only reads so, as NaN does. */
+ * be NULL is taken for unchanged where the old cell reads so, as NaN does. */
 static bool all_given(const tsx_changes *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
   return true;
+}
+
+static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index, tsr_error *error) {
+  const tsr_column *cells;
+  int code = tsr_reader_column(u->reader, field, &cells, error);
+  if (code < 0) return code;
+  return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.fill_unwritten);
 }
 
 static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
@@ -233,8 +240,10 @@ static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index,
   bool blind = all_given(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     int c = tsx_row_shown(u->row, f), code;
-    bool keep = c < 0 || sqlite3_value_nochange(values[c]) ||
-                (blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL);
+    int keep = c < 0 || sqlite3_value_nochange(values[c]);
+    if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
+        (keep = reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
+      return keep;
     code = keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error);
     if (code < 0) return code;
   }

@@ -275,6 +275,32 @@ void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t 
   else result_form(context, &column, form, datatype, bytes, size);
 }
 
+/* Is a value that is there NULL to SQLite: NaN, NaT? */
+static bool reads_as_null(tsx_form form, const uint8_t *p) {
+  float f;
+  double d;
+  switch (form) {
+  case TSX_FLOAT32: memcpy(&f, p, sizeof f); return f != f;
+  case TSX_FLOAT64: memcpy(&d, p, sizeof d); return d != d;
+  case TSX_DATETIME: return load_signed(p, 8) == INT64_MIN;
+  default: return false;
+  }
+}
+
+bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten) {
+  const uint64_t i = cells->constant ? 0 : index;
+  if ((cells->unwritten && !fill_unwritten) || (cells->validity && !cells->validity[i])) return true;
+  if (cells->offsets) return false;
+  const uint8_t *p = (const uint8_t *)cells->values + i * cells->cell_size;
+  if (column->form != TSX_LABEL) return reads_as_null(column->form, p);
+  const tsr_enumeration *labels = column->enumeration;
+  const tsr_datatype datatype = column->description->datatype;
+  const uint64_t size = tsr_datatype_size(datatype);
+  const uint64_t code =
+      tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)load_signed(p, size) : load_unsigned(p, size);
+  return code >= labels->count || reads_as_null(column->label_form, labels->data + labels->offsets[code]);
+}
+
 /* ---- Comparisons as ranges: integers ----------------------------------------------------------------------------- */
 
 static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {

@@ -1,5 +1,5 @@
 """The rules of the house that a machine can check (docs/design.md): what includes what, how large files are, that each header stands
-alone, and what the libraries export.
+alone, what the libraries export, and that nothing needs a newer SQLite than the oldest.
 
 usage: rules.py ROOT COMPILER EXTENSION CORE_LIBRARY
 """
@@ -124,11 +124,41 @@ def check_exports(extension, core):
         fault(f"the core library exports {wrong[:20]}; only tsr_* may be seen")
 
 
+def check_sqlite(root, compiler):
+    """No routine that the oldest SQLite does not have: those that came later stand last in sqlite3ext.h, and behind the end of its table."""
+    texts = {}
+    for name in sorted(os.listdir(f"{root}/ext")):
+        if name.endswith((".c", ".h")):
+            with open(f"{root}/ext/{name}", encoding="utf-8") as f:
+                texts[name] = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    least = int(re.search(r"define TSX_SQLITE_MIN\s+(\d+)", "".join(texts.values())).group(1))
+    header = subprocess.run([compiler, "-E", "-C", "-include", "sqlite3ext.h", "-x", "c", os.devnull], capture_output=True, text=True, check=True).stdout
+    version, newer = 0, {}
+    for line in header[header.index("struct sqlite3_api_routines {"):].splitlines():
+        came = re.search(r"Version 3\.(\d+)\.(\d+) and later", line)
+        if came:
+            version = 3000000 + int(came.group(1)) * 1000 + int(came.group(2))
+        named = re.search(r"\(\*(\w+)\)\(", line)
+        if named and version > least:
+            newer[f"sqlite3_{named.group(1)}"] = version
+        if line.startswith("};"):
+            break
+    if not newer:
+        fault(f"sqlite3ext.h shows no routine newer than {least}")
+    for name, text in texts.items():
+        for routine in sorted(set(re.findall(r"\bsqlite3_\w+", text)) & set(newer)):
+            # Where the version is tested within the same function, it is the caller's to know what it does.
+            for body in re.split(r"^}", text, flags=re.M):
+                if re.search(rf"\b{routine}\b", body) and "sqlite3_libversion_number" not in body:
+                    fault(f"ext/{name} calls {routine}, which came with SQLite {newer[routine]}, after {least}, without a test of the version")
+
+
 def main():
     root, compiler, extension, core = sys.argv[1:5]
     check_includes(root)
     check_sizes(root)
     check_headers(root, compiler)
+    check_sqlite(root, compiler)
     check_exports(extension, core)
     for text in faults:
         print(text)

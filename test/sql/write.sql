@@ -227,3 +227,15 @@ SELECT * FROM grows;
 SELECT x FROM grows WHERE g = 'c' OR h = 7;
 UPDATE grows SET g = g || '' WHERE x = 3;
 SELECT x, g FROM grows WHERE g IS NOT NULL;
+-- UPDATE ... FROM: a NULL for what cannot be NULL is an error, also where SQLite (before 3.41) does not say which columns are unchanged; what reads as NULL stays
+CREATE VIRTUAL TABLE strict USING tessera('strict', x INT32 DIMENSION(0, 3, 4), a INT32 NOT NULL, f FLOAT64 NOT NULL, g TEXT ENUM('a', 'b') NOT NULL, d DATETIME_SEC NOT NULL, kind=dense);
+CREATE VIRTUAL TABLE raw USING tessera('strict', datetimes=integer, enums=code);
+INSERT INTO raw VALUES(1, 10, 1.5, 0, -9223372036854775808), (2, 20, 2.5, 7, 0);
+CREATE TABLE source(x, v);
+INSERT INTO source VALUES(0, NULL), (1, NULL), (2, NULL);
+UPDATE strict SET a = v FROM source WHERE source.x = strict.x AND strict.x = 1;
+UPDATE strict SET g = v FROM source WHERE source.x = strict.x AND strict.x = 1;
+UPDATE strict SET f = v FROM source WHERE source.x = strict.x AND strict.x = 2;
+UPDATE strict SET a = 11 FROM source WHERE source.x = strict.x AND strict.x < 2;
+UPDATE strict SET a = 21 FROM source WHERE source.x = strict.x AND strict.x = 2;
+SELECT * FROM raw WHERE x IN (1, 2) ORDER BY x;
