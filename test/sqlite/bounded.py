@@ -52,6 +52,8 @@ def peak():
 
 def highwater():
     """Bytes of SQLite's allocator at most since the last call."""
+    if host.binding == "apsw":
+        return host.apsw.memory_high_water(True)
     library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))
     library.sqlite3_memory_highwater.restype = ctypes.c_int64
     return library.sqlite3_memory_highwater(1)
@@ -73,7 +75,7 @@ def consolidate(path, memory):
 def in_process(library, *arguments):
     """One of these functions in a process of its own, without what is preloaded here."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    done = subprocess.run([sys.executable, __file__, "--do", library, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([sys.executable, __file__, "--do", host.binding, library, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
@@ -129,8 +131,8 @@ def test_the_budget():
 
 if __name__ == "__main__":
     if sys.argv[1] == "--do":
-        host.binding, host.EXTENSION = "sqlite3", sys.argv[2]
-        arguments = [int(a) if a.isdigit() else a for a in sys.argv[4:]]
-        print(json.dumps(globals()[sys.argv[3]](*arguments)))
+        host.binding, host.EXTENSION = sys.argv[2:4]
+        arguments = [int(a) if a.isdigit() else a for a in sys.argv[5:]]
+        print(json.dumps(globals()[sys.argv[4]](*arguments)))
     else:
         host.main(sys.modules[__name__])
