@@ -64,8 +64,8 @@ int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error 
 }
 
 static void version(sqlite3_context *context, int count, sqlite3_value **values) {
-  char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d", TSR_VERSION, TSR_FORMAT_READ_MIN,
-                               TSR_FORMAT_READ_MAX);
+  char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d, writes 3 and 7 to %d", TSR_VERSION,
+                               TSR_FORMAT_READ_MIN, TSR_FORMAT_READ_MAX, TSR_FORMAT_WRITE_MAX);
   if (!text) sqlite3_result_error_nomem(context);
   else sqlite3_result_text(context, text, -1, sqlite3_free);
 }

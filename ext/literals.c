@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #define NUMBER_MOST 400 /* characters of a number */
-#define EXACT       9007199254740992.0 /* 2^53: doubles are exact integers up to there */
 
 static int no_value(tsr_datatype datatype, const char *text, tsr_error *error) {
   return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no %s", text, tsr_datatype_name(datatype));
@@ -69,17 +68,29 @@ static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, 
                        tsr_error *error) {
   const char *p = text;
   uint64_t v = 0;
+  int exponent = 0;
   *too_large = false;
   if (!looks_like_number(text)) return no_value(datatype, text, error);
   *negative = *p == '-';
   if (*p == '-' || *p == '+') p++;
   for (; *p >= '0' && *p <= '9'; p++)
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
-  if (*p) {
+  if (*p) { /* exactly: a double has 53 bits */
     double d;
     if (parse_float(TSR_FLOAT64, text, &d, error) < 0 || d != floor(d)) return no_value(datatype, text, error);
-    *too_large = fabs(d) > EXACT;
-    v = *too_large ? 0 : (uint64_t)fabs(d);
+    const char *e = p + strcspn(p, "eE"), *end = e;
+    if (*e) {
+      const long given = strtol(e + 1, NULL, 10);
+      exponent = given > 9999 ? 9999 : given < -9999 ? -9999 : (int)given;
+    }
+    if (*p == '.')
+      while (end > p + 1 && end[-1] == '0') end--;
+    for (p += *p == '.'; p < end; p++, exponent--)
+      if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
+    for (; exponent < 0 && v && !*too_large; exponent++, v /= 10)
+      if (v % 10) return no_value(datatype, text, error);
+    for (; exponent > 0 && v && !*too_large; exponent--)
+      if (__builtin_mul_overflow(v, 10, &v)) *too_large = true;
   }
   *magnitude = v;
   return TSR_OK;

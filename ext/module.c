@@ -359,6 +359,11 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
     if (!(table->declaration = read_config(table, "declaration"))) return fail(table, &error, message);
   }
   int code = declare(table);
+  if (code != SQLITE_OK && code != SQLITE_NOMEM && !table->array) { /* what is kept is no declaration: it can be dropped */
+    sqlite3_free(table->declaration);
+    table->declaration = sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");
+    code = declare(table);
+  }
   if (code != SQLITE_OK) {
     *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     disconnect(&table->base);

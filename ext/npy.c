@@ -347,6 +347,9 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
       (code = check_shape(&n, b->schema, field, &e, b->shape, first, error)) < 0 ||
       (code = native(&n, field, swap, &b->copies[f], error)) < 0)
     return code;
+  for (uint64_t i = 0; i < n.size && tsr_datatype_kind(field->datatype) == TSR_KIND_BOOLEAN; i++)
+    if (n.data[i] > 1)
+      return tsx_fail(error, TSR_RANGE, "attribute '%s': %u is outside BOOL: 0 to 1", name, n.data[i]);
   b->columns[f] = (tsr_column){.values = b->copies[f] ? b->copies[f] : n.data, .cell_size = field->cell_size};
   return TSR_OK;
 }

@@ -13,7 +13,8 @@
 #define EXACT_MOST   8192 /* the same for what is not averaged */
 #define TEXT_WIDTH   72
 #define TEXT_HEIGHT  24
-#define PIXELS_MOST  INT32_MAX /* on a side: PNG's own limit */
+#define PIXELS_MOST  65535 /* on a side: no viewer takes more, and a row stays small */
+#define ASK_BYTES    (1u << 20) /* of a picture, between two questions to the host */
 static const char shades[] = ".:-=+*#%@"; /* from low to high; no data is blank */
 #define SHADES ((int)sizeof shades - 1)
 
@@ -277,6 +278,10 @@ static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
     return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
                     (unsigned long long)p->width, (unsigned long long)p->height, p->is_text ? "characters" : "pixels",
                     (unsigned long long)limit);
+  if (p->is_text && p->address.memory_bytes && p->height * (p->width + 1) > p->address.memory_bytes)
+    return tsx_fail(error, TSR_NOMEM, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
+                    (unsigned long long)p->width, (unsigned long long)p->height,
+                    (unsigned long long)(p->address.memory_bytes >> 20));
   const tsr_raster_request request = {.box = p->slice.box,
                                       .field = p->field,
                                       .row = p->row,
@@ -305,12 +310,18 @@ static const double *row_at(const picture *p, uint64_t y) {
   return p->raster->means + y * p->raster->height / p->height * p->raster->width;
 }
 
+/* Asks the host after every ASK_BYTES of rows, and after 64 rows of any width. */
+static bool is_stopped(const picture *p, uint64_t y, uint64_t row_bytes) {
+  const uint64_t rows = row_bytes < ASK_BYTES / 64 ? 64 : ASK_BYTES / row_bytes;
+  return y % rows == rows - 1 && tsx_connection_interrupted(p->connection);
+}
+
 /* ---- PNG --------------------------------------------------------------------------------------------------------- */
 
 static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
   const picture *p = argument;
   const double *means = row_at(p, y);
-  if (y % 64 == 63 && tsx_connection_interrupted(p->connection)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  if (is_stopped(p, y, 4 * p->width)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
   for (uint64_t x = 0; x < p->width; x++)
     memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->raster->width / p->width]), 4);
   return TSR_OK;
@@ -318,11 +329,12 @@ static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error)
 
 static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  const uint64_t memory = p->address.memory_bytes, most = memory && memory < limit ? memory : limit;
   uint8_t *file = NULL;
   uint64_t size = 0;
   int code = tsx_colours_make(p->colormap ? p->colormap : "viridis", p->min, p->max, &p->colours, error);
   if (code == TSR_OK)
-    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, limit, &file, &size, error);
+    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, most, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }
@@ -358,7 +370,7 @@ static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
   int code = TSR_OK;
   for (uint64_t y = 0; y < p->height && code == TSR_OK; y++) {
     const double *means = row_at(p, y);
-    if (y % 64 == 63 && tsx_connection_interrupted(p->connection)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+    if (is_stopped(p, y, p->width + 1)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
     for (uint64_t x = 0; x < p->width; x++)
       sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->raster->width / p->width]));
     sqlite3_str_appendchar(out, 1, '\n');

@@ -133,7 +133,7 @@ static void store32(uint8_t *p, uint64_t value) {
 
 static int reserve(file *f, uint64_t more, tsr_error *error) {
   if (more > f->limit - f->size)
-    return tsx_fail(error, TSR_TOOBIG, "the PNG has more than %llu bytes, which are all that a value of SQLite holds",
+    return tsx_fail(error, TSR_TOOBIG, "the PNG has more than %llu bytes, which are all that memory_mb and SQLite's values hold",
                     (unsigned long long)f->limit);
   if (f->size + more <= f->room) return TSR_OK;
   const uint64_t room = f->size + more + f->room / 2;

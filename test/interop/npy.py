@@ -132,6 +132,9 @@ def check_rules(s):
     got = s(f"SELECT hex(tessera_npy('{two}', 'a', '{{\"x\":[2,3]}}')) AS h")[0]["h"]
     equal("gaps are the fill value", numpy.load(io.BytesIO(bytes.fromhex(got))).tolist(), [[-7] * 4, [0, 1, 2, 3]])
     equal("the non-empty box", numpy.load(io.BytesIO(bytes.fromhex(s(f"SELECT hex(tessera_npy('{two}', 'a')) AS h")[0]["h"]))).shape, (2, 4))
+    truth = s.path("truth")
+    s(f"CREATE VIRTUAL TABLE b USING tessera('{truth}', kind=dense, x INT32 DIMENSION(0, 3, 4), a BOOL NOT NULL)")
+    s.fails(f"SELECT tessera_write_npy('{truth}', 'a', {blob(numpy.array([0, 1, 7, 255], dtype='uint8').view(bool))})", "'a'", "7 is outside BOOL")
     with tiledb.open(two) as a:
         equal("theirs", a[3:5]["a"].tolist(), numpy.arange(8).reshape(2, 4).tolist())
 

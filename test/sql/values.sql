@@ -127,3 +127,12 @@ CREATE VIRTUAL TABLE t_fs USING tessera('arrays/new/dimtype/sparse_time_fs');
 SELECT * FROM t_fs ORDER BY 1 LIMIT 2;
 CREATE VIRTUAL TABLE t_as USING tessera('arrays/new/dimtype/sparse_time_as');
 SELECT * FROM t_as ORDER BY 1 LIMIT 2;
+-- Whole numbers with an exponent or a fraction, exactly: doubles would not tell them apart
+CREATE VIRTUAL TABLE whole USING tessera('whole', x INT64 DIMENSION(0, 1e16, 1000), v INT64[], u UINT64[]);
+INSERT INTO whole VALUES(9007199254740993, '[1e17, 9007199254740993.0, -9.223372036854775808e18, 10e-1]', '[18446744073709551615.0, 1.8e19]');
+SELECT * FROM whole;
+INSERT INTO whole VALUES(1, '[9223372036854775808.0]', NULL);
+INSERT INTO whole VALUES(1, '[1e400]', NULL);
+INSERT INTO whole VALUES(1, '[1e-400]', NULL);
+INSERT INTO whole VALUES(1, '[9007199254740992.5]', NULL);
+SELECT count(*) FROM whole WHERE x = 9007199254740993;

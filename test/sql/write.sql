@@ -239,3 +239,12 @@ UPDATE strict SET f = v FROM source WHERE source.x = strict.x AND strict.x = 2;
 UPDATE strict SET a = 11 FROM source WHERE source.x = strict.x AND strict.x < 2;
 UPDATE strict SET a = 21 FROM source WHERE source.x = strict.x AND strict.x = 2;
 SELECT * FROM raw WHERE x IN (1, 2) ORDER BY x;
+-- A table whose array and whose declaration are gone can be dropped
+CREATE VIRTUAL TABLE gone USING tessera('gone', x INT32 DIMENSION(0, 9), a INT32);
+UPDATE gone_config SET value = 'nothing' WHERE key = 'declaration';
+.shell rm -r gone
+.open t.db
+.load ./tessera
+SELECT * FROM gone;
+DROP TABLE gone;
+SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%';

@@ -319,7 +319,7 @@ def test_what_is_refused():
     refused('{"width":', "options: malformed JSON", MISMATCH)
     refused("", "options: a JSON object is wanted", MISMATCH)
     before = host.memory_used()
-    for options in ({"width": 10**5, "height": 10**5}, {"width": 2**31 - 1}, {"width": 2**31}, {"width": 10**300}, '{"height":99999999999999999999}'):
+    for options in ({"width": 10**5, "height": 10**5}, {"width": 2**31 - 1}, {"width": 2**31}, {"width": 65536, "height": 1}, {"width": 1, "height": 65536}, {"width": 10**300}, '{"height":99999999999999999999}'):
         for function in ("tessera_png", "tessera_preview"):
             refused(options, "more than", TOOBIG, function)
     same(host.memory_used() - before < 1 << 20, True, "memory")
@@ -361,6 +361,10 @@ def test_the_progress_handler_stops_it():
     db.query(draw, (relief, wide))
     if len(calls) < 50:
         raise AssertionError(f"the progress handler was called {len(calls)} times")
+    calls.clear()   # the rows of a wide picture are not as many: 4 MiB of pixels
+    db.query(draw, (relief, json.dumps({"width": 65535, "height": 16})))
+    same(len(calls) > 20, True, f"{len(calls)} calls")
+    calls.clear()
     for stop in (12, 45):   # calls come in bundles, not each time as many
         calls.clear()
         db.raw.set_progress_handler(lambda: calls.append(1) or len(calls) > stop, 1)
