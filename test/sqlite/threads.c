@@ -153,7 +153,7 @@ static void write_rows(worker *w) {
   sqlite3_int64 written = 0, found;
   const int id = w->role_number;
   snprintf(count, sizeof count, "SELECT count(*) FROM t WHERE w = %d", id);
-  while (now() < p->until) {
+  while (now() < p->until || (written == 0 && !p->what->interrupts)) { /* a busy machine may not come to a first commit in time */
     snprintf(insert, sizeof insert,
              "WITH RECURSIVE c(n) AS (VALUES(%lld) UNION ALL SELECT n + 1 FROM c WHERE n < %lld) INSERT INTO t SELECT %d, n, n * 3 + %d FROM c",
              (long long)written, (long long)written + COMMIT - 1, id, id);
@@ -320,7 +320,7 @@ static void play(const scenario *what, double seconds) {
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
   printf("%s: %d threads, %ld statements, %lld and %lld rows\n", what->name, count, p.works, (long long)p.written[0], (long long)p.written[1]);
   fflush(stdout);
-  CHECK(p.written[0] + p.written[1] > 0, "nothing was written");
+  CHECK(what->interrupts || (p.written[0] > 0 && p.written[1] > 0), "nothing was written");
   look_after(&p);
   char remove[300];
   snprintf(remove, sizeof remove, "rm -rf '%s'", p.folder);
