@@ -6,6 +6,7 @@
 #ifndef TSR_BASE_H
 #define TSR_BASE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -174,6 +175,30 @@ int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_
 /* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
  * caller of their job was told to. What takes long within a task asks this now and then. */
 int tsr__stopped(const tsr_memory *memory, tsr_error *error);
+/* The same in two parts, so that workers are at it while the caller does something else. The caller's thread takes no part
+ * before the finish, which does what is left (by `mine`, where that is not NULL: what only the caller's thread may do goes
+ * there) and returns when all is done. Each job that was started is finished or cancelled, once, in the memory where it
+ * was started. workers 0, or none to be had: the finish does all, and so it does in a child that was forked meanwhile. */
+typedef struct tsr_job {
+  struct tsr_job *next, *previous;
+  tsr_task fn;
+  void *argument;
+  uint64_t count;
+  _Atomic uint64_t at; /* the next index */
+  _Atomic bool failed; /* hand out no more */
+  _Atomic bool interrupted; /* and end what is at work */
+  unsigned wanted, joined; /* workers: how many at most, how many so far */
+  unsigned helpers;
+  int64_t process; /* that started it, where it wanted workers */
+  pthread_cond_t done; /* helpers has become 0 */
+  uint64_t failed_at;
+  int code;
+  tsr_error error;
+} tsr_job;
+void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument);
+int tsr__job_finish(tsr_job *job, tsr_task mine, tsr_error *error);
+void tsr__job_cancel(tsr_job *job); /* waits for what has begun, and leaves the rest */
+bool tsr__job_goes_on(const tsr_job *job); /* are there indexes that nobody has taken? */
 unsigned tsr__cores(void); /* at least 1 */
 
 /* Globals, made on first use in each process: after a fork the child finds its parent's, whose mutex may be locked for

@@ -1,11 +1,15 @@
 /* pool.c: worker threads: one pool for the process, made on first use, made anew after a fork.
  *
- * A job lives on its caller's stack and in the pool's list while it runs. Callers and workers take the next index of a
- * job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so all that are
- * lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the number of
- * threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
+ * A job lives in its caller's memory, and in the pool's list from its start to its finish. Callers and workers take the
+ * next index of a job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so
+ * all that are lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the
+ * number of threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
  * Invariants, under the pool's mutex: busy <= workers <= MOST_WORKERS; job.helpers counts the workers inside of run()
- * for it; a caller returns once it has taken its job from the list and helpers is 0.
+ * for it; a job is finished once it has been taken from the list and helpers is 0.
+ *
+ * Workers may be at it while the host does something else, which may be fork(). They stand still meanwhile, between two
+ * tasks: so no mutex of the host's allocator is left locked for ever in the child, and a job that the child inherits has no
+ * task that was begun and not ended. The child finishes it alone.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
@@ -19,25 +23,9 @@
 #define MOST_WORKERS 63u
 #define PATIENCE     20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
 
-typedef struct job {
-  struct job *next, *previous;
-  tsr_task fn;
-  void *argument;
-  uint64_t count;
-  _Atomic uint64_t at; /* the next index */
-  _Atomic bool failed; /* hand out no more */
-  _Atomic bool interrupted; /* and end what is at work */
-  unsigned wanted, joined; /* workers: how many at most, how many so far */
-  unsigned helpers;
-  pthread_cond_t done; /* helpers has become 0 */
-  uint64_t failed_at;
-  int code;
-  tsr_error error;
-} job;
-
 typedef struct worker {
   pthread_t thread;
-  job *helped; /* what it is at, or NULL */
+  tsr_job *helped; /* what it is at, or NULL */
 } worker;
 
 /* One of the two mutable globals; progress.c has the other. */
@@ -45,9 +33,12 @@ static struct {
   _Atomic uint64_t state;
   pthread_mutex_t mutex;
   pthread_cond_t work;
-  job *jobs; /* first come, first served */
+  tsr_job *jobs; /* first come, first served */
   unsigned workers, busy;
   worker at[MOST_WORKERS]; /* those that were started */
+  _Atomic bool paused; /* for a fork */
+  unsigned parked; /* of those that are busy */
+  pthread_cond_t quiet, resume;
 } pool;
 
 bool tsr__process_enter(_Atomic uint64_t *state) {
@@ -67,19 +58,51 @@ void tsr__process_made(_Atomic uint64_t *state) {
   atomic_store_explicit(state, (uint64_t)getpid() * 2 + 1, memory_order_release);
 }
 
+/* ---- Forks ------------------------------------------------------------------------------------------------------ */
+
+static void park(void) {
+  pthread_mutex_lock(&pool.mutex);
+  pool.parked++;
+  pthread_cond_signal(&pool.quiet);
+  while (atomic_load_explicit(&pool.paused, memory_order_relaxed)) pthread_cond_wait(&pool.resume, &pool.mutex);
+  pool.parked--;
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&pool.mutex);
+  atomic_store_explicit(&pool.paused, true, memory_order_relaxed);
+  while (pool.busy > pool.parked) pthread_cond_wait(&pool.quiet, &pool.mutex);
+}
+
+static void after_fork(void) {
+  atomic_store_explicit(&pool.paused, false, memory_order_relaxed);
+  pthread_cond_broadcast(&pool.resume);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+static void after_fork_in_child(void) { /* nobody is parked here; the pool is made anew when it is wanted */
+  atomic_store_explicit(&pool.paused, false, memory_order_relaxed);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
 static void enter(void) {
+  const bool first = atomic_load_explicit(&pool.state, memory_order_relaxed) == 0; /* children inherit the handlers */
   if (!tsr__process_enter(&pool.state)) return;
   pthread_mutex_init(&pool.mutex, NULL);
   pthread_cond_init(&pool.work, NULL);
+  pthread_cond_init(&pool.quiet, NULL);
+  pthread_cond_init(&pool.resume, NULL);
   pool.jobs = NULL;
-  pool.workers = pool.busy = 0;
+  pool.workers = pool.busy = pool.parked = 0;
+  if (first) pthread_atfork(before_fork, after_fork, after_fork_in_child);
   tsr__process_made(&pool.state);
 }
 
 /* What this thread is at, if it is a worker. Not thread-local, as memory of libraries that are loaded late is not found by
  * all leak checkers. */
-static job *find_helped(void) {
-  job *helped = NULL;
+static tsr_job *find_helped(void) {
+  tsr_job *helped = NULL;
   enter();
   pthread_mutex_lock(&pool.mutex);
   for (unsigned i = 0; i < pool.workers && !helped; i++)
@@ -89,7 +112,7 @@ static job *find_helped(void) {
 }
 
 int tsr__stopped(const tsr_memory *memory, tsr_error *error) {
-  job *helped = find_helped();
+  tsr_job *helped = find_helped();
   bool stop;
   if (helped) {
     stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
@@ -102,39 +125,41 @@ int tsr__stopped(const tsr_memory *memory, tsr_error *error) {
 
 /* ---- Running a job --------------------------------------------------------------------------------------------- */
 
-static void fail_job(job *j, uint64_t index, int code, const tsr_error *error) {
+static void fail_job(tsr_job *j, uint64_t index, int code, const tsr_error *error) {
   if (code == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
   atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-  pthread_mutex_lock(&pool.mutex);
+  const bool shared = j->wanted > 0; /* else there may be no pool */
+  if (shared) pthread_mutex_lock(&pool.mutex);
   if (j->code >= 0 || index < j->failed_at) {
     j->code = code;
     j->failed_at = index;
     j->error = *error;
   }
-  pthread_mutex_unlock(&pool.mutex);
+  if (shared) pthread_mutex_unlock(&pool.mutex);
 }
 
-static void run(job *j) {
+static void run(tsr_job *j, tsr_task fn, bool helps) {
   tsr_error error;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
+    if (helps && atomic_load_explicit(&pool.paused, memory_order_relaxed)) park();
     uint64_t index = atomic_fetch_add_explicit(&j->at, 1, memory_order_relaxed);
     if (index >= j->count) return;
     error.code = TSR_OK;
     error.message[0] = 0;
-    int code = j->fn(j->argument, index, &error);
+    int code = fn(j->argument, index, &error);
     if (code < 0) fail_job(j, index, code, &error);
   }
 }
 
-static bool unfinished(job *j) {
+bool tsr__job_goes_on(const tsr_job *j) {
   return !atomic_load_explicit(&j->failed, memory_order_relaxed) &&
          atomic_load_explicit(&j->at, memory_order_relaxed) < j->count;
 }
 
 /* A job that wants one more worker, or NULL. */
-static job *pick(void) {
-  for (job *j = pool.jobs; j; j = j->next)
-    if (j->joined < j->wanted && unfinished(j)) return j;
+static tsr_job *pick(void) {
+  for (tsr_job *j = pool.jobs; j; j = j->next)
+    if (j->joined < j->wanted && tsr__job_goes_on(j)) return j;
   return NULL;
 }
 
@@ -143,7 +168,7 @@ static void *work(void *argument) {
   pthread_mutex_lock(&pool.mutex);
   me->thread = pthread_self();
   for (;;) {
-    job *j = pick();
+    tsr_job *j = pick();
     if (!j) {
       pthread_cond_wait(&pool.work, &pool.mutex);
       continue;
@@ -153,7 +178,7 @@ static void *work(void *argument) {
     j->helpers++;
     me->helped = j;
     pthread_mutex_unlock(&pool.mutex);
-    run(j);
+    run(j, j->fn, true);
     pthread_mutex_lock(&pool.mutex);
     me->helped = NULL;
     pool.busy--;
@@ -183,8 +208,8 @@ static bool start_worker(worker *w) {
  * the process without the report that a host or a sanitizer makes of them. */
 static void start_workers(void) {
   uint64_t demand = 0;
-  for (job *j = pool.jobs; j; j = j->next)
-    if (unfinished(j)) demand += j->wanted - j->joined;
+  for (tsr_job *j = pool.jobs; j; j = j->next)
+    if (tsr__job_goes_on(j)) demand += j->wanted - j->joined;
   if (pool.workers - pool.busy >= demand || pool.workers == MOST_WORKERS) return;
   sigset_t all, before;
   sigfillset(&all);
@@ -196,8 +221,8 @@ static void start_workers(void) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void append(job *j) {
-  job **end = &pool.jobs;
+static void append(tsr_job *j) {
+  tsr_job **end = &pool.jobs;
   while (*end) {
     j->previous = *end;
     end = &(*end)->next;
@@ -205,14 +230,14 @@ static void append(job *j) {
   *end = j;
 }
 
-static void unlink_job(job *j) {
+static void unlink_job(tsr_job *j) {
   if (j->previous) j->previous->next = j->next;
   else pool.jobs = j->next;
   if (j->next) j->next->previous = j->previous;
 }
 
 /* Until no worker is at the job. The mutex is held, but while the host is asked. */
-static void wait_for_workers(job *j, const tsr_memory *memory) {
+static void wait_for_workers(tsr_job *j, const tsr_memory *memory) {
   while (j->helpers > 0) {
     if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
       pthread_cond_wait(&j->done, &pool.mutex);
@@ -231,6 +256,62 @@ static void wait_for_workers(job *j, const tsr_memory *memory) {
   }
 }
 
+void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument) {
+  job->next = job->previous = NULL; /* not the error's kilobyte */
+  job->fn = fn;
+  job->argument = argument;
+  job->count = count;
+  atomic_init(&job->at, 0);
+  atomic_init(&job->failed, false);
+  atomic_init(&job->interrupted, false);
+  job->wanted = (unsigned)TSR_MIN(TSR_MIN(workers, MOST_WORKERS), count);
+  job->joined = job->helpers = 0;
+  job->code = TSR_OK;
+  job->failed_at = 0;
+  if (job->wanted == 0) return;
+  job->process = getpid();
+  pthread_cond_init(&job->done, NULL);
+  enter();
+  pthread_mutex_lock(&pool.mutex);
+  append(job);
+  start_workers();
+  for (unsigned i = 0; i < job->wanted; i++) pthread_cond_signal(&pool.work);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+/* In a child the workers that were at it are not: their tasks are done, what is left is its own. */
+static void adopt(tsr_job *job) {
+  if (job->wanted > 0 && job->process != getpid()) job->wanted = 0;
+}
+
+/* From the list, and out of the hands of workers. */
+static void take_back(tsr_job *job, const tsr_memory *memory) {
+  if (job->wanted == 0) return;
+  pthread_mutex_lock(&pool.mutex);
+  unlink_job(job);
+  wait_for_workers(job, memory);
+  pthread_mutex_unlock(&pool.mutex);
+  pthread_cond_destroy(&job->done);
+}
+
+static int finish(tsr_job *job, tsr_task fn, const tsr_memory *memory, tsr_error *error) {
+  adopt(job);
+  run(job, fn, false);
+  take_back(job, memory);
+  if (job->code < 0 && error) *error = job->error;
+  return job->code;
+}
+
+int tsr__job_finish(tsr_job *job, tsr_task mine, tsr_error *error) {
+  return finish(job, mine ? mine : job->fn, NULL, error);
+}
+
+void tsr__job_cancel(tsr_job *job) {
+  adopt(job);
+  atomic_store_explicit(&job->failed, true, memory_order_relaxed);
+  take_back(job, NULL);
+}
+
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error) {
   return tsr__parallel_for_asking(NULL, threads, count, fn, argument, error);
 }
@@ -241,26 +322,9 @@ int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_
     for (uint64_t i = 0; i < count; i++) TSR_TRY(fn(argument, i, error));
     return TSR_OK;
   }
-  job j = {.fn = fn, .argument = argument, .count = count};
-  j.wanted = (unsigned)TSR_MIN(TSR_MIN(threads - 1, MOST_WORKERS), count - 1);
-  pthread_cond_init(&j.done, NULL);
-
-  enter();
-  pthread_mutex_lock(&pool.mutex);
-  append(&j);
-  start_workers();
-  for (unsigned i = 0; i < j.wanted; i++) pthread_cond_signal(&pool.work);
-  pthread_mutex_unlock(&pool.mutex);
-
-  run(&j);
-
-  pthread_mutex_lock(&pool.mutex);
-  unlink_job(&j);
-  wait_for_workers(&j, memory);
-  pthread_mutex_unlock(&pool.mutex);
-  pthread_cond_destroy(&j.done);
-  if (j.code < 0 && error) *error = j.error;
-  return j.code;
+  tsr_job job;
+  tsr__job_start(&job, (unsigned)TSR_MIN(threads - 1, count - 1), count, fn, argument);
+  return finish(&job, fn, memory, error);
 }
 
 unsigned tsr__cores(void) {

@@ -1,4 +1,4 @@
-/* test_pool.c: every index once, the lowest error, several callers at once, and a forked child. */
+/* test_pool.c: every index once, the lowest error, several callers at once, jobs in the background, and forked children. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -177,6 +177,111 @@ static void test_fork(void **state) {
 #endif
 }
 
+/* ---- Jobs in the background ---- */
+
+static int count_mine(void *argument, uint64_t index, tsr_error *error) {
+  tally *t = argument;
+  if (!t->seen) return tsr__fail(error, TSR_INTERRUPT, "mine %u", (unsigned)index);
+  return count_up(argument, index, error);
+}
+
+/* Workers do it while the caller waits for something else; without workers the finish does it all, by `mine`. */
+static void test_background(void **state) {
+  static const uint64_t counts[] = {0, 1, 2, 100, 10000};
+  for (unsigned workers = 0; workers <= 4; workers++)
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+      for (int wait = 0; wait < 2; wait++) {
+        const uint64_t n = counts[k];
+        tally t = {.seen = calloc(n + 1, 1)};
+        tsr_job job;
+        tsr__job_start(&job, workers, n, count_up, &t);
+        while (wait && workers > 0 && t.calls < n) usleep(100);
+        if (workers == 0) assert_int_equal(t.calls, 0);
+        assert_int_equal(tsr__job_finish(&job, count_mine, NULL), TSR_OK);
+        assert_int_equal(t.calls, n);
+        for (uint64_t at = 0; at < n; at++) assert_int_equal(t.seen[at], 1);
+        free(t.seen);
+      }
+  tally t = {0};
+  tsr_error error = {0};
+  tsr_job job;
+  tsr__job_start(&job, 0, 3, count_up, &t);
+  assert_int_equal(tsr__job_finish(&job, count_mine, &error), TSR_INTERRUPT);
+  assert_string_equal(error.message, "mine 0");
+  assert_int_equal(t.calls, 0);
+}
+
+/* Several at once, and others' jobs in between; the error is that of the lowest index. */
+static void test_background_together(void **state) {
+  for (int round = 0; round < 100; round++) {
+    tally t[3] = {{0}, {0}, {0}};
+    tsr_job jobs[3], failing;
+    bad b = {.first = 37, .step = 1 + (unsigned)round % 3};
+    tsr_error error = {0};
+    for (int i = 0; i < 3; i++) tsr__job_start(&jobs[i], (unsigned)i + 1, 50, count_up, &t[i]);
+    tsr__job_start(&failing, 2, 1000, fail_some, &b);
+    tally between = {0};
+    assert_int_equal(tsr__parallel_for(3, 50, count_up, &between, NULL), TSR_OK);
+    assert_int_equal(between.calls, 50);
+    assert_int_equal(tsr__job_finish(&failing, NULL, &error), TSR_CORRUPT);
+    assert_string_equal(error.message, "task 37");
+    for (int i = 2; i >= 0; i--) assert_int_equal(tsr__job_finish(&jobs[i], NULL, NULL), TSR_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(t[i].calls, 50);
+  }
+}
+
+/* What has begun ends before the cancel returns; nothing is begun after it. */
+static void test_cancel(void **state) {
+  for (unsigned workers = 0; workers <= 3; workers++)
+    for (int round = 0; round < 50; round++) {
+      tally *t = calloc(1, sizeof *t);
+      tsr_job job;
+      t->seen = calloc(100000, 1);
+      tsr__job_start(&job, workers, 100000, count_up, t);
+      if (round % 2) usleep(50);
+      tsr__job_cancel(&job);
+      assert_true(workers > 0 || t->calls == 0);
+      uint64_t seen = 0;
+      for (int i = 0; i < 100000; i++) seen += t->seen[i];
+      assert_int_equal(seen, t->calls);
+      free(t->seen);
+      free(t); /* the sanitizer sees who comes late */
+    }
+}
+
+static int take_long(void *argument, uint64_t index, tsr_error *error) {
+  usleep(200);
+  return count_up(argument, index, error);
+}
+
+/* A child has its parent's job without the workers that were at it: each index is done once, there as here. */
+static void test_fork_amid_a_job(void **state) {
+  for (int round = 0; round < 20; round++) {
+    tally t = {.seen = calloc(200, 1)};
+    tsr_job job, cancelled;
+    tsr__job_start(&job, 3, 200, take_long, &t);
+    tsr__job_start(&cancelled, 3, 200, take_long, &(tally){0});
+    usleep(1000);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) alarm(20); /* a hang is a failure */
+    tsr__job_cancel(&cancelled);
+    const int rc = tsr__job_finish(&job, NULL, NULL);
+    uint64_t wrong = rc != TSR_OK || t.calls != 200;
+    for (int i = 0; i < 200; i++) wrong += t.seen[i] != 1;
+    if (child == 0) {
+      tally more = {0};
+      wrong += tsr__parallel_for(3, 100, count_up, &more, NULL) != TSR_OK || more.calls != 100;
+      _exit(wrong ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(wrong, 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    free(t.seen);
+  }
+}
+
 typedef struct signals {
   pthread_t caller;
   pthread_mutex_t mutex;
@@ -256,7 +361,11 @@ int main(void) {
       cmocka_unit_test(test_runs_at_once),
       cmocka_unit_test(test_lowest_error),
       cmocka_unit_test(test_many_callers),
+      cmocka_unit_test(test_background),
+      cmocka_unit_test(test_background_together),
+      cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_fork_amid_a_job),
       cmocka_unit_test(test_signals_stay_with_the_host),
       cmocka_unit_test(test_the_host_says_stop),
       cmocka_unit_test(test_cores),
