@@ -16,6 +16,11 @@ typedef struct in_list { /* the members of an IN list, as ranges */
   bool everything;
 } in_list;
 
+typedef struct shown { /* a column of the table, of the batch in hand */
+  const tsr_column *cells; /* NULL until asked for */
+  const uint8_t *numbers; /* of cells that all are there, each a plain number; else NULL */
+} shown;
+
 typedef struct tsx_cursor {
   sqlite3_vtab_cursor base;
   tsx_snapshot *snapshot;
@@ -35,7 +40,7 @@ typedef struct tsx_cursor {
   uint64_t row;
   uint64_t first; /* of the batch: those before it are left out */
   uint64_t skip; /* rows still to be left out, for OFFSET */
-  const tsr_column **columns; /* of the batch, NULL until asked for; one for each column of the table */
+  shown *columns;
   /* the decoded plan: kept while the same idxStr comes */
   char *text;
   tsx_access access; /* and so much of what follows is in use */
@@ -54,13 +59,13 @@ static int fail(cursor *c, const tsr_error *error) { return tsx_vtab_error(c->ba
 static int make(const tsx_table *table, cursor **out) {
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
   uint64_t columns = table->column_count + 1;
-  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(tsr_column *) + 1) + fields;
+  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(shown) + 1) + fields;
   cursor *c = sqlite3_malloc64(sizeof(cursor) + more);
   if (!c) return SQLITE_NOMEM;
   memset(c, 0, offsetof(cursor, lists));
   memset(c + 1, 0, more);
   c->dimensions = (tsr_ranges *)(c + 1);
-  c->columns = (const tsr_column **)(c->dimensions + dimensions);
+  c->columns = (shown *)(c->dimensions + dimensions);
   c->dropped = (bool *)(c->columns + columns);
   c->fields = c->dropped + columns;
   *out = c;
@@ -566,20 +571,37 @@ static int hidden_column(cursor *c, sqlite3_context *context, int column) {
   return SQLITE_OK;
 }
 
+static int take_column(cursor *c, int column) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const tsx_column *shows = &table->columns[column];
+  shown *now = &c->columns[column];
+  tsr_error error;
+  tsx_error_init(&error);
+  if (c->dropped[column]) return fail_dropped(c, column);
+  if (tsr_reader_column(c->reader, shows->field, &now->cells, &error) < 0) return fail(c, &error);
+  c->fields[shows->field] = true;
+  const tsr_column *cells = now->cells;
+  if (!cells->unwritten && !cells->validity && !cells->constant && tsx_form_is_number(shows->form))
+    now->numbers = cells->values;
+  return SQLITE_OK;
+}
+
 int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
   cursor *c = (cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps its bytes */
-  if (!c->columns[column]) {
-    tsr_error error;
-    tsx_error_init(&error);
-    if (c->dropped[column]) return fail_dropped(c, column);
-    if (tsr_reader_column(c->reader, table->columns[column].field, &c->columns[column], &error) < 0)
-      return fail(c, &error);
-    c->fields[table->columns[column].field] = true;
+  const shown *now = &c->columns[column];
+  const tsx_column *shows = &table->columns[column];
+  if (now->numbers) {
+    tsx_number_result(context, shows->form, now->numbers, cell_index(c));
+    return SQLITE_OK;
   }
-  tsx_column_result(context, &table->columns[column], c->columns[column], cell_index(c), table->options.fill_unwritten);
+  if (!now->cells) {
+    const int code = take_column(c, column);
+    if (code != SQLITE_OK) return code;
+  }
+  tsx_column_result(context, shows, now->cells, cell_index(c), table->options.fill_unwritten);
   return SQLITE_OK;
 }
 

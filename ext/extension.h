@@ -338,7 +338,7 @@ typedef enum tsx_form { /* how a field's cells appear */
                         TSX_UINT32,
                         TSX_UINT64,
                         TSX_FLOAT32,
-                        TSX_FLOAT64,
+                        TSX_FLOAT64, /* the last number */
                         TSX_TEXT,
                         TSX_TEXT16,
                         TSX_TEXT32,
@@ -372,7 +372,10 @@ void tsx_column_prepare(tsx_column *column);
 /* One cell as the result of xColumn. */
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
                        bool fill_unwritten);
-/* Does it give NULL there? */
+static inline bool tsx_form_is_number(tsx_form form) { return form <= TSX_FLOAT64; }
+/* The same of cell `i` of plain numbers, of which each is there. */
+void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i);
+/* Does a cell give NULL? */
 bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten);
 
 /* The bytes of one cell of a field, or of anything else that has a datatype, as a table with default options shows it.
@@ -469,6 +472,8 @@ bool tsx_row_is_complete(const tsx_row *row); /* each column has a field, and ea
  * TSR_CONSTRAINT: it cannot be NULL; TSR_MISMATCH, TSR_RANGE: the value does not fit. Texts and blobs stay SQLite's. */
 int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error);
 int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error);
+/* The same of all fields, by the table's columns, in an INSERT where the row is complete. */
+int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error);
 /* The bytes of another cell, borrowed. */
 void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index);
 /* What a whole number means as a datetime or time in ISO text's place: the value itself if it has no text, else the

@@ -194,12 +194,7 @@ static int fail_field(const tsx_changes *u, int code, uint32_t column, const cha
 
 static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
-  if (tsx_row_is_complete(u->row)) {
-    int code = TSR_OK;
-    for (uint32_t c = 0; c < u->table->column_count && code >= 0; c++)
-      code = tsx_row_set(u->row, (uint32_t)tsx_row_field(u->row, c), values[c], true, error);
-    return code;
-  }
+  if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
   for (uint32_t c = 0; c < u->table->column_count; c++) {
     int field = tsx_row_field(u->row, c), code;
     if (field < 0) {
@@ -541,19 +536,16 @@ static int change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int
     u->row = NULL;
     if ((code = tsx_row_make(table, schema, &u->row, error)) < 0) return code;
   }
-  tsr_mark mark = tsr_writer_mark(transaction->writer);
-  bool is_insert = count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL;
-  if (is_insert) {
-    code = insert_row(u, transaction, values + 2, rowid, error);
-  } else if (table->past) {
+  if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
+    return insert_row(u, transaction, values + 2, rowid, error); /* which is one cell, or none */
+  if (table->past)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->hidden[0], table->hidden[1]);
-  } else {
-    code = begin_statement(u, transaction, error);
-    int64_t row = sqlite3_value_int64(values[0]);
-    if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
-  }
-  tsr_mark now = tsr_writer_mark(transaction->writer);
+  const tsr_mark mark = tsr_writer_mark(transaction->writer);
+  const int64_t row = sqlite3_value_int64(values[0]);
+  code = begin_statement(u, transaction, error);
+  if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
+  const tsr_mark now = tsr_writer_mark(transaction->writer);
   if (code < 0 && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) { /* whatever its OR clause */
     tsr_error unseen;
     transaction->rewinds++;

@@ -195,28 +195,34 @@ static void result_datetime(sqlite3_context *context, tsr_datatype datatype, int
   else sqlite3_result_int64(context, v);
 }
 
-/* `size` bytes at p, in this form. */
-static void result_form(sqlite3_context *context, const tsx_column *column, tsx_form form, tsr_datatype datatype,
-                        const uint8_t *p, uint64_t size) {
+void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i) {
   float f;
   double d;
   switch (form) {
-  case TSX_INT8: sqlite3_result_int(context, *(const int8_t *)p); break;
-  case TSX_INT16: sqlite3_result_int(context, (int)load_signed(p, 2)); break;
-  case TSX_INT32: sqlite3_result_int(context, (int)load_signed(p, 4)); break;
-  case TSX_INT64: sqlite3_result_int64(context, load_signed(p, 8)); break;
-  case TSX_UINT8: sqlite3_result_int(context, *p); break;
-  case TSX_UINT16: sqlite3_result_int(context, (int)load_unsigned(p, 2)); break;
-  case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)load_unsigned(p, 4)); break;
-  case TSX_UINT64: tsx_result_unsigned(context, load_unsigned(p, 8)); break;
+  case TSX_INT8: sqlite3_result_int(context, ((const int8_t *)cells)[i]); break;
+  case TSX_INT16: sqlite3_result_int(context, (int)load_signed(cells + 2 * i, 2)); break;
+  case TSX_INT32: sqlite3_result_int(context, (int)load_signed(cells + 4 * i, 4)); break;
+  case TSX_INT64: sqlite3_result_int64(context, load_signed(cells + 8 * i, 8)); break;
+  case TSX_UINT8: sqlite3_result_int(context, cells[i]); break;
+  case TSX_UINT16: sqlite3_result_int(context, (int)load_unsigned(cells + 2 * i, 2)); break;
+  case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)load_unsigned(cells + 4 * i, 4)); break;
+  case TSX_UINT64: tsx_result_unsigned(context, load_unsigned(cells + 8 * i, 8)); break;
   case TSX_FLOAT32:
-    memcpy(&f, p, 4);
+    memcpy(&f, cells + 4 * i, 4);
     sqlite3_result_double(context, f);
     break;
   case TSX_FLOAT64:
-    memcpy(&d, p, 8);
+    memcpy(&d, cells + 8 * i, 8);
     sqlite3_result_double(context, d);
     break;
+  default: break; /* no number */
+  }
+}
+
+/* `size` bytes at p, in this form. */
+static void result_form(sqlite3_context *context, const tsx_column *column, tsx_form form, tsr_datatype datatype,
+                        const uint8_t *p, uint64_t size) {
+  switch (form) {
   case TSX_TEXT:
     sqlite3_result_text64(context, size ? (const char *)p : "", size, SQLITE_TRANSIENT, SQLITE_UTF8);
     break;
@@ -226,6 +232,7 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
   case TSX_DATETIME: result_datetime(context, datatype, load_signed(p, 8)); break;
   case TSX_JSON: result_json(context, datatype, p, size, column->datetimes_integer); break;
   case TSX_LABEL: break;
+  default: tsx_number_result(context, form, p, 0);
   }
 }
 

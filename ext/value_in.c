@@ -444,7 +444,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
 }
 
 /* A value that becomes a cell as it is: true. */
-static bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
+static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
   cell_field *f = &row->fields[field];
   if (type == SQLITE_INTEGER && f->shortcut == WHOLE) {
     const int64_t number = sqlite3_value_int64(value);
@@ -488,6 +488,16 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
     return prefix(error, place);
   }
   set_bytes(row, field, cell);
+  return TSR_OK;
+}
+
+int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
+  for (uint32_t c = 0; c < row->field_count; c++) {
+    const uint32_t field = (uint32_t)row->field_of[c];
+    if (set_directly(row, field, values[c], sqlite3_value_type(values[c]))) continue;
+    const int code = tsx_row_set(row, field, values[c], true, error);
+    if (code < 0) return code;
+  }
   return TSR_OK;
 }
 
