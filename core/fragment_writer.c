@@ -639,7 +639,10 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
     if (w->columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->tile_cells);
     else if (!order) bytes += offsets[from + w->tile_cells] - offsets[from];
     else
-      for (uint64_t c = from; c < from + w->tile_cells; c++) bytes += offsets[order[c] + 1] - offsets[order[c]];
+      for (uint64_t c = 0; c < w->tile_cells; c++) {
+        fetch_ahead(offsets, sizeof *offsets, order + from, c, w->tile_cells);
+        bytes += offsets[order[from + c] + 1] - offsets[order[from + c]];
+      }
   }
   return bytes;
 }

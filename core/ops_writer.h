@@ -1,4 +1,4 @@
-/* ops_writer.h: a writer from inside: what write_buffer.c, write_removed.c, overlay.c, write_spill.c and writer.c share.
+/* ops_writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, overlay.c, write_spill.c and writer.c share.
  *
  * Cells are numbered 0, 1, ... as they are appended, removed rows as they are removed; nothing is changed in place, so
  * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run is
@@ -23,16 +23,19 @@ void tsr__buffered_release(tsr_buffered *column);
 /* Appends cells selection[0..count) of a column (NULL: the first `count`). */
 int tsr__buffered_append(const tsr_field *field, tsr_buffered *to, const tsr_column *column, const uint32_t *selection,
                          uint64_t count, tsr_error *error);
-typedef struct tsr_limit { /* what a dimension's coordinates may be */
+typedef struct tsr_limit { /* what the cells of a field may be */
+  uint64_t size; /* 0: variable */
+  uint64_t low, high; /* keys, where it is bounded */
   tsr_machine machine;
-  uint64_t low, high; /* keys */
-  bool text, general; /* general: the checks below alone know */
+  tsr_datatype datatype;
+  bool bounded, nullable;
+  bool general; /* the checks below alone know */
 } tsr_limit;
-void tsr__limit_make(const tsr_schema *schema, uint32_t dimension, tsr_limit *limit);
+void tsr__limit_make(const tsr_schema *schema, uint32_t field, tsr_limit *limit);
 /* Appends the first cell of `columns`, of all fields, where there is room and nothing to object: false leaves all as it
  * was, and the functions here that take many cells say why, or make room. *bytes: what the cell takes. */
-bool tsr__buffered_append_cell(const tsr_schema *schema, const tsr_limit *limits, tsr_buffered *to,
-                               const tsr_column *columns, uint64_t *bytes);
+bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buffered *to, const tsr_column *columns,
+                               uint64_t *bytes);
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count);
 /* Its cells from `first` on. */
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first);
@@ -71,6 +74,17 @@ typedef struct tsr_coordinate_index { /* of cells in memory: chains of those who
   tsr_buffer heads, next; /* u32: index of a cell + 1 */
 } tsr_coordinate_index;
 
+typedef struct tsr_ahead { /* cells in memory whose order is found while others come: see write_ahead.c */
+  uint64_t next; /* cells that make one more block whole; UINT64_MAX: there are none */
+  tsr_buffer blocks; /* tsr_pair *: NULL where it was left out */
+  bool working; /* on the last one: the job, of */
+  tsr_job job;
+  uint64_t number; /* its first cell's */
+  tsr_pair *pairs, *spare;
+  tsr_column *columns; /* its coordinates */
+  _Atomic bool sorted;
+} tsr_ahead;
+
 struct tsr_writer {
   uint32_t references; /* the caller's, and those of snapshots */
   tsr_array *array;
@@ -85,9 +99,10 @@ struct tsr_writer {
   uint64_t asked_time, time;
   uint32_t field_count;
   tsr_buffered *columns;
-  tsr_limit *limits; /* by dimension */
+  tsr_limit *limits; /* by field */
   uint64_t first, count; /* see above */
   uint64_t unweighed; /* bytes since tsr__spill_if_full was asked */
+  tsr_ahead ahead;
   tsr_removed removed;
   tsr_schema *run_schema; /* without filters, with duplicates */
   tsr_buffer runs; /* tsr_own_run, by number: `spilled` ones, then those in memory */
@@ -118,6 +133,15 @@ static inline tsr_own_run *tsr__writer_run(const tsr_writer *writer, uint64_t in
   return (tsr_own_run *)(void *)writer->runs.data + index;
 }
 static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return writer->runs.size / sizeof(tsr_own_run); }
+
+/* ---- write_ahead.c ---- */
+void tsr__ahead_open(tsr_writer *writer);
+void tsr__ahead_release(tsr_writer *writer);
+void tsr__ahead_more(tsr_writer *writer); /* there are ahead.next cells in memory, or more */
+void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells); /* those in memory from there on go */
+/* What is sorted, when all is: of cells in memory, from the first on. */
+tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer);
+uint64_t tsr__ahead_bytes(const tsr_writer *writer);
 
 /* ---- overlay.c ---- */
 /* Makes the schema of runs, once. */

@@ -234,7 +234,7 @@ static int sort_run(tsr_writer *w, making *m, tsr_error *error) {
   uint64_t count = m->count;
   void *order;
   TSR_TRY(tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
-  int r = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, order, &count, error);
+  int r = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
   m->order = order;
   if (r >= 0) r = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
   if (r >= 0) {

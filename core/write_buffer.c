@@ -97,9 +97,16 @@ int tsr__check_nulls(const tsr_field *field, const tsr_column *column, const uin
 
 /* ---- Columns that grow ---------------------------------------------------------------------- */
 
+/* Columns that grow are copied, and all new memory is touched for the first time: so they double, where there is room. */
+static int reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
+  if (more <= buffer->capacity - buffer->size) return TSR_OK;
+  if (more < buffer->size && tsr__buffer_reserve(buffer, buffer->size, NULL) >= 0) return TSR_OK;
+  return tsr__buffer_reserve(buffer, more, error);
+}
+
 static int append_fixed(tsr_buffered *b, uint64_t size, const tsr_column *column, const uint32_t *selection,
                         uint64_t count, tsr_error *error) {
-  TSR_TRY(tsr__buffer_reserve(&b->values, tsr__mul_sat(count, size), error));
+  TSR_TRY(reserve(&b->values, tsr__mul_sat(count, size), error));
   uint8_t *to = b->values.data + b->values.size;
   const uint8_t *values = column->values;
   if (!selection && !column->constant) memcpy(to, values, count * size);
@@ -116,8 +123,8 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
     uint64_t cell = cell_of(column, selection, i);
     total += column->offsets[cell + 1] - column->offsets[cell];
   }
-  TSR_TRY(tsr__buffer_reserve(&b->values, total, error));
-  TSR_TRY(tsr__buffer_reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
+  TSR_TRY(reserve(&b->values, total, error));
+  TSR_TRY(reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
   if (!b->offsets.size) {
     tsr__store64(b->offsets.data, 0);
     b->offsets.size = 8;
@@ -137,7 +144,7 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_colu
   TSR_TRY(field->cell_size ? append_fixed(b, field->cell_size, column, selection, count, error)
                            : append_variable(b, column, selection, count, error));
   if (!field->nullable) return TSR_OK;
-  TSR_TRY(tsr__buffer_reserve(&b->validity, count, error));
+  TSR_TRY(reserve(&b->validity, count, error));
   uint8_t *to = b->validity.data + b->validity.size;
   for (uint64_t i = 0; i < count; i++)
     to[i] = !column->validity || column->validity[cell_of(column, selection, i)] != 0;
@@ -147,66 +154,74 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_colu
 
 /* ---- One cell ------------------------------------------------------------------------------- */
 
-void tsr__limit_make(const tsr_schema *schema, uint32_t d, tsr_limit *limit) {
-  const tsr_field *field = &schema->fields[d];
-  const tsr_interval *current = schema->current_domain ? &schema->current_domain[d] : NULL;
-  *limit = (tsr_limit){.text = !field->cell_size, .general = !field->cell_size && current};
-  if (limit->text) return;
+void tsr__limit_make(const tsr_schema *schema, uint32_t f, tsr_limit *limit) {
+  const tsr_field *field = &schema->fields[f];
+  const bool dimension = f < schema->dimension_count;
+  const tsr_interval *current = dimension && schema->current_domain ? &schema->current_domain[f] : NULL;
+  *limit = (tsr_limit){.size = field->cell_size,
+                       .datatype = field->datatype,
+                       .nullable = field->nullable,
+                       .bounded = dimension && field->cell_size,
+                       .general = current && !field->cell_size};
+  if (!limit->bounded) return;
   limit->machine = tsr__datatype_machine(field->datatype);
   limit->low = tsr__key(field->datatype, current ? current->low : field->low);
   limit->high = tsr__key(field->datatype, current ? current->high : field->high);
 }
 
-static inline bool is_within(const tsr_limit *limit, tsr_datatype datatype, const void *value) {
+static inline bool is_within(const tsr_limit *limit, const void *value) {
   uint64_t key;
-  if (limit->text) return !limit->general;
   if (limit->machine == TSR_MACHINE_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
   else if (limit->machine == TSR_MACHINE_I32)
     key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
-  else key = tsr__key(datatype, value);
+  else key = tsr__key(limit->datatype, value);
   return key >= limit->low && key <= limit->high;
 }
 
 static inline uint64_t room_in(const tsr_buffer *buffer) { return buffer->capacity - buffer->size; }
 
-static inline void push(tsr_buffer *buffer, const void *value, uint64_t size) {
-  if (size == 0) return; /* and the buffer may have no address yet */
-  uint8_t *to = buffer->data + buffer->size;
-  if (size == 8) memcpy(to, value, 8);
-  else if (size == 4) memcpy(to, value, 4);
-  else memcpy(to, value, size);
-  buffer->size += size;
+static inline uint64_t size_of(const tsr_limit *limit, const tsr_column *column) {
+  return limit->size ? limit->size : column->offsets[1] - column->offsets[0];
 }
 
-bool tsr__buffered_append_cell(const tsr_schema *schema, const tsr_limit *limits, tsr_buffered *to,
-                               const tsr_column *columns, uint64_t *bytes) {
-  const uint32_t dimensions = schema->dimension_count, fields = dimensions + schema->attribute_count;
-  *bytes = 0;
-  for (uint32_t f = 0; f < fields; f++) {
-    const tsr_field *field = &schema->fields[f];
-    const tsr_column *column = &columns[f];
-    const tsr_buffered *b = &to[f];
-    if (f < dimensions && !is_within(&limits[f], field->datatype, column->values)) return false;
-    uint64_t size = field->cell_size;
-    if (!size) {
-      size = column->offsets[1] - column->offsets[0];
-      if (!b->offsets.size || room_in(&b->offsets) < 8) return false;
-    }
-    if (room_in(&b->values) < size) return false;
-    if (field->nullable ? !room_in(&b->validity) : column->validity && !*column->validity) return false;
-    *bytes += size + 9;
+static inline bool push(const tsr_limit *limit, tsr_buffered *b, const tsr_column *column, uint64_t size) {
+  const void *value = column->values;
+  if (room_in(&b->values) < size || (limit->bounded && !is_within(limit, value))) return false;
+  if (limit->nullable ? !room_in(&b->validity) : column->validity && !*column->validity) return false;
+  if (!limit->size) {
+    if (limit->general || !b->offsets.size || room_in(&b->offsets) < 8) return false;
+    if (size) memcpy(b->values.data + b->values.size, (const uint8_t *)value + column->offsets[0], size);
+    tsr__store64(b->offsets.data + b->offsets.size, b->values.size + size);
+    b->offsets.size += 8;
+  } else {
+    uint8_t *to = b->values.data + b->values.size;
+    if (size == 8) memcpy(to, value, 8);
+    else if (size == 4) memcpy(to, value, 4);
+    else memcpy(to, value, size);
   }
+  b->values.size += size;
+  if (limit->nullable) b->validity.data[b->validity.size++] = !column->validity || *column->validity != 0;
+  return true;
+}
+
+static void pop(const tsr_limit *limit, tsr_buffered *b, uint64_t size) {
+  b->values.size -= size;
+  if (!limit->size) b->offsets.size -= 8;
+  if (limit->nullable) b->validity.size--;
+}
+
+bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buffered *to, const tsr_column *columns,
+                               uint64_t *bytes) {
+  uint64_t sum = 0;
   for (uint32_t f = 0; f < fields; f++) {
-    const tsr_field *field = &schema->fields[f];
-    const tsr_column *column = &columns[f];
-    tsr_buffered *b = &to[f];
-    if (field->cell_size) push(&b->values, column->values, field->cell_size);
-    else {
-      push(&b->values, (const uint8_t *)column->values + column->offsets[0], column->offsets[1] - column->offsets[0]);
-      push(&b->offsets, &b->values.size, 8);
+    const uint64_t size = size_of(&limits[f], &columns[f]);
+    if (!push(&limits[f], &to[f], &columns[f], size)) {
+      while (f-- > 0) pop(&limits[f], &to[f], size_of(&limits[f], &columns[f]));
+      return false;
     }
-    if (field->nullable) b->validity.data[b->validity.size++] = !column->validity || *column->validity != 0;
+    sum += size + 9;
   }
+  *bytes = sum;
   return true;
 }
 

@@ -7,12 +7,11 @@
  * and as many lists as fit are packed into one word of 64 bits: most arrays need one word, and its sort is a radix
  * sort. Sorting is stable, so equal coordinates keep the order of their numbers.
  *
- * Most Hilbert codes stand for one cell each: cells are sorted by them alone, and only equal ones looked at.
+ * Most Hilbert codes stand for one cell each: cells are sorted by them alone, and only equal ones looked at. Where blocks
+ * of cells have been sorted ahead, write_hilbert.c goes on from there.
  */
 #include "ops.h"
 
-#define BLOCK     32768u /* cells of a task */
-#define TIES_MOST 8u /* one in so many, and codes alone do not suffice */
 
 typedef struct sorter {
   const tsr_schema *schema;
@@ -62,37 +61,45 @@ static void list_tiles(sorter *s, uint32_t d) {
   for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = (s->numbers[i] - low) / extent;
 }
 
-static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
-  sorter *s = argument;
+void tsr__order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
+                      uint64_t *codes) {
+  const sorter s = {.schema = schema, .columns = columns};
   const void *values[TSR_MAX_DIMENSIONS];
-  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0}, start = block * BLOCK, end = TSR_MIN(start + BLOCK, s->count);
+  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
   bool plain = true;
-  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
-    plain = plain && !is_text(s, d) && !s->columns[d].constant;
-    values[d] = plain ? value_of(s, d, start) : NULL;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    plain = plain && !is_text(&s, d) && !columns[d].constant;
+    values[d] = plain ? value_of(&s, d, first) : NULL;
   }
   if (plain) {
-    tsr__hilbert_codes(s->schema, values, end - start, s->numbers + start);
-    return TSR_OK;
+    tsr__hilbert_codes(schema, values, count, codes);
+    return;
   }
-  for (uint64_t i = start; i < end; i++) {
-    for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
-      if (is_text(s, d)) {
-        const tsr_column *column = &s->columns[d];
+  for (uint64_t i = first; i < first + count; i++) {
+    for (uint32_t d = 0; d < schema->dimension_count; d++) {
+      if (is_text(&s, d)) {
+        const tsr_column *column = &columns[d];
         uint64_t at = column->constant ? 0 : i;
         values[d] = (const uint8_t *)column->values + column->offsets[at];
         sizes[d] = column->offsets[at + 1] - column->offsets[at];
       } else {
-        values[d] = value_of(s, d, i);
+        values[d] = value_of(&s, d, i);
       }
     }
-    s->numbers[i] = tsr__hilbert_code(s->schema, values, sizes);
+    codes[i - first] = tsr__hilbert_code(schema, values, sizes);
   }
+}
+
+static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
+  const sorter *s = argument;
+  const uint64_t first = block * TSR_ORDER_BLOCK;
+  (void)error;
+  tsr__order_codes(s->schema, s->columns, first, TSR_MIN(s->count - first, TSR_ORDER_BLOCK), s->numbers + first);
   return TSR_OK;
 }
 
 static int list_hilbert(sorter *s, tsr_error *error) {
-  return tsr__parallel_for(s->threads, (s->count + BLOCK - 1) / BLOCK, list_hilbert_block, s, error);
+  return tsr__parallel_for(s->threads, (s->count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK, list_hilbert_block, s, error);
 }
 
 /* ---- Words ---------------------------------------------------------------------------------- */
@@ -141,23 +148,28 @@ static int pack_all(sorter *s, tsr_error *error) {
 
 /* ---- Sorting -------------------------------------------------------------------------------- */
 
-static int compare_coordinates(const void *argument, uint32_t a, uint32_t b) {
-  const sorter *s = argument;
-  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
-    const tsr_column *column = &s->columns[d];
+int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b) {
+  const sorter s = {.schema = schema, .columns = columns};
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_column *column = &columns[d];
     if (column->constant) continue;
-    if (is_text(s, d)) {
+    if (is_text(&s, d)) {
       const uint8_t *values = column->values;
       const uint64_t *o = column->offsets;
       const int c = tsr__bytes_compare(values + o[a], o[a + 1] - o[a], values + o[b], o[b + 1] - o[b]);
       if (c) return c;
       continue;
     }
-    const tsr_datatype datatype = s->schema->fields[d].datatype;
-    const uint64_t x = tsr__key(datatype, value_of(s, d, a)), y = tsr__key(datatype, value_of(s, d, b));
+    const tsr_datatype datatype = schema->fields[d].datatype;
+    const uint64_t x = tsr__key(datatype, value_of(&s, d, a)), y = tsr__key(datatype, value_of(&s, d, b));
     if (x != y) return x < y ? -1 : 1;
   }
   return 0;
+}
+
+static int compare_cells(const void *argument, uint32_t a, uint32_t b) {
+  const sorter *s = argument;
+  return tsr__order_compare(s->schema, s->columns, a, b);
 }
 
 /* By Hilbert codes, where few are equal: 1, else 0. */
@@ -167,8 +179,8 @@ static int sort_by_codes(sorter *s, tsr_error *error) {
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
   tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
   for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
-  if (ties > s->count / TIES_MOST) return 0;
-  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_coordinates, s);
+  if (!tsr__order_few_ties(ties, s->count)) return 0;
+  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_cells, s);
   return 1;
 }
 
@@ -187,7 +199,7 @@ static int sort_by_words(sorter *s, tsr_error *error) {
 /* Have two neighbours the same coordinates? */
 static bool is_equal(const sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
   if (a->key != b->key) return false; /* the most significant word */
-  if (by_codes) return compare_coordinates(s, a->cell, b->cell) == 0;
+  if (by_codes) return compare_cells(s, a->cell, b->cell) == 0;
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
   for (uint64_t w = s->words.size / sizeof(uint64_t) / s->count; w > 1; w--, word += s->count)
     if (word[a->cell] != word[b->cell]) return false;
@@ -240,25 +252,34 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
   return is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
 }
 
+/* All of them at once. */
+static int sort_whole(sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+  void *pairs = NULL, *spare = NULL, *numbers = NULL;
+  int code = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &pairs, error);
+  if (code >= 0) code = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &spare, error);
+  if (code >= 0) code = tsr__alloc(s->memory, s->count * sizeof(uint64_t), &numbers, error);
+  s->pairs = pairs;
+  s->spare = spare;
+  s->numbers = numbers;
+  if (code >= 0) code = sort_cells(s, order, count, error);
+  tsr__free(pairs);
+  tsr__free(spare);
+  tsr__free(numbers);
+  tsr__buffer_release(&s->words);
+  return code;
+}
+
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                     uint32_t *order, uint64_t *count, tsr_error *error) {
+                     const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
   sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
   s.words.memory = memory;
   if (s.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu cells are sorted at once: %u at most", (unsigned long long)s.count,
                      UINT32_MAX);
   if (!s.count) return TSR_OK;
-  void *pairs = NULL, *spare = NULL, *numbers = NULL;
-  int code = tsr__alloc(memory, s.count * sizeof(tsr_pair), &pairs, error);
-  if (code >= 0) code = tsr__alloc(memory, s.count * sizeof(tsr_pair), &spare, error);
-  if (code >= 0) code = tsr__alloc(memory, s.count * sizeof(uint64_t), &numbers, error);
-  s.pairs = pairs;
-  s.spare = spare;
-  s.numbers = numbers;
-  if (code >= 0) code = sort_cells(&s, order, count, error);
-  tsr__free(pairs);
-  tsr__free(spare);
-  tsr__free(numbers);
-  tsr__buffer_release(&s.words);
-  return code;
+  if (ahead && ahead->count > 0) {
+    const int done = tsr__order_blocks(schema, columns, memory, threads, ahead, order, count, error);
+    if (done) return done < 0 ? done : TSR_OK;
+  }
+  return sort_whole(&s, order, count, error);
 }

@@ -51,7 +51,9 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
-  if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, order, &count, error);
+  const tsr_order_ahead ahead = tsr__ahead_blocks(w);
+  if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+  tsr__ahead_rewind(w, 0);
   if (code >= 0) code = tsr__write_ordered(&target, columns, order, count, error);
   tsr_work_end(w->array->environment, &work);
   if (code >= 0) code = write_positions(w, directory, order, count, error);
@@ -121,7 +123,7 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
 int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
   const tsr_writer *w = writer;
   const uint64_t cells = w->count - w->first, limit = w->memory.limit;
-  uint64_t bytes = 0, room = 0;
+  uint64_t bytes = 0, room = tsr__ahead_bytes(w);
   for (uint32_t f = 0; f < w->field_count; f++) {
     const tsr_buffered *c = &w->columns[f];
     bytes += c->values.size + c->offsets.size + c->validity.size;

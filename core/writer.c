@@ -38,9 +38,10 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_buffered), &room, error));
   w->columns = room;
   for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->columns[i], &w->memory);
-  TSR_TRY(tsr__arena_array(&w->arena, w->schema->dimension_count, sizeof(tsr_limit), &room, error));
+  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_limit), &room, error));
   w->limits = room;
-  for (uint32_t d = 0; d < w->schema->dimension_count; d++) tsr__limit_make(w->schema, d, &w->limits[d]);
+  for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->limits[f]);
+  tsr__ahead_open(w);
   return tsr__removed_open(w, error);
 }
 
@@ -165,6 +166,7 @@ void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
   if (!writer->prepared && !writer->published && (piece_count(writer) || *writer->commit))
     (void)tsr_writer_abandon(writer, NULL);
+  tsr__ahead_release(writer);
   tsr__index_release(writer);
   tsr__overlay_release(writer);
   tsr__writer_drop(writer);
@@ -174,6 +176,7 @@ void tsr_writer_close(tsr_writer *writer) {
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
   if (count < w->first) w->first = count;
+  tsr__ahead_rewind(w, count - w->first);
   for (uint32_t f = 0; f < w->field_count; f++) {
     tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
     if (count > w->first) continue;
@@ -200,6 +203,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
     }
   }
   w->count += count;
+  if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
   w->prepared = false;
   return TSR_OK;
 }
@@ -208,9 +212,10 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
   if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MOST) return false;
-  if (!tsr__buffered_append_cell(w->schema, w->limits, w->columns, columns, &bytes)) return false;
+  if (!tsr__buffered_append_cell(w->limits, w->field_count, w->columns, columns, &bytes)) return false;
   w->unweighed += bytes;
   w->count++;
+  if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
   w->prepared = false;
   return true;
 }
@@ -352,9 +357,11 @@ static int write_sparse(tsr_writer *w, tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
   int code = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
   if (code >= 0) {
-    code = tsr__order_cells(w->schema, columns, &w->memory, w->threads, order, &count, error);
+    const tsr_order_ahead ahead = tsr__ahead_blocks(w);
+    code = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
     if (code < 0) code = tsr__wrap(error, "sorting cells");
   }
+  if (code >= 0) tsr__ahead_rewind(w, 0); /* writing needs the memory */
   if (code >= 0) count = leave_out(w, order, count);
   if (code >= 0 && count > 0) code = write_piece(w, columns, order, count, error);
   tsr__free(order);

@@ -129,7 +129,7 @@ static void test_against_definition(void **state) {
     for (uint32_t d = 0; d < c.schema.dimension_count; d++) make_dimension(d);
     uint64_t count = c.count;
     tsr_error error;
-    assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, order, &count, &error), TSR_OK);
+    assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, NULL, order, &count, &error), TSR_OK);
     bool seen[MOST] = {false};
     for (uint64_t i = 0; i < count; i++) {
       assert_true(order[i] < c.count && !seen[order[i]]);
@@ -161,17 +161,17 @@ static void test_edges(void **state) {
   for (uint32_t d = 0; d < 2; d++) make_dimension(d);
   uint64_t count = 0;
   tsr_error error;
-  assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, order, &count, &error), TSR_OK);
+  assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, NULL, order, &count, &error), TSR_OK);
   assert_int_equal(count, 0);
   count = 1;
-  assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, order, &count, &error), TSR_OK);
+  assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, NULL, order, &count, &error), TSR_OK);
   assert_int_equal(count, 1);
   assert_int_equal(order[0], 0);
   bool worked = false;
   for (uint64_t limit = 0; !worked; limit += 4096) {
     tsr__memory_init(&small, &memory, limit, "test");
     count = 1000;
-    int code = tsr__order_cells(&c.schema, c.columns, &small, 1, order, &count, &error);
+    int code = tsr__order_cells(&c.schema, c.columns, &small, 1, NULL, order, &count, &error);
     worked = code == TSR_OK;
     if (!worked) assert_int_equal(code, TSR_NOMEM);
     assert_int_equal(small.used, 0);
