@@ -21,11 +21,11 @@ binding = None                       # which of them connect() uses now
 
 
 class Error(Exception):
-    """An error of SQLite's: its text, and its primary result code where the binding tells it, else None."""
+    """An error of SQLite's: its text, and its primary and its extended result code where the binding tells them, else None."""
 
     def __init__(self, text, code):
         super().__init__(text)
-        self.text, self.code = text, code if code is None else code & 0xFF
+        self.text, self.code, self.extended = text, code if code is None else code & 0xFF, code
 
 
 class Database:
@@ -50,7 +50,7 @@ class Database:
             raise Error(None, 7) from None
         except Exception as e:
             if apsw and isinstance(e, apsw.Error):
-                raise Error(str(e), e.result) from None
+                raise Error(str(e), e.extendedresult) from None
             raise
 
     def query(self, sql, parameters=()):
