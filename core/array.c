@@ -10,7 +10,6 @@
 #include "array.h"
 
 #define SCHEMA_MOST      (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
-#define ENUMERATION_MOST (1u << 30)
 #define CACHE_DEFAULT    (256u << 20)
 #define THREADS_MOST     8
 
@@ -268,16 +267,16 @@ static int check_key(const tsr_array *array, int rc, const tsr_generic_tile *hea
   if (rc == TSR_AUTH && array->schemas.count > 0) return tsr__array_damage(rc, error);
   if (rc == TSR_AUTH && !array->has_key)
     return tsr__fail(error, TSR_AUTH, "array %s is encrypted: a key is needed", array->path);
-  if (rc == TSR_AUTH) return tsr__fail(error, TSR_AUTH, "the key does not fit array %s", array->path);
-  if (rc >= 0 && !header->encrypted && array->has_key)
-    return tsr__fail(error, TSR_AUTH, "the key does not fit array %s: it is not encrypted", array->path);
+  if (rc == TSR_AUTH)
+    return tsr__fail(error, TSR_AUTH, "the key does not fit array %s%s", array->path,
+                     header->encrypted ? "" : ": it is not encrypted");
   return rc;
 }
 
 static int load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
                        tsr_error *error) {
   tsr_buffer content = {.memory = &array->memory};
-  tsr_generic_tile header;
+  tsr_generic_tile header = {0};
   int rc = tsr__array_read_tile(array, path, SCHEMA_MOST, &content, &header, error);
   rc = check_key(array, rc, &header, error);
   if (rc >= 0) {
@@ -404,7 +403,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   TSR_TRY(schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
-  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, ENUMERATION_MOST, &content, &header, error);
+  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MOST, &content, &header, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);

@@ -248,6 +248,7 @@ typedef struct tsr_fragment {
   bool own; /* it is one: the times of its cells are their numbers plus TSR_OWN_TIMES */
   bool provisional; /* its files go when nobody holds it any more */
   tsr_tile **tiles; /* in memory: [slot * tile count + tile]; NULL: it has files */
+  uint32_t *positions; /* where each of its cells stands, by number; NULL until it is asked for */
 } tsr_fragment;
 #define TSR_OWN_TIMES (UINT64_C(1) << 63)
 /* The registry: a fragment by name, made and loaded if it is new (footer from `footer` where a consolidated file has

@@ -145,9 +145,7 @@ static int read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_
 }
 
 /* What is said of a tile that could be decoded. */
-static int check_around(tsr_checker *c, const char *path, const tsr_generic_tile *header, uint64_t behind) {
-  if (header->encrypted != (c->key != NULL))
-    TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, path, "it is not encrypted, though the array is"));
+static int check_around(tsr_checker *c, const char *path, uint64_t behind) {
   if (behind > 0)
     TSR_TRY(tsr__check_say(c, TSR_SEVERITY_WARNING, path, "%llu bytes follow what belongs to the file",
                            (unsigned long long)behind));
@@ -160,7 +158,7 @@ int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, 
   uint64_t behind;
   TSR_TRY(tsr__interrupted(c->environment, c->error));
   *sound = read_tile(c, path, content, &header, &behind, &fault) >= 0;
-  if (*sound) return check_around(c, path, &header, behind);
+  if (*sound) return check_around(c, path, behind);
   return tsr__check_fault(c, path, &fault, NULL);
 }
 
@@ -189,19 +187,18 @@ static int add_schema(tsr_checker *c, const char *directory, const char *file, c
 /* Loads one. `told`: say what is wrong; else only count. */
 static int load_schema(tsr_checker *c, tsr_checked_schema *schema, const char *name, bool told, schema_tally *tally) {
   tsr_buffer content = {.memory = &c->memory};
-  tsr_generic_tile header;
+  tsr_generic_tile header = {0};
   tsr_error fault = {0};
   uint64_t behind = 0;
   int stop = tsr__interrupted(c->environment, c->error);
   if (stop < 0) return stop;
   int rc = read_tile(c, schema->path, &content, &header, &behind, &fault);
   tally->files++;
-  if (rc >= 0) {
-    tally->opened++;
-    tally->plain += !header.encrypted;
-  } else tally->refused += rc == TSR_AUTH;
+  tally->opened += rc >= 0;
+  tally->refused += rc == TSR_AUTH;
+  tally->plain += rc == TSR_AUTH && c->key && !header.encrypted;
   if (rc >= 0 && told) {
-    stop = check_around(c, schema->path, &header, behind);
+    stop = check_around(c, schema->path, behind);
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__schema_decode(&in, name, &schema->arena, &schema->schema, &fault);
     schema->sound = rc >= 0;
@@ -238,9 +235,9 @@ static int check_key(tsr_checker *c, const schema_tally *tally) {
   bool proven = false;
   unsigned tries = 0;
   const char *path = c->store->name;
-  if (c->key && tally->opened > 0 && tally->plain == tally->opened)
-    return tsr__fail(c->error, TSR_AUTH, "the key does not fit array %s: it is not encrypted", path);
   if (tally->opened > 0 || tally->refused == 0) return TSR_OK;
+  if (tally->plain == tally->refused)
+    return tsr__fail(c->error, TSR_AUTH, "the key does not fit array %s: it is not encrypted", path);
   TSR_TRY(prove_in(c, "__fragments", "__fragment_metadata.tdb", &tries, &proven));
   TSR_TRY(prove_in(c, "", "__fragment_metadata.tdb", &tries, &proven));
   TSR_TRY(prove_in(c, "__meta", "", &tries, &proven));

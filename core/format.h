@@ -19,9 +19,11 @@ typedef struct tsr_generic_tile {
   bool encrypted;
   uint64_t persisted, size;
 } tsr_generic_tile;
+#define TSR_METADATA_MOST (UINT64_C(1) << 30) /* bytes of an object of metadata where nothing says less */
 /* Decodes the generic tile at the front of `in`, appends its content to `out`; `consumed` is its size in the file. An
- * encrypted tile without key, or with one that does not fit, is TSR_AUTH. The content's size is checked against `most`
- * before memory is taken. */
+ * encrypted tile without key, or with one that does not fit, is TSR_AUTH, and so is a plain one where there is a key: it
+ * is anyone's. `header` (may be NULL) is given where it could be read, though the rest cannot. The content's size is
+ * checked against `most` before memory is taken. */
 int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t *key, uint64_t most, tsr_buffer *out,
                              tsr_generic_tile *header, uint64_t *consumed, tsr_error *error);
 /* The same from a file, reading only what the tile takes; `next` (may be NULL) is the offset behind it. */
@@ -61,6 +63,7 @@ int tsr__enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *en
 int tsr__enumeration_encode(const tsr_enumeration *enumeration, tsr_buffer *out, tsr_error *error);
 
 /* ---- rtree.c ---- */
+#define TSR_RTREE_LEVELS 64 /* at most: a fanout of 2 needs no more for any count */
 /* An R-tree, every level; level 0 is the root. MBRs as order keys, strings as slices of one buffer. */
 typedef struct tsr_rtree {
   uint32_t dimensions, fanout, levels;

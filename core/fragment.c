@@ -278,9 +278,13 @@ static int settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
 
 static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
                 tsr_error *error) {
+  const uint32_t version = fragment->parsed.version;
   int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, find_schema, array, &array->memory,
                                                          &fragment->metadata, error)
                   : read_footer(array, fragment, error);
+  if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
+    rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
+                   fragment->metadata.version, version);
   if (rc >= 0) rc = settle(array, fragment, error);
   if (rc < 0) {
     tsr__wrap(error, "fragment %s", fragment->name);
@@ -328,6 +332,7 @@ static void drop_tiles(tsr_fragment *fragment) {
   for (uint64_t i = 0; i < fragment->metadata.slot_count * fragment->metadata.tile_count; i++)
     tsr__tile_drop(fragment->tiles[i]);
   tsr__free(fragment->tiles);
+  tsr__free(fragment->positions);
 }
 
 static void free_fragment(tsr_array *array, tsr_fragment *fragment) {

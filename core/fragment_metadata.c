@@ -395,7 +395,7 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
   tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
   tsr_buffer content = {.memory = memory};
   tsr__arena_init(&made.arena, memory);
-  int code = tsr__fragment_metadata_tile(&made, file, 0, key, UINT64_MAX, &content, error);
+  int code = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MOST, &content, error);
   if (code == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
     code = decode_old(&in, find, argument, &made, error);
@@ -510,12 +510,21 @@ int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file 
   return code;
 }
 
+/* A level has no more boxes than the one below. */
+static uint64_t rtree_most(const tsr_fragment_metadata *metadata) {
+  const tsr_schema *schema = metadata->schema;
+  uint64_t box = 0;
+  if (has_text_dimension(schema)) return TSR_METADATA_MOST;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) box += 2 * tsr_datatype_size(schema->fields[d].datatype);
+  return tsr__add_sat(tsr__mul_sat(tsr__mul_sat(metadata->tile_count, 2), box), TSR_RTREE_LEVELS * (8 + box) + 16);
+}
+
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                       tsr_error *error) {
   if (metadata->rtree) return TSR_OK;
   tsr_buffer content = {.memory = metadata->arena.memory};
   void *made = NULL;
-  int code = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, UINT64_MAX, &content, error);
+  int code = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_most(metadata), &content, error);
   if (code == TSR_OK) code = tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &made, error);
   if (code == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
@@ -571,7 +580,7 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
   if (metadata->version >= 16) {
     tsr_buffer content = {.memory = metadata->arena.memory};
     uint64_t at = metadata->processed_conditions_at;
-    code = tsr__fragment_metadata_tile(metadata, file, at, key, UINT64_MAX, &content, error);
+    code = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MOST, &content, error);
     if (code == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);
       code = decode_processed(&in, metadata, error);

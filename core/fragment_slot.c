@@ -237,7 +237,7 @@ static int decode_bounds(tsr_input *in, uint64_t count, uint64_t value_size, tsr
 static int load_bounds(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                        const char *what, uint64_t value_size, bounds *out, tsr_error *error) {
   tsr_buffer content = {.memory = metadata->arena.memory};
-  uint64_t most = value_size ? tsr__add_sat(tsr__mul_sat(metadata->tile_count, value_size), 16) : UINT64_MAX;
+  uint64_t most = value_size ? tsr__add_sat(tsr__mul_sat(metadata->tile_count, value_size), 16) : TSR_METADATA_MOST;
   int code = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
   if (code == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
@@ -330,7 +330,7 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
     if (code == TSR_OK)
       code = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(uint64_t), &null_counts, error);
     if (code == TSR_OK)
-      code = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, UINT64_MAX, &content,
+      code = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, TSR_METADATA_MOST, &content,
                                          error);
     if (code == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);

@@ -391,7 +391,6 @@ static const input *cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32
   return w->direct ? &w->taken[tile * w->slot_count + w->slot_of[number]] : &w->inputs[number];
 }
 
-/* Which cells are no padding. */
 /* Which cells of a dense tile are no padding; *cells: how many. */
 static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
   *cells = w->count;
@@ -604,7 +603,7 @@ static int find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
 }
 
 static int write_window(tsr_fragment_writer *w, tsr_error *error) {
-  uint64_t tiles = (w->pending + w->tile_cells - 1) / w->tile_cells;
+  const uint64_t tiles = w->pending / w->tile_cells + (w->pending % w->tile_cells != 0); /* tile_cells may be all of 64 bits */
   if (!tiles) return TSR_OK;
   TSR_TRY(tsr__interrupted(w->target.environment, error));
   TSR_TRY(find_runs(w, tiles, error));

@@ -48,6 +48,7 @@ static int decode_header(tsr_input *in, tsr_generic_tile *header, sizes *behind,
 static int decode_body(tsr_input *in, const tsr_generic_tile *header, const sizes *behind, const uint8_t *key,
                        uint64_t most, tsr_buffer *out, tsr_error *error) {
   if (header->encrypted && !key) return tsr__fail(error, TSR_AUTH, "it is encrypted: a key is needed");
+  if (!header->encrypted && key) return tsr__fail(error, TSR_AUTH, "it is not encrypted, though there is a key");
   if (header->size > most)
     return tsr__fail(error, TSR_TOOBIG, "it holds %llu bytes, more than the %llu that are allowed",
                      (unsigned long long)header->size, (unsigned long long)most);
@@ -87,12 +88,12 @@ int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t 
   tsr_generic_tile h;
   sizes behind;
   int code = decode_header(&input, &h, &behind, error);
+  if (code >= 0 && header) *header = h;
   if (code >= 0) code = decode_body(&input, &h, &behind, key, most, out, error);
   if (code < 0) {
     tsr__wrap(error, "generic tile");
     return code;
   }
-  if (header) *header = h;
   if (consumed) *consumed = input.at;
   return TSR_OK;
 }

@@ -9,7 +9,6 @@
 
 #include "array.h"
 
-#define GROUP_MOST (1u << 30) /* bytes of a file, unfiltered */
 #define ATTEMPTS   8 /* while others vacuum under our hands */
 
 typedef struct members_made {
@@ -80,10 +79,7 @@ int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_met
 
 static int read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members, tsr_error *error) {
   tsr_buffer content = {.memory = &group->environment->memory};
-  tsr_generic_tile header;
-  int rc = tsr__read_tile(group->store, tsr__group_key(group), path, GROUP_MOST, &content, &header, error);
-  if (rc >= 0 && group->has_key && !header.encrypted)
-    rc = tsr__fail(error, TSR_AUTH, "the key does not fit %s: it is not encrypted", path);
+  int rc = tsr__read_tile(group->store, tsr__group_key(group), path, TSR_METADATA_MOST, &content, NULL, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__group_decode(&in, arena, members, error);

@@ -192,13 +192,13 @@ static tsr_tile *find_tile(tsr_array *array, const tsr_want *want) {
   return tile;
 }
 
-/* What is not in memory becomes a job. */
 /* Has the tile the values that are wanted? */
 static bool has_cells(const tsr_tile *tile, const tsr_want *want) {
   if (tile->end == 0) return true;
   return want->end > 0 && tile->first <= want->first && want->end <= tile->end;
 }
 
+/* What is not in memory becomes a job. */
 static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t i = 0; i < count; i++) {

@@ -5,7 +5,6 @@
 
 #include "array.h"
 
-#define METADATA_MOST (1u << 30) /* bytes of a file, unfiltered */
 #define ATTEMPTS      8 /* while others vacuum under our hands */
 
 typedef struct metadata_made {
@@ -28,11 +27,8 @@ static int by_key(const void *a, const void *b) {
 static int add_file(tsr_store *store, const uint8_t *key, const char *path, tsr_arena *arena, tsr_buffer *all,
                     tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
-  tsr_generic_tile header;
   tsr_metadata_entries entries = {0};
-  int rc = tsr__read_tile(store, key, path, METADATA_MOST, &content, &header, error);
-  if (rc >= 0 && key && !header.encrypted)
-    rc = tsr__fail(error, TSR_AUTH, "the key does not fit %s/%s: it is not encrypted", store->name, path);
+  int rc = tsr__read_tile(store, key, path, TSR_METADATA_MOST, &content, NULL, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__metadata_decode(&in, arena, &entries, error);

@@ -263,6 +263,24 @@ static int make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **
   return r;
 }
 
+int tsr__overlay_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
+  const tsr_fragment_metadata *m = &run->metadata;
+  if (!run->positions) {
+    tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_special_slot(m, TSR_SLOT_TIMES) * m->tile_count;
+    const uint64_t cells = (m->tile_count - 1) * run->cells_per_tile + m->last_tile_cells;
+    void *positions;
+    uint32_t place = 0;
+    TSR_TRY(tsr__alloc(m->arena.memory, cells * sizeof(uint32_t), &positions, error));
+    run->positions = positions;
+    for (uint64_t t = 0; t < m->tile_count; t++) {
+      const uint64_t *numbers = (const uint64_t *)(const void *)times[t]->values;
+      for (uint64_t i = 0; i < times[t]->cells; i++) run->positions[numbers[i] - TSR_OWN_TIMES - first] = place++;
+    }
+  }
+  *position = run->positions[at];
+  return TSR_OK;
+}
+
 static void drop_runs(tsr_writer *w, uint64_t from) {
   while (tsr__writer_runs(w) > from) {
     tsr__array_fragment_drop(w->array, tsr__writer_run(w, tsr__writer_runs(w) - 1)->fragment);

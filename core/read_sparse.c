@@ -383,8 +383,10 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   batch->row_base = first_row(s, tile);
   batch->written = true;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->own)
-    return tsr__own_rows(s->reader, tile->held, tile->cells, tile->count, batch, error) < 0 ? error->code : 1;
+  if (fragment->own) {
+    const int own = tsr__own_rows(s->reader, tile->held, tile->cells, tile->count, batch, error);
+    return own < 0 ? own : 1;
+  }
   if (fragment->metadata.has_times && s->reader->times) batch->times = special_values(s, tile, TSR_SLOT_TIMES);
   return 1;
 }

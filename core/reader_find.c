@@ -1,53 +1,20 @@
 /* reader_find.c: one row by its rowid.
  *
  * Rowids say where a cell stands: each fragment has a range, tile by tile; cells of a dense array that were never
- * written have theirs by ordinal; a writer's own are copied from its columns. So one tile of each field that is asked
- * for is decoded.
+ * written have theirs by ordinal; a writer's own have their numbers, and their runs know where each stands. So one
+ * tile of each field that is asked for is decoded.
  */
 #include "ops_writer.h"
 
 typedef struct found_source {
   tsr_source base;
   tsr_reader *reader;
-  tsr_held *held; /* NULL: never written, or one of the writer's own */
-  const tsr_writer *writer; /* not NULL: its own, at `cell` */
-  const tsr_fragment *run; /* and a run, which tells its fields by those of the snapshot */
-  const int64_t *slots;
+  tsr_held *held; /* NULL: never written */
   uint64_t cell;
   uint64_t *ordinals; /* in dense arrays */
 } found_source;
 
 /* ---- Columns -------------------------------------------------------------------------------- */
-
-/* A copy, since the writer's columns move when it grows. */
-static int copy_own(const found_source *s, uint32_t field, tsr_column *column, tsr_error *error) {
-  tsr_special special;
-  const tsr_field *f = &s->reader->snapshot->schema->fields[field];
-  if (s->slots[field] < 0) {
-    *column = s->reader->fills[field];
-    return TSR_OK;
-  }
-  const uint32_t own = (uint32_t)tsr__fragment_slot_field(&s->run->metadata, (uint32_t)s->slots[field], &special);
-  const tsr_column from = tsr__buffered_column(&s->writer->schema->fields[own], &s->writer->columns[own], s->cell);
-  uint64_t start = 0, size = f->cell_size;
-  void *copy;
-  *column = (tsr_column){.cell_size = size, .constant = true};
-  if (!f->cell_size) {
-    start = from.offsets[0];
-    size = from.offsets[1] - start;
-    TSR_TRY(tsr__arena_alloc(&s->reader->arena, 2 * sizeof(uint64_t), &copy, error));
-    column->offsets = copy;
-    ((uint64_t *)copy)[0] = 0;
-    ((uint64_t *)copy)[1] = size;
-  }
-  TSR_TRY(tsr__arena_copy(&s->reader->arena, size ? (const uint8_t *)from.values + start : (const uint8_t *)"", size,
-                          &copy, error));
-  column->values = copy;
-  if (!from.validity) return TSR_OK;
-  TSR_TRY(tsr__arena_copy(&s->reader->arena, from.validity, 1, &copy, error));
-  column->validity = copy;
-  return TSR_OK;
-}
 
 static int ordinal_column(const found_source *s, uint32_t d, tsr_column *column, tsr_error *error) {
   const tsr_field *field = &s->reader->snapshot->schema->fields[d];
@@ -61,7 +28,6 @@ static int ordinal_column(const found_source *s, uint32_t d, tsr_column *column,
 
 static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
   const found_source *s = (found_source *)source;
-  if (s->writer) return copy_own(s, field, column, error);
   if (s->ordinals && field < s->reader->snapshot->schema->dimension_count)
     return ordinal_column(s, field, column, error);
   if (s->held) return tsr__reader_column(s->reader, s->held, field, 0, column, error);
@@ -149,17 +115,9 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
     const tsr_snapshot_fragment *run = &snapshot->fragments[f];
     uint64_t at;
     if (!run->fragment->own || number >= run->own_end || number < run->own_first) continue;
-    s->reader->batch.time = UINT64_MAX;
-    if (run->fragment->tiles) {
-      if (number < snapshot->writer->first || number >= snapshot->writer->count) return 0;
-      s->writer = snapshot->writer;
-      s->run = run->fragment;
-      s->slots = run->slots;
-      s->cell = number - snapshot->writer->first;
-      s->ordinals = NULL;
-      return 1;
-    }
-    TSR_TRY(tsr__spill_position(snapshot->array, run->fragment, number - run->own_first, &at, error));
+    const uint64_t in_run = number - run->own_first;
+    if (run->fragment->tiles) TSR_TRY(tsr__overlay_position(run->fragment, run->own_first, in_run, &at, error));
+    else TSR_TRY(tsr__spill_position(snapshot->array, run->fragment, in_run, &at, error));
     return hold_cell(s, (uint32_t)f, at, error);
   }
   return 0;

@@ -19,7 +19,6 @@
  */
 #include "format.h"
 
-#define MAX_LEVELS 64 /* a fanout of 2 needs no more for any count */
 
 const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                                   255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
@@ -167,7 +166,7 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
     return tsr__fail(error, TSR_CORRUPT, "R-tree of %u dimensions in an array of %u", dimensions,
                      schema->dimension_count);
   }
-  if (levels > MAX_LEVELS || (levels > 1 && fanout < 2)) {
+  if (levels > TSR_RTREE_LEVELS || (levels > 1 && fanout < 2)) {
     return tsr__fail(error, TSR_CORRUPT, "R-tree of %u levels with fanout %u", levels, fanout);
   }
   tsr_rtree made;
@@ -235,7 +234,7 @@ static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, ts
 int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
                      tsr_error *error) {
   if (rtree->levels == 0) return TSR_OK;
-  uint64_t next[MAX_LEVELS], past[MAX_LEVELS]; /* nodes yet to be looked at on the way down */
+  uint64_t next[TSR_RTREE_LEVELS], past[TSR_RTREE_LEVELS]; /* nodes yet to be looked at on the way down */
   uint32_t level = 0;
   next[0] = 0;
   past[0] = rtree->counts[0];

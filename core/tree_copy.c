@@ -1,14 +1,21 @@
 /* tree_copy.c: arrays copied file by file, from any store to any other.
  *
  * The commits are listed before all else: what they name is complete by then, and so in the copy. What was not committed
- * is copied as it stands, but for names that nobody looks at (they begin with '.', or are markers of pending commits).
- * The copy appears at the end: its schemas lie under another name until all else is there.
+ * is copied as it stands, but for names that nobody looks at (they begin with '.', or are markers of pending commits; not
+ * so what a merge replaces, which counts under its first name already).
+ * The copy appears at the end: its schemas lie under other names until all else is there.
  */
+#include <stdio.h>
+
 #include "array.h"
 
 #define DEPTH_MOST 16 /* of directories; labels are arrays in an array */
 #define BLOCK      (UINT64_C(1) << 20) /* bytes that are read at once */
 #define COPYING    ".copying"
+
+/* What makes a directory an array. An old one that has evolved has two; it is whole once it has the last. */
+static const char *const marks[] = {"__array_schema.tdb", "__kv_schema.tdb", "__schema"};
+#define MARKS (sizeof marks / sizeof *marks)
 
 typedef struct item { /* in the order in which they are made */
   const char *path; /* in the source */
@@ -23,8 +30,9 @@ typedef struct copying {
   tsr_arena arena;
   tsr_buffer items; /* item */
   uint8_t *block;
-  const char *schema; /* what makes it an array: a directory or a file of the root */
-  bool durable, published;
+  bool marked[MARKS]; /* the source has it */
+  unsigned published; /* so many of the marks have their names in the copy */
+  bool durable;
   uint64_t made, files; /* so many of the items are there in the copy */
   tsr_error *error;
 } copying;
@@ -47,6 +55,7 @@ static int add(copying *c, const char *directory, const char *name, bool is_dire
 
 static bool is_passed_over(const tsr_entry *entry) {
   uint64_t stem;
+  if (tsr__name_suffix(entry->name, TSR_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
   return *entry->name == '.' || tsr__name_suffix(entry->name, ".pending", &stem) || entry->kind == TSR_ENTRY_OTHER;
 }
 
@@ -69,7 +78,6 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
 
 /* Each directory is listed behind those before it: shallow ones first, none twice. */
 static int list_all(copying *c) {
-  static const char *const marks[] = {"__schema", "__array_schema.tdb", "__kv_schema.tdb"};
   bool exists;
   TSR_TRY(tsr__directory_find(c->from, "__commits", &exists, c->error));
   if (exists) {
@@ -80,8 +88,7 @@ static int list_all(copying *c) {
   TSR_TRY(add_entries(c, "", 0));
   for (uint64_t i = 0; i < count_of(c); i++) {
     const item one = *item_at(c, i);
-    for (unsigned m = 0; m < 3 && !c->schema; m++)
-      if (strcmp(one.path, marks[m]) == 0) c->schema = marks[m];
+    for (unsigned m = 0; m < MARKS; m++) c->marked[m] |= strcmp(one.path, marks[m]) == 0;
     if (one.directory && one.depth > 0) TSR_TRY(add_entries(c, one.path, one.depth));
   }
   return TSR_OK;
@@ -91,11 +98,14 @@ static int list_all(copying *c) {
 
 /* Where an item lies in the copy while it is made. */
 static int target_of(copying *c, const item *one, tsr_buffer *path) {
-  size_t length = strlen(c->schema);
-  bool hidden = !c->published && strncmp(one->path, c->schema, length) == 0 &&
-                (one->path[length] == 0 || one->path[length] == '/');
   path->size = 0;
-  TSR_TRY(tsr__buffer_printf(path, c->error, "%s%s", hidden ? COPYING : "", one->path + (hidden ? length : 0)));
+  for (unsigned m = c->published; m < MARKS; m++) {
+    const size_t length = strlen(marks[m]);
+    if (strncmp(one->path, marks[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
+    TSR_TRY(tsr__buffer_printf(path, c->error, COPYING "%u%s", m, one->path + length));
+    return tsr__buffer_append_u8(path, 0, c->error);
+  }
+  TSR_TRY(tsr__buffer_printf(path, c->error, "%s", one->path));
   return tsr__buffer_append_u8(path, 0, c->error);
 }
 
@@ -154,8 +164,11 @@ static int copy_items(copying *c, tsr_buffer *path) {
     TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
   }
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
-  TSR_TRY(tsr__store_rename_exclusive(c->to, COPYING, c->schema, c->error));
-  c->published = true;
+  for (; c->published < MARKS; c->published++) {
+    char hidden[sizeof COPYING + 10];
+    snprintf(hidden, sizeof hidden, COPYING "%u", c->published);
+    if (c->marked[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, marks[c->published], c->error));
+  }
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
 }
 
@@ -174,7 +187,9 @@ static int copy_all(copying *c) {
   TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
   if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
   TSR_TRY(list_all(c));
-  if (!c->schema) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
+  bool is_array = false;
+  for (unsigned m = 0; m < MARKS; m++) is_array |= c->marked[m];
+  if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
   TSR_TRY(measure(c));
   TSR_TRY(tsr__alloc(&c->memory, BLOCK, &block, c->error));
   c->block = block;

@@ -248,3 +248,11 @@ UPDATE gone_config SET value = 'nothing' WHERE key = 'declaration';
 SELECT * FROM gone;
 DROP TABLE gone;
 SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%';
+-- A capacity of all of 64 bits: one tile, whatever comes
+CREATE VIRTUAL TABLE whole USING tessera('whole', x INT32 DIMENSION(0, 99), a INT32, capacity='18446744073709551615');
+INSERT INTO whole VALUES(1, 10), (2, 20);
+SELECT *, (SELECT cells FROM tessera_fragments('whole')) AS cells FROM whole;
+UPDATE whole SET a = a + 1;
+SELECT tessera_consolidate('whole');
+SELECT * FROM whole WHERE x > 1;
+SELECT count(*) FROM tessera_check('whole') WHERE severity <> 'note';

@@ -338,6 +338,77 @@ def test_nothing_is_merged_across_what_is_not_committed():
     same(db.query("SELECT count(*) FROM tessera_fragments('db:t')"), [(1,)])
 
 
+def test_a_copy_of_what_a_merge_has_left():
+    """A merge that dies between its commit and its vacuum file's last name: that counts under its first name, in the copy, too."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, duplicates=yes)")
+    for i in range(3):
+        db.query("INSERT INTO t VALUES(?, 1)", (i,))
+    folder = os.path.dirname(path)
+    db.query("SELECT tessera_consolidate('db:t')")
+    commits = os.path.join(folder, "a", "__commits")
+    vacuum, = [n for n in os.listdir(commits) if n.endswith(".vac")]
+    os.rename(os.path.join(commits, vacuum), os.path.join(commits, f".{vacuum}.new"))
+    rows = [(0, 1), (1, 1), (2, 1)]
+    other = again(path)
+    same(other.query("SELECT * FROM t ORDER BY x"), rows)
+    other.query("SELECT tessera_import('inside', ?)", (os.path.join(folder, "a"),))
+    same(other.query("SELECT * FROM inside ORDER BY x"), rows)
+    other.query("SELECT tessera_export('inside', ?)", (os.path.join(folder, "b"),))
+    other.query("CREATE VIRTUAL TABLE b USING tessera('b')")
+    same(other.query("SELECT * FROM b ORDER BY x"), rows)
+
+
+def test_a_copy_is_no_array_before_it_is_whole():
+    """Of an old array that has evolved, too, whose schemas lie in two places."""
+    source = host.corpus("mixed/lib1.7_sparse_evolved")
+    db, path = database("CREATE TABLE n(x)")
+    target = os.path.join(os.path.dirname(path), "copy")
+    db.query("SELECT tessera_import('inside', ?)", (source,))
+    rows = db.query("SELECT * FROM inside")
+    seen = []
+
+    def look():
+        there = set(os.listdir(target)) if os.path.isdir(target) else set()
+        seen.append((len(there), sorted(there & {"__schema", "__array_schema.tdb"})))
+        return 0
+    db.raw.set_progress_handler(look, 1)
+    db.query("SELECT tessera_export('inside', ?)", (target,))
+    db.raw.set_progress_handler(None, 0)
+    same([names for _, names in seen if len(names) == 1], [], "what makes it an array")
+    assert [] in [names for _, names in seen], seen
+    assert max(count for count, _ in seen) > 3, seen
+    assert {"__schema", "__array_schema.tdb"} <= set(os.listdir(target)), os.listdir(target)
+    db.query("CREATE VIRTUAL TABLE copied USING tessera('copy')")
+    same(db.query("SELECT * FROM copied"), rows)
+
+
+def test_what_is_not_encrypted_proves_nothing():
+    """Someone without the key adds metadata and removes rows: neither is believed, nor encrypted by a merge."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    key = os.path.join(folder, "key")
+    with open(key, "w") as f:
+        f.write(KEY)
+    for name, others in (("__meta", "SELECT tessera_set_metadata('{0}', 'forged', 1)"), ("__commits", "DELETE FROM o")):
+        array, plain = os.path.join(folder, name, "a"), os.path.join(folder, name, "o")
+        os.mkdir(os.path.dirname(array))
+        columns = "x INT DIMENSION(0, 99), a INT"
+        db, _ = database(f"CREATE VIRTUAL TABLE t USING tessera({literal(array)}, {columns}, encryption=aes_256_gcm, key_file={literal(key)})",
+                         f"CREATE VIRTUAL TABLE o USING tessera({literal(plain)}, {columns})", "INSERT INTO t VALUES(1, 1)", "INSERT INTO o VALUES(1, 1)",
+                         "SELECT tessera_set_metadata('db:t', 'mine', 1)", "SELECT tessera_set_metadata('db:t', 'mine', 2)")
+        before = set(os.listdir(os.path.join(plain, name))) if os.path.isdir(os.path.join(plain, name)) else set()
+        db.query(others.format(plain))
+        new, = set(os.listdir(os.path.join(plain, name))) - before
+        shutil.copy(os.path.join(plain, name, new), os.path.join(array, name, new))
+        db.close()
+        db, _ = database(f"CREATE VIRTUAL TABLE t USING tessera({literal(array)}, key_file={literal(key)})")
+        if name == "__meta":
+            holds(db.error("SELECT tessera_consolidate('db:t', 'array_meta')").text, "is not encrypted")
+            holds(db.error("SELECT * FROM tessera_metadata('db:t')").text, "is not encrypted")
+        else:
+            holds(db.error("SELECT * FROM t").text, "is not encrypted")
+        holds(str(db.query("SELECT message FROM tessera_check('db:t') WHERE severity = 'error'")), "is not encrypted")
+
+
 # ---- A statement that is vacuumed under --------------------------------------------------------------------------------
 
 def test_vacuum_under_a_cursor():

@@ -290,6 +290,38 @@ static void check_row_by_id(tsr_snapshot *snapshot) {
   tsr_reader_close(reader);
 }
 
+/* A view that was opened earlier, as a statement has one while others go on: its rows are as they were, though cells
+ * have come since, were spilled, or were taken back and replaced by others of the same numbers. */
+typedef struct aged {
+  tsr_snapshot *view;
+  cell rows[20];
+  uint64_t count, removed; /* so many rows had been removed */
+} aged;
+
+static void renew_aged(aged *a, tsr_snapshot *base, tsr_writer *writer) {
+  tsr_snapshot_close(a->view);
+  look();
+  ok(tsr_snapshot_with(base, writer, &a->view, &error));
+  a->removed = removed_count;
+  for (a->count = 0; a->count < 20 && visible_count > 0; a->count++)
+    a->rows[a->count] = visible[chance(visible_count)];
+}
+
+static void check_aged(const aged *a) {
+  tsr_reader *reader = NULL;
+  const tsr_batch *got;
+  if (!a->view) return;
+  ok(tsr_reader_open(a->view, &reader, &error));
+  for (uint64_t i = 0; i < a->count; i++) {
+    const int code = tsr_reader_find(reader, a->rows[i].row, &got, &error);
+    ok(code);
+    assert_int_equal(code, 1);
+    const cell c = cell_at(reader, got, got->selection ? got->selection[0] : got->first);
+    assert_true(c.x == a->rows[i].x && c.y == a->rows[i].y && c.value == a->rows[i].value && c.row == a->rows[i].row);
+  }
+  tsr_reader_close(reader);
+}
+
 static void check_point(tsr_writer *writer, tsr_snapshot *base) {
   const cell c = {.x = (int)chance(SIDE), .y = (int)chance(SIDE)};
   bool there = false, right = false;
@@ -409,6 +441,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
   ok(tsr_array_freeze(array, true, &error));
   ok(tsr_writer_open(array, &options, &writer, &error));
   tsr_snapshot *base = open_base(array, writer);
+  aged earlier = {0};
   for (unsigned step = 0; step < steps && own_count < ROWS - 300 && removed_count < ROWS; step++) {
     switch (chance(9)) {
     case 0:
@@ -435,9 +468,17 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
       for (int i = 0; i < 20; i++) check_point(writer, base);
       if (chance(10) == 0 && present_kind != DUPLICATES) ok(tsr_writer_prepare(writer, &error));
     }
+    if (removed_count < earlier.removed) { /* which rows it lacks is the writer's to know, and was taken back */
+      tsr_snapshot_close(earlier.view);
+      earlier = (aged){0};
+    }
+    check_aged(&earlier);
+    if (chance(6) == 0) renew_aged(&earlier, base, writer);
     assert_int_equal(tsr_writer_changed(writer), own_count + removed_count > 0);
     spilled += spills && hidden_entries("__fragments") > 0;
   }
+  check_aged(&earlier);
+  tsr_snapshot_close(earlier.view);
   check_view(writer, base);
   if (present_kind == DUPLICATES) take_away_all(writer);
   look();
