@@ -285,12 +285,14 @@ static int commit(tsr_replacement *r, tsr_error *error) {
   int code = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   if (code == TSR_NOT_FOUND)
     return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
-  TSR_TRY(code);
-  memcpy(staged, r->vacuum, sizeof staged); /* from here on nothing is taken back */
+  bool exists = true; /* a rename that fails may have been done: then, and where nobody can tell, nothing is taken back */
+  tsr_error one;
+  if (code < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return code;
+  memcpy(staged, r->vacuum, sizeof staged);
   r->count = 0;
   *r->staged = *r->vacuum = 0;
+  TSR_TRY(code);
   TSR_TRY(tsr__store_sync_directory(store, parent, error));
-  tsr_error one;
   code = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
   if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code; /* else a vacuum has done it, and more */
   return tsr__store_sync_directory(store, parent, error);
