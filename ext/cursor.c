@@ -104,6 +104,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   }
   memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* another statement's */
   c->number = ++table->opened;
+  tsx_update_forget(table);
   *out = &c->base;
   return SQLITE_OK;
 }
@@ -145,6 +146,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   tsx_table *table = (tsx_table *)base->pVtab;
   count_rows(c);
   clear_request(c);
+  tsx_update_scanned(table, c->number);
   const bool rests = may_rest(c);
   tsx_snapshot_release(c->snapshot);
   tsx_snapshot_release(c->opened);

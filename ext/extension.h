@@ -690,6 +690,9 @@ typedef struct tsx_changes tsx_changes; /* what statements that write a table ar
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
 /* A row that a statement's scan has chosen, by the number of its cursor (tsx_table.opened). */
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row);
+/* That scan has ended. If nothing has come of it when the next one begins, its rows are forgotten: it was no UPDATE. */
+void tsx_update_scanned(tsx_table *table, uint64_t cursor);
+void tsx_update_forget(tsx_table *table);
 void tsx_update_end(tsx_table *table); /* the transaction ends: lets go of all that is held of it */
 void tsx_update_free(tsx_table *table);
 

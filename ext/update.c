@@ -34,6 +34,7 @@ struct tsx_changes {
   uint64_t cursor;
   int64_t *rows;
   uint64_t row_count, row_room;
+  bool scanned; /* the cursor is closed */
   bool incomplete; /* out of memory */
   /* the statement */
   uint64_t opened; /* cursors of the table, when it began */
@@ -101,6 +102,7 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
   if (!u) return; /* out of memory: xUpdate finds that, too */
   if (u->cursor != cursor) {
     u->cursor = cursor;
+    u->scanned = false;
     u->row_count = 0;
     u->incomplete = false;
   }
@@ -115,6 +117,18 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
     u->row_room = room;
   }
   u->rows[u->row_count++] = row;
+}
+
+void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
+  if (table->changes && table->changes->cursor == cursor) table->changes->scanned = true;
+}
+
+void tsx_update_forget(tsx_table *table) {
+  tsx_changes *u = table->changes;
+  if (!u || !u->scanned || u->transaction) return;
+  sqlite3_free(u->rows);
+  u->rows = NULL;
+  u->row_count = u->row_room = 0;
 }
 
 static touched *slot_of(const tsx_changes *u, int64_t row) {

@@ -669,5 +669,22 @@ def test_vacuum_keeps_what_is_known():
     same((keys(db), outside(file)), ([1, 2], [1, 2]))
 
 
+def test_rows_that_no_update_came_for_are_forgotten():
+    """Who selects what an UPDATE selects looks like one until it ends."""
+    file, db = open_database()
+    make(db)
+    db.query("WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < 99999) INSERT INTO t SELECT i, i, 's' FROM n")
+    db = again(file)
+    look, one = "SELECT sum(r), count(o), count(s), count(w) FROM (SELECT rowid AS r, as_of AS o, since AS s, written_at AS w FROM t)", "SELECT x FROM t WHERE x = 5"
+    db.query("SELECT sum(rowid), count(written_at) FROM t")
+    db.query(one)
+    before = host.memory_used()
+    db.query(look)
+    db.query(one)
+    same(host.memory_used() - before < 300000, True, f"{host.memory_used() - before} bytes for rows that nobody changes")
+    db.query("UPDATE t SET x = x + 1 WHERE a >= (SELECT min(x) FROM t AS u WHERE u.x = t.x)")   # with scans in between
+    same(keys(db), list(range(1, 100001)))
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
