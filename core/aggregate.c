@@ -370,7 +370,7 @@ static int add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_error *error)
     j.by[k] = *column;
   }
   TSR_TRY(choose_parts(a, batch, &j.parts, error));
-  TSR_TRY(tsr__parallel_for((unsigned)j.parts, j.parts, add_part, &j, error));
+  TSR_TRY(tsr__parallel_for(tsr__reader_threads(a->reader), j.parts, add_part, &j, error));
   for (uint64_t part = 0; part < j.parts; part++) a->outside |= j.outside[part];
   return TSR_OK;
 }

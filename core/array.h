@@ -273,6 +273,9 @@ int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_fi
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
 void tsr__array_files_done(tsr_array *array);
+/* A file that was given out stays open until it is dropped as often as it was held: workers are reading it. */
+void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
+void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 /* Lazy parts, loaded once. */
 int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error);
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);

@@ -169,16 +169,13 @@ int tsr__input_check(const tsr_input *in, const char *what, tsr_error *error);
  * that failed (the others may not have run). threads <= 1 runs on the caller alone. Not to be called from within fn. */
 typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
-/* The same, and while it waits for workers it asks the host of `memory` whether to stop. */
-int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_t count, tsr_task fn, void *argument,
-                             tsr_error *error);
 /* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
  * caller of their job was told to. What takes long within a task asks this now and then. */
 int tsr__stopped(const tsr_memory *memory, tsr_error *error);
-/* The same in two parts, so that workers are at it while the caller does something else. The caller's thread takes no part
- * before the finish, which does what is left (by `mine`, where that is not NULL: what only the caller's thread may do goes
- * there) and returns when all is done. Each job that was started is finished or cancelled, once, in the memory where it
- * was started. workers 0, or none to be had: the finish does all, and so it does in a child that was forked meanwhile. */
+/* tsr__parallel_for in two parts, so that workers are at it while the caller does something else. The caller's thread takes
+ * no part before the finish, which does what is left and returns when all is done; while it waits it asks the host of
+ * `memory` (NULL: nobody) whether to stop. Each job that was started is finished or cancelled, once, in the memory where
+ * it was started. workers 0, or none to be had: the finish does all, and so it does in a child that was forked meanwhile. */
 typedef struct tsr_job {
   struct tsr_job *next, *previous;
   tsr_task fn;
@@ -196,8 +193,8 @@ typedef struct tsr_job {
   tsr_error error;
 } tsr_job;
 void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument);
-int tsr__job_finish(tsr_job *job, tsr_task mine, tsr_error *error);
-void tsr__job_cancel(tsr_job *job); /* waits for what has begun, and leaves the rest */
+int tsr__job_finish(tsr_job *job, const tsr_memory *memory, tsr_error *error);
+void tsr__job_cancel(tsr_job *job); /* waits until what has begun has ended, by itself or because it asks */
 bool tsr__job_goes_on(const tsr_job *job); /* are there indexes that nobody has taken? */
 unsigned tsr__cores(void); /* at least 1 */
 

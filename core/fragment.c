@@ -18,6 +18,7 @@ typedef struct tsr_open_file {
   tsr_fragment *fragment;
   uint64_t index; /* in fragment->files */
   uint64_t epoch; /* array->file_epoch when it was last given out */
+  uint32_t holders; /* who needs it whatever the epoch */
   struct tsr_open_file *newer, *older;
 } open_file;
 
@@ -52,8 +53,12 @@ static void close_file(tsr_array *array, open_file *node) {
 }
 
 static void close_unused(tsr_array *array) {
-  while (array->open_files > TSR_FILES_KEPT && array->oldest_file->epoch < array->file_epoch)
-    close_file(array, array->oldest_file);
+  open_file *node = array->oldest_file;
+  while (array->open_files > TSR_FILES_KEPT && node && node->epoch < array->file_epoch) {
+    open_file *newer = node->newer;
+    if (node->holders == 0) close_file(array, node);
+    node = newer;
+  }
 }
 
 void tsr__array_files_done(tsr_array *array) {
@@ -145,6 +150,14 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
   }
   *file = use(array, fragment->files[index]);
   return TSR_OK;
+}
+
+void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part) {
+  fragment->files[(uint64_t)slot * TSR_PART_COUNT + part]->holders++;
+}
+
+void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part) {
+  fragment->files[(uint64_t)slot * TSR_PART_COUNT + part]->holders--;
 }
 
 /* ---- Lazy parts -------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,13 @@
 /* load.c: decoded tiles of fragments, from the cache or from the store.
  *
- * What is missing in the cache is read (neighbours in a file by one read, on workers where the store allows it), then
- * decoded on the pool. Decoded tiles belong to the array, since the cache may keep them; their bytes are charged to the
- * query that holds them before any memory is taken, so one that cannot fit is refused by its sizes in the metadata.
+ * What is missing in the cache is read (neighbours in a file by one read, on workers where the store allows it) and decoded
+ * on the pool, a run of neighbours by one task. A load is started and finished: in between the workers are at it, and the
+ * caller may do something else; what is left at the finish it does itself. Decoded tiles belong to the array, since the
+ * cache may keep them; their bytes are charged to the query that holds them before any memory is taken, so one that cannot
+ * fit is refused by its sizes in the metadata.
+ *
+ * Until the finish workers touch the fetches, the runs, their own wants' `tile`, and the files of the runs, which are held
+ * open; all else (cache, budgets, counters, the question whether to stop) is the caller's.
  */
 #include <stdlib.h>
 
@@ -10,31 +15,24 @@
 
 #define RUN_BYTES                                                                                                      \
   (UINT64_C(4) << 20) /* stored bytes that are read at once, at most, where there is more than one tile */
+#define RUNS_FOR_A_THREAD 2 /* at least, where there are so many tiles */
 
 #define PART 4 /* this part of a tile, or less, is decoded alone */
 
-typedef struct job { /* a tile that is not in the cache */
+typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_want *want;
   uint64_t cost; /* charged */
   tsr_tile_format format;
   tsr_tile_source source;
-} job;
+} fetch;
 
-typedef struct run { /* jobs whose stored bytes stand together in each of the slot's files */
+typedef struct tsr_fetch_run { /* fetches whose stored bytes stand together in each of the slot's files */
   uint64_t first, end;
+  bool read; /* its bytes are there */
   tsr_file *files[TSR_PART_COUNT]; /* NULL: the slot has no such part, or it is empty */
   uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
   uint8_t *bytes; /* the parts one after the other */
 } run;
-
-typedef struct loading {
-  tsr_array *array;
-  tsr_memory *memory;
-  job *jobs;
-  uint64_t job_count;
-  run *runs;
-  uint64_t run_count;
-} loading;
 
 /* ---- What a tile is, for sizes and messages --------------------------------------------------------------------- */
 
@@ -69,8 +67,8 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* What the job needs to know of its tile, and its bytes in memory, charged. */
-static int prepare_job(loading *l, job *j, tsr_error *error) {
+/* What the fetch needs to know of its tile, and its bytes in memory, charged. */
+static int prepare_fetch(tsr_load *l, fetch *j, tsr_error *error) {
   tsr_fragment *fragment = j->want->fragment;
   const uint32_t slot = j->want->slot;
   const uint64_t number = j->want->number;
@@ -106,73 +104,78 @@ static int prepare_job(loading *l, job *j, tsr_error *error) {
   return TSR_OK;
 }
 
-static int compare_jobs(const void *a, const void *b) {
-  const tsr_want *x = ((const job *)a)->want, *y = ((const job *)b)->want;
+static int compare_fetches(const void *a, const void *b) {
+  const tsr_want *x = ((const fetch *)a)->want, *y = ((const fetch *)b)->want;
   if (x->fragment != y->fragment) return x->fragment->id < y->fragment->id ? -1 : 1;
   if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static uint64_t stored_bytes(const job *j) {
+static uint64_t stored_bytes(const fetch *j) {
   uint64_t bytes = 0;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, j->source.sizes[p]);
   return bytes;
 }
 
-/* Runs of jobs that stand together, their files open. */
-static int make_runs(loading *l, tsr_error *error) {
-  for (uint64_t i = 0; i < l->job_count;) {
-    run *r = &l->runs[l->run_count];
-    const tsr_want *want = l->jobs[i].want;
+/* Runs of fetches that stand together, their files open, and held open: none so long that threads have nothing to do. */
+static int make_runs(tsr_load *l, unsigned threads, tsr_error *error) {
+  const uint64_t most =
+      threads > 1 ? TSR_MAX(1, l->fetch_count / ((uint64_t)RUNS_FOR_A_THREAD * threads)) : l->fetch_count;
+  for (uint64_t i = 0; i < l->fetch_count;) {
+    run *r = &l->runs[l->run_count++];
+    const tsr_want *want = l->fetches[i].want;
     const tsr_slot *slot = &want->fragment->metadata.slots[want->slot];
     uint64_t bytes = 0;
     r->first = i;
     do {
-      bytes = tsr__add_sat(bytes, stored_bytes(&l->jobs[i]));
+      bytes = tsr__add_sat(bytes, stored_bytes(&l->fetches[i]));
       i++;
-    } while (i < l->job_count && l->jobs[i].want->fragment == want->fragment && l->jobs[i].want->slot == want->slot &&
-             l->jobs[i].want->number == l->jobs[i - 1].want->number + 1 &&
-             tsr__add_sat(bytes, stored_bytes(&l->jobs[i])) <= RUN_BYTES);
+    } while (i < l->fetch_count && i - r->first < most && l->fetches[i].want->fragment == want->fragment &&
+             l->fetches[i].want->slot == want->slot && l->fetches[i].want->number == l->fetches[i - 1].want->number + 1 &&
+             tsr__add_sat(bytes, stored_bytes(&l->fetches[i])) <= RUN_BYTES);
     r->end = i;
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-      for (uint64_t k = r->first; k < r->end; k++) r->sizes[p] += l->jobs[k].source.sizes[p];
+      for (uint64_t k = r->first; k < r->end; k++) r->sizes[p] += l->fetches[k].source.sizes[p];
       if (r->sizes[p] == 0) continue;
       r->offsets[p] = slot->offsets[p][want->number];
       if (tsr__fragment_file(l->array, want->fragment, want->slot, p, &r->files[p], error) < 0)
         return wrap_tile(want->fragment, want->slot, want->number, error);
+      tsr__fragment_file_hold(want->fragment, want->slot, p);
     }
     void *memory;
     if (tsr__alloc(l->memory, bytes, &memory, error) < 0)
       return wrap_tile(want->fragment, want->slot, want->number, error);
     r->bytes = memory;
-    l->run_count++;
   }
   return TSR_OK;
 }
 
-static int read_run(void *argument, uint64_t index, tsr_error *error) {
-  loading *l = argument;
-  run *r = &l->runs[index];
+static int read_run(tsr_load *l, run *r, tsr_error *error) {
   uint8_t *at = r->bytes;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
     if (r->sizes[p] > 0 && tsr__store_read_at(r->files[p], r->offsets[p], at, r->sizes[p], error) < 0) {
-      const tsr_want *want = l->jobs[r->first].want;
+      const tsr_want *want = l->fetches[r->first].want;
       return wrap_tile(want->fragment, want->slot, want->number, error);
     }
     for (uint64_t k = r->first; k < r->end; k++) {
-      l->jobs[k].source.bytes[p] = at;
-      at += l->jobs[k].source.sizes[p];
+      l->fetches[k].source.bytes[p] = at;
+      at += l->fetches[k].source.sizes[p];
     }
   }
+  r->read = true;
   return TSR_OK;
 }
 
-static int decode_job(void *argument, uint64_t index, tsr_error *error) {
-  loading *l = argument;
-  job *j = &l->jobs[index];
-  TSR_TRY(tsr__stopped(l->memory, error));
-  if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->want->tile, error) < 0)
-    return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
+static int fetch_run(void *argument, uint64_t index, tsr_error *error) {
+  tsr_load *l = argument;
+  run *r = &l->runs[index];
+  if (!r->read) TSR_TRY(read_run(l, r, error));
+  for (uint64_t i = r->first; i < r->end; i++) {
+    fetch *j = &l->fetches[i];
+    TSR_TRY(tsr__stopped(l->memory, error));
+    if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->want->tile, error) < 0)
+      return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
+  }
   return TSR_OK;
 }
 
@@ -198,11 +201,11 @@ static bool has_cells(const tsr_tile *tile, const tsr_want *want) {
   return want->end > 0 && tile->first <= want->first && want->end <= tile->end;
 }
 
-/* What is not in memory becomes a job. */
-static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *error) {
+/* What is not in memory is to be fetched. */
+static int find_tiles(tsr_load *l, tsr_error *error) {
   uint64_t missing = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    tsr_want *w = &wants[i];
+  for (uint64_t i = 0; i < l->count; i++) {
+    tsr_want *w = &l->wants[i];
     tsr_tile *tile = find_tile(l->array, w);
     if (tile && !has_cells(tile, w)) { /* the second time, the whole tile is worth it */
       tsr__tile_drop(tile);
@@ -219,75 +222,128 @@ static int find_tiles(loading *l, tsr_want *wants, uint64_t count, tsr_error *er
     }
     w->tile = tile;
   }
-  tsr__count(l->array->environment, TSR_COUNT_tiles_cached, count - missing);
+  l->found = l->count - missing;
   if (missing == 0) return TSR_OK;
 
   void *memory;
-  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(job), &memory, error));
-  l->jobs = memory;
+  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(fetch), &memory, error));
+  l->fetches = memory;
   TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(run), &memory, error));
   l->runs = memory;
-  for (uint64_t i = 0; i < count; i++) {
-    if (wants[i].tile) continue;
-    job *j = &l->jobs[l->job_count];
-    j->want = &wants[i];
-    if (prepare_job(l, j, error) < 0) return wrap_tile(wants[i].fragment, wants[i].slot, wants[i].number, error);
-    l->job_count++;
+  for (uint64_t i = 0; i < l->count; i++) {
+    tsr_want *w = &l->wants[i];
+    if (w->tile) continue;
+    fetch *j = &l->fetches[l->fetch_count];
+    j->want = w;
+    if (prepare_fetch(l, j, error) < 0) return wrap_tile(w->fragment, w->slot, w->number, error);
+    l->fetch_count++;
   }
+  if (l->fetch_count > 1) qsort(l->fetches, l->fetch_count, sizeof(fetch), compare_fetches);
   return TSR_OK;
 }
 
-static int load_missing(loading *l, unsigned threads, tsr_error *error) {
-  tsr_environment *environment = l->array->environment;
-  const unsigned workers = environment->single_threaded ? 1 : threads;
-  TSR_TRY(tsr__interrupted(environment, error));
-  if (l->job_count > 1) qsort(l->jobs, l->job_count, sizeof(job), compare_jobs);
-  TSR_TRY(make_runs(l, error));
-  TSR_TRY(tsr__parallel_for(l->array->store->workers_may_read ? workers : 1, l->run_count, read_run, l, error));
-  TSR_TRY(tsr__parallel_for_asking(l->memory, workers, l->job_count, decode_job, l, error));
-  uint64_t bytes = 0;
-  for (uint64_t i = 0; i < l->job_count; i++) { /* from what it was to cost to what it does */
-    job *j = &l->jobs[i];
+/* Of tiles that have been decoded: from what they were to cost to what they do. */
+static int settle(tsr_load *l, tsr_error *error) {
+  for (uint64_t i = 0; i < l->fetch_count; i++) {
+    fetch *j = &l->fetches[i];
+    if (!j->want->tile) continue; /* cancelled before it was begun */
     const uint64_t cost = j->want->tile->bytes;
     if (cost > j->cost && tsr__memory_charge(l->memory, cost - j->cost, error) < 0)
       return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
     if (cost < j->cost) tsr__memory_release(l->memory, j->cost - cost);
     j->cost = cost;
     j->want->decoded = true;
-    bytes += j->want->tile->bytes;
   }
-  for (uint64_t i = 0; i < l->job_count && !l->array->uncached; i++) {
-    const tsr_want *w = l->jobs[i].want;
-    tsr__cache_put(l->array->cache, w->fragment->id, w->slot, w->number, w->tile);
-  }
-  tsr__count(environment, TSR_COUNT_tiles_read, l->job_count);
-  tsr__count(environment, TSR_COUNT_bytes_decoded, bytes);
   return TSR_OK;
 }
 
-int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
-                    tsr_error *error) {
-  loading l = {.array = array, .memory = memory};
+/* Into the cache, and into the counters. */
+static void keep(tsr_load *l) {
+  uint64_t tiles = 0, bytes = 0;
+  for (uint64_t i = 0; i < l->fetch_count; i++) {
+    const tsr_want *w = l->fetches[i].want;
+    if (!w->tile) continue;
+    tiles++;
+    bytes += w->tile->bytes;
+    if (!l->array->uncached) tsr__cache_put(l->array->cache, w->fragment->id, w->slot, w->number, w->tile);
+  }
+  tsr__count(l->array->environment, TSR_COUNT_tiles_read, tiles);
+  tsr__count(l->array->environment, TSR_COUNT_bytes_decoded, bytes);
+  if (l->ahead) tsr__count(l->array->environment, TSR_COUNT_tiles_ahead, tiles);
+}
+
+/* Ends a load: all but the tiles goes back, and these, too, where it has failed. */
+static int end(tsr_load *l, int r, tsr_error *error) {
+  for (uint64_t i = 0; i < l->run_count; i++) {
+    const tsr_want *w = l->fetches[l->runs[i].first].want;
+    for (unsigned p = 0; p < TSR_PART_COUNT; p++)
+      if (l->runs[i].files[p]) tsr__fragment_file_drop(w->fragment, w->slot, p);
+    tsr__free(l->runs[i].bytes);
+  }
+  if (r < 0) {
+    for (uint64_t i = 0; i < l->fetch_count; i++) { /* what a fetch has charged, its tile has not */
+      tsr__memory_release(l->memory, l->fetches[i].cost);
+      tsr__tile_drop(l->fetches[i].want->tile);
+      l->fetches[i].want->tile = NULL;
+    }
+    for (uint64_t i = 0; i < l->count; i++) {
+      tsr__tile_return(l->wants[i].tile, l->memory);
+      l->wants[i].tile = NULL;
+      l->wants[i].decoded = false;
+    }
+  }
+  if (l->fetches) tsr__array_files_done(l->array);
+  tsr__free(l->fetches);
+  tsr__free(l->runs);
+  return r < 0 ? tsr__array_damage(r, error) : r;
+}
+
+int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_want *wants, uint64_t count,
+                    tsr_memory *memory, tsr_error *error) {
+  load->array = array; /* one by one: the job is large */
+  load->memory = memory;
+  load->wants = wants;
+  load->count = count;
+  load->ahead = ahead;
+  load->fetches = NULL;
+  load->runs = NULL;
+  load->fetch_count = load->run_count = load->found = 0;
   for (uint64_t i = 0; i < count; i++) {
     wants[i].tile = NULL;
     wants[i].decoded = false;
   }
-  int r = find_tiles(&l, wants, count, error);
-  if (r >= 0 && l.job_count > 0) r = load_missing(&l, threads, error);
-  for (uint64_t i = 0; i < l.run_count; i++) tsr__free(l.runs[i].bytes);
-  if (r < 0) {
-    for (uint64_t i = 0; i < l.job_count; i++) { /* what a job has charged, its tile has not */
-      tsr__memory_release(memory, l.jobs[i].cost);
-      tsr__tile_drop(l.jobs[i].want->tile);
-      l.jobs[i].want->tile = NULL;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-      tsr__tile_return(wants[i].tile, memory);
-      wants[i].tile = NULL;
-    }
+  int r = find_tiles(load, error);
+  if (array->environment->single_threaded) workers = 0;
+  if (r >= 0 && load->fetch_count > 0) {
+    r = make_runs(load, workers + !ahead, error);
+    if (r >= 0) r = tsr__interrupted(array->environment, error);
+    for (uint64_t i = 0; i < load->run_count && r >= 0 && !array->store->workers_may_read; i++)
+      r = read_run(load, &load->runs[i], error);
   }
-  if (l.jobs) tsr__array_files_done(array);
-  tsr__free(l.jobs);
-  tsr__free(l.runs);
-  return r < 0 ? tsr__array_damage(r, error) : r;
+  if (r < 0) return end(load, r, error);
+  const uint64_t mine = !ahead && load->run_count > 0; /* runs that the caller will take at once */
+  workers = (unsigned)TSR_MIN(workers, load->run_count - mine);
+  tsr__job_start(&load->job, workers, load->run_count, fetch_run, load);
+  return TSR_OK;
+}
+
+int tsr__load_finish(tsr_load *load, tsr_error *error) {
+  int r = tsr__job_finish(&load->job, load->memory, error);
+  if (r >= 0) r = settle(load, error);
+  if (r >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->found);
+  if (r >= 0) keep(load);
+  return end(load, r, error);
+}
+
+void tsr__load_cancel(tsr_load *load) {
+  tsr__job_cancel(&load->job);
+  keep(load);
+  end(load, TSR_ABORT, NULL);
+}
+
+int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
+                    tsr_error *error) {
+  tsr_load load;
+  TSR_TRY(tsr__load_start(&load, array, threads > 1 ? threads - 1 : 0, false, wants, count, memory, error));
+  return tsr__load_finish(&load, error);
 }

@@ -99,6 +99,24 @@ typedef struct tsr_want {
 int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_want *wants, uint64_t count, tsr_memory *memory,
                     tsr_error *error);
 void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
+/* The same in two parts, between which workers are at it: each load that was started is finished or cancelled, and stays
+ * where it is, as do its wants. `ahead`: before the tiles are wanted; that is counted, and the caller has something else to
+ * do. What a cancelled load has decoded by then goes into the cache, its wants get nothing. */
+typedef struct tsr_load {
+  tsr_array *array;
+  tsr_memory *memory;
+  tsr_want *wants;
+  uint64_t count, found; /* found: in the cache */
+  bool ahead;
+  struct tsr_fetch *fetches;
+  struct tsr_fetch_run *runs;
+  uint64_t fetch_count, run_count;
+  tsr_job job;
+} tsr_load;
+int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_want *wants, uint64_t count,
+                    tsr_memory *memory, tsr_error *error);
+int tsr__load_finish(tsr_load *load, tsr_error *error);
+void tsr__load_cancel(tsr_load *load);
 /* Bytes in memory of a tile of a slot, before it is decoded. */
 int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
                    tsr_error *error);
@@ -129,6 +147,13 @@ typedef struct tsr_whole {
   const uint64_t *low, *high; /* dense: its box, in ordinals; sparse: NULL, the R-tree has it */
 } tsr_whole;
 #define TSR_NO_FRAGMENT UINT32_MAX
+/* The window behind the present one: its tiles are being loaded while the present one's batches are given out. */
+typedef struct tsr_read_ahead {
+  tsr_arena arena; /* in the place of reader->window */
+  tsr_buffer wants; /* tsr_want */
+  bool loading; /* they are in the hands of `load` */
+  tsr_load load;
+} tsr_read_ahead;
 /* 1: its cells are taken, no batch has them; 0; < 0. No file is in use. */
 typedef int (*tsr_taker)(void *argument, const tsr_whole *whole, tsr_error *error);
 struct tsr_reader {
@@ -150,7 +175,8 @@ struct tsr_reader {
   tsr_source *ordered; /* kept from start to start; NULL until an order is asked for */
   bool others; /* fields are decoded ahead that no test looks at */
   tsr_buffer chosen; /* cells that passed the tests: of the present piece, dense */
-  uint64_t limit;
+  uint64_t limit; /* cells that are likely to be taken; 0: all. Grows when more are */
+  uint64_t given; /* cells that windows have had so far */
   unsigned threads;
   tsr_batch batch;
   tsr_column *columns, *fills; /* per field: of the current batch; the fill value */
@@ -160,6 +186,7 @@ struct tsr_reader {
   uint64_t window_tiles; /* of the next window */
   tsr_held *free;
   tsr_buffer wants; /* tsr_want: what tsr__reader_load loads */
+  tsr_read_ahead ahead;
   tsr_buffer selection, owners, sorted, numbers, *values; /* dense: of the present piece; values by dimension */
 };
 /* Ends what it was started for, and forgets it. */
@@ -215,6 +242,20 @@ bool tsr__writer_hides_some(const tsr_writer *writer, int64_t low, int64_t high)
 
 /* How many tiles the next window may have: 1, 2, 4, ... up to a few for each thread. */
 uint64_t tsr__reader_window(tsr_reader *reader);
+/* Has a window of so many cells, with those that were given before, all that are likely to be taken? */
+bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells);
+/* Is the next window to be begun while the present one is given out? Not behind the first, nor past the limit. */
+bool tsr__reader_may_ahead(const tsr_reader *reader);
+/* Begins to load what was asked for, for the next window, whose own memory lies in reader->ahead.arena and which is to hold
+ * `bytes` of decoded tiles. Where it cannot be begun, for want of memory or because something fails, the take does it all.
+ * TSR_INTERRUPT alone is an error. */
+int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error);
+/* The next window becomes the present one: its tiles are there, its arena is reader->window. */
+int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error);
+/* Nobody wants the next window any more. */
+void tsr__reader_drop_ahead(tsr_reader *reader);
+/* How many threads the caller may use on the present batch: the others are at the next window. */
+unsigned tsr__reader_threads(const tsr_reader *reader);
 /* Bytes in memory of the request's fields of a tile; 0 where they are asked for one by one. */
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error);
 

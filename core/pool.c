@@ -35,10 +35,10 @@ static struct {
   pthread_cond_t work;
   tsr_job *jobs; /* first come, first served */
   unsigned workers, busy;
-  worker at[MOST_WORKERS]; /* those that were started */
   _Atomic bool paused; /* for a fork */
   unsigned parked; /* of those that are busy */
   pthread_cond_t quiet, resume;
+  worker at[MOST_WORKERS]; /* those that were started */
 } pool;
 
 bool tsr__process_enter(_Atomic uint64_t *state) {
@@ -63,7 +63,7 @@ void tsr__process_made(_Atomic uint64_t *state) {
 static void park(void) {
   pthread_mutex_lock(&pool.mutex);
   pool.parked++;
-  pthread_cond_signal(&pool.quiet);
+  pthread_cond_broadcast(&pool.quiet);
   while (atomic_load_explicit(&pool.paused, memory_order_relaxed)) pthread_cond_wait(&pool.resume, &pool.mutex);
   pool.parked--;
   pthread_mutex_unlock(&pool.mutex);
@@ -138,15 +138,15 @@ static void fail_job(tsr_job *j, uint64_t index, int code, const tsr_error *erro
   if (shared) pthread_mutex_unlock(&pool.mutex);
 }
 
-static void run(tsr_job *j, tsr_task fn, bool helps) {
+static void run(tsr_job *j, bool parks) {
   tsr_error error;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
-    if (helps && atomic_load_explicit(&pool.paused, memory_order_relaxed)) park();
+    if (parks && atomic_load_explicit(&pool.paused, memory_order_relaxed)) park();
     uint64_t index = atomic_fetch_add_explicit(&j->at, 1, memory_order_relaxed);
     if (index >= j->count) return;
     error.code = TSR_OK;
     error.message[0] = 0;
-    int code = fn(j->argument, index, &error);
+    int code = j->fn(j->argument, index, &error);
     if (code < 0) fail_job(j, index, code, &error);
   }
 }
@@ -178,10 +178,11 @@ static void *work(void *argument) {
     j->helpers++;
     me->helped = j;
     pthread_mutex_unlock(&pool.mutex);
-    run(j, j->fn, true);
+    run(j, true);
     pthread_mutex_lock(&pool.mutex);
     me->helped = NULL;
     pool.busy--;
+    if (atomic_load_explicit(&pool.paused, memory_order_relaxed)) pthread_cond_broadcast(&pool.quiet);
     if (--j->helpers == 0) pthread_cond_signal(&j->done);
   }
   return NULL;
@@ -294,37 +295,29 @@ static void take_back(tsr_job *job, const tsr_memory *memory) {
   pthread_cond_destroy(&job->done);
 }
 
-static int finish(tsr_job *job, tsr_task fn, const tsr_memory *memory, tsr_error *error) {
+int tsr__job_finish(tsr_job *job, const tsr_memory *memory, tsr_error *error) {
   adopt(job);
-  run(job, fn, false);
+  run(job, false);
   take_back(job, memory);
   if (job->code < 0 && error) *error = job->error;
   return job->code;
 }
 
-int tsr__job_finish(tsr_job *job, tsr_task mine, tsr_error *error) {
-  return finish(job, mine ? mine : job->fn, NULL, error);
-}
-
 void tsr__job_cancel(tsr_job *job) {
   adopt(job);
+  atomic_store_explicit(&job->interrupted, true, memory_order_relaxed);
   atomic_store_explicit(&job->failed, true, memory_order_relaxed);
   take_back(job, NULL);
 }
 
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error) {
-  return tsr__parallel_for_asking(NULL, threads, count, fn, argument, error);
-}
-
-int tsr__parallel_for_asking(const tsr_memory *memory, unsigned threads, uint64_t count, tsr_task fn, void *argument,
-                             tsr_error *error) {
   if (threads <= 1 || count <= 1) {
     for (uint64_t i = 0; i < count; i++) TSR_TRY(fn(argument, i, error));
     return TSR_OK;
   }
   tsr_job job;
   tsr__job_start(&job, (unsigned)TSR_MIN(threads - 1, count - 1), count, fn, argument);
-  return finish(&job, fn, memory, error);
+  return tsr__job_finish(&job, NULL, error);
 }
 
 unsigned tsr__cores(void) {

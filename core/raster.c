@@ -229,7 +229,7 @@ static int add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
   p->columns = *column;
   p->parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_most), batch->count / PART_CELLS));
   for (uint64_t part = 0; part < p->parts; part++) TSR_TRY(make_table(p, &p->tables[part], error));
-  return tsr__parallel_for((unsigned)p->parts, p->parts, add_part, p, error);
+  return tsr__parallel_for(tsr__reader_threads(p->reader), p->parts, add_part, p, error);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */

@@ -41,13 +41,17 @@ typedef struct part { /* a batch of the present piece */
   uint64_t count, first;
 } part;
 
+typedef struct window { /* of space tiles */
+  space_tile *tiles;
+  uint64_t count, cells;
+} window;
+
 typedef struct dense_source {
   tsr_source base;
   tsr_reader *reader;
   const tsr_plan *plan;
   const tsr_grid *grid;
   uint32_t dimensions;
-  bool loads; /* some attribute is decoded ahead */
   /* the walk over space tiles */
   bool ended;
   uint64_t *at, *first;
@@ -55,11 +59,14 @@ typedef struct dense_source {
   tsr_coordinates *coordinates;
   uint32_t **lists; /* [k]: boxes that meet the tile in the first k dimensions in tile order */
   uint32_t *list_counts;
-  /* the window */
-  space_tile *tiles;
-  uint64_t tile_count, tile_at;
+  /* the window, and the one behind it */
+  window now, next;
+  uint64_t tile_at; /* of now */
+  bool has_next; /* the walk has gone through it */
+  bool loads; /* of the window that is being made: some attribute is loaded with it */
+  tsr_arena *arena; /* and where it lies */
   /* the present tile and piece */
-  bool open; /* pieces stand in tiles[tile_at] */
+  bool open; /* pieces stand in now.tiles[tile_at] */
   tsr_pieces pieces;
   uint64_t sparse_count;
   sparse_tile *sparse;
@@ -120,7 +127,7 @@ static void advance(dense_source *s) {
 static int note_wanted(const dense_source *s, space_tile *tile, tsr_error *error) {
   const uint32_t n = s->dimensions;
   void *memory;
-  TSR_TRY(tsr__arena_alloc(&s->reader->window, 4 * n * sizeof(uint64_t), &memory, error));
+  TSR_TRY(tsr__arena_alloc(s->arena, 4 * n * sizeof(uint64_t), &memory, error));
   *tile = (space_tile){.at = memory, .cells = 1};
   tile->first = tile->at + n;
   tile->low = tile->first + n;
@@ -168,7 +175,7 @@ static bool covers(const dense_source *s, const space_tile *tile, const tsr_plan
 static int find_candidates(dense_source *s, space_tile *tile, tsr_error *error) {
   const uint32_t met = s->list_counts[s->dimensions];
   void *memory;
-  TSR_TRY(tsr__arena_array(&s->reader->window, met, sizeof(candidate), &memory, error));
+  TSR_TRY(tsr__arena_array(s->arena, met, sizeof(candidate), &memory, error));
   tile->candidates = memory;
   for (uint32_t i = met; i-- > 0;) {
     const tsr_plan_box *box = &s->plan->boxes[s->lists[s->dimensions][i]];
@@ -205,7 +212,7 @@ static int mark_used(dense_source *s, space_tile *tile, tsr_error *error) {
   uint32_t unused = 0;
   for (uint32_t c = 0; c < tile->count; c++) unused += !tile->candidates[c].box->sparse && !tile->candidates[c].used;
   if (unused == 0) return TSR_OK;
-  TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, &s->reader->window, &pieces, error));
+  TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, s->arena, &pieces, error));
   while (unused > 0 && tsr__pieces_next(&pieces)) {
     uint32_t *owners;
     uint64_t left = pieces.piece.cells;
@@ -290,17 +297,78 @@ static int offer(dense_source *s, const space_tile *tile, tsr_error *error) {
   return s->reader->take(s->reader->taker, &whole, error);
 }
 
-/* Who owns the tile's cells. */
-static int add_tile(dense_source *s, space_tile *tile, tsr_error *error) {
+/* The tile at which the walk stands: 1: it goes into the window, for so many bytes; 0: it is taken as a whole. */
+static int look_at(dense_source *s, space_tile *tile, uint64_t *bytes, tsr_error *error) {
+  TSR_TRY(note_wanted(s, tile, error));
+  TSR_TRY(find_candidates(s, tile, error));
+  const int taken = offer(s, tile, error);
+  if (taken != 0) return taken < 0 ? taken : 0;
+  *bytes = 0;
   if (s->loads) TSR_TRY(mark_used(s, tile, error));
-  return s->reader->test_count > 0 ? exclude(s, tile, error) : TSR_OK;
+  if (s->reader->test_count > 0) TSR_TRY(exclude(s, tile, error));
+  if (s->loads) TSR_TRY(cost_of(s, tile, bytes, error));
+  return 1;
+}
+
+/* Asks for what is loaded with the window: that which the predicates look at comes first. */
+static int want_tile(dense_source *s, space_tile *tile, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  for (uint32_t c = 0; c < tile->count && s->loads; c++) {
+    if (tile->candidates[c].excluded)
+      tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
+    if (!tile->candidates[c].used) continue;
+    TSR_TRY(hold(s, tile, &tile->candidates[c], error));
+    if (reader->test_count > 0) TSR_TRY(tsr__tests_want(reader, tile->candidates[c].held, error));
+    else TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
+  }
+  return TSR_OK;
+}
+
+/* The next tiles, and what is to be loaded of them. The first always goes in, unless it is `ahead`; others as the budget
+ * and the limit allow. After an error the window is what it was before the tile at which the walk still stands. */
+static int make_window(dense_source *s, window *w, bool ahead, uint64_t *bytes, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  const uint32_t attributes = reader->snapshot->schema->attribute_count;
+  void *memory;
+  *w = (window){0};
+  *bytes = 0;
+  s->arena = ahead ? &reader->ahead.arena : &reader->window;
+  s->loads = memchr(reader->fields + s->dimensions, true, attributes) != NULL;
+  tsr__arena_reset(s->arena);
+  TSR_TRY(tsr__arena_array(s->arena, most, sizeof(space_tile), &memory, error));
+  w->tiles = memory;
+  for (uint64_t looked = 0; w->count < most && looked < TILES_LOOKED_AT && !s->ended; looked++) {
+    space_tile *tile = &w->tiles[w->count];
+    const uint64_t wants = reader->wants.size;
+    uint64_t cost;
+    int r = look_at(s, tile, &cost, error);
+    if (r > 0) {
+      const uint64_t sum = tsr__add_sat(*bytes, cost);
+      if ((ahead || w->count > 0) && sum > budget) break; /* looked at again in the next window */
+      r = want_tile(s, tile, error);
+      if (r >= 0) {
+        *bytes = sum;
+        w->cells = tsr__add_sat(w->cells, tile->cells);
+        w->count++;
+      }
+    }
+    if (r < 0) {
+      reader->wants.size = wants;
+      drop_tile(s, tile);
+      return r;
+    }
+    advance(s);
+    if (tsr__reader_suffices(reader, w->cells)) break;
+  }
+  return TSR_OK;
 }
 
 /* What the predicates do not look at, of tiles in which some cell satisfies them. */
 static int load_others(dense_source *s, tsr_error *error) {
-  for (uint64_t i = 0; i < s->tile_count; i++)
-    for (uint32_t c = 0; c < s->tiles[i].count; c++) {
-      tsr_held *held = s->tiles[i].candidates[c].held;
+  for (uint64_t i = 0; i < s->now.count; i++)
+    for (uint32_t c = 0; c < s->now.tiles[i].count; c++) {
+      tsr_held *held = s->now.tiles[i].candidates[c].held;
       if (!held) continue;
       const int r = tsr__tests_any(s->reader, held, error);
       if (r < 0) return r;
@@ -309,46 +377,47 @@ static int load_others(dense_source *s, tsr_error *error) {
   return tsr__reader_load(s->reader, error);
 }
 
-/* The next tiles, decoded. The first always goes in; others as the budget and the limit allow. */
+/* The window that was begun while the last one was given out; fields may have been asked for since. */
+static int take_next(dense_source *s, tsr_error *error) {
+  s->now = s->next;
+  s->next = (window){0};
+  s->has_next = false;
+  TSR_TRY(tsr__reader_take_ahead(s->reader, error));
+  if (s->reader->test_count > 0) return TSR_OK;
+  for (uint64_t i = 0; i < s->now.count; i++)
+    for (uint32_t c = 0; c < s->now.tiles[i].count; c++) {
+      tsr_held *held = s->now.tiles[i].candidates[c].held;
+      if (held) TSR_TRY(tsr__reader_want_fields(s->reader, held, error));
+    }
+  return tsr__reader_load(s->reader, error);
+}
+
+/* Begins the next window. What fails there is met again, if it lasts, when its tiles are wanted. */
+static int begin_next(dense_source *s, tsr_error *error) {
+  tsr_error trouble;
+  uint64_t bytes;
+  if (s->ended || !tsr__reader_may_ahead(s->reader)) return TSR_OK;
+  const int r = make_window(s, &s->next, true, &bytes, &trouble);
+  if (r == TSR_INTERRUPT) return tsr__fail(error, r, "%s", trouble.message);
+  s->has_next = s->next.count > 0;
+  return s->has_next ? tsr__reader_load_ahead(s->reader, bytes, error) : TSR_OK;
+}
+
 static int fill_window(dense_source *s, tsr_error *error) {
   tsr_reader *reader = s->reader;
-  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
-  uint64_t bytes = 0, cells = 0;
-  void *memory;
-  if (most > 1) TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error)); /* the caller has just begun */
-  tsr__arena_reset(&reader->window);
-  s->tile_count = s->tile_at = 0;
-  TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(space_tile), &memory, error));
-  s->tiles = memory;
-  for (uint64_t looked = 0; s->tile_count < most && looked < TILES_LOOKED_AT && !s->ended; looked++) {
-    space_tile *tile = &s->tiles[s->tile_count];
-    uint64_t cost = 0;
-    TSR_TRY(note_wanted(s, tile, error));
-    TSR_TRY(find_candidates(s, tile, error));
-    const int taken = offer(s, tile, error);
-    if (taken < 0) return taken;
-    if (taken) {
-      advance(s);
-      continue;
-    }
-    TSR_TRY(add_tile(s, tile, error));
-    if (s->loads) TSR_TRY(cost_of(s, tile, &cost, error));
-    bytes = tsr__add_sat(bytes, cost);
-    if (s->tile_count > 0 && bytes > budget) break; /* looked at again in the next window */
-    s->tile_count++;
-    for (uint32_t c = 0; c < tile->count && s->loads; c++) {
-      if (tile->candidates[c].excluded)
-        tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
-      if (!tile->candidates[c].used) continue;
-      TSR_TRY(hold(s, tile, &tile->candidates[c], error));
-      if (reader->test_count > 0) TSR_TRY(tsr__tests_want(reader, tile->candidates[c].held, error));
-      else TSR_TRY(tsr__reader_want_fields(reader, tile->candidates[c].held, error));
-    }
-    cells = tsr__add_sat(cells, tile->cells);
-    advance(s);
-    if (reader->limit > 0 && cells >= reader->limit) break;
+  uint64_t bytes;
+  if (reader->window_tiles > 1) /* else the caller has just begun */
+    TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  s->tile_at = 0;
+  s->now.count = 0;
+  if (s->has_next) {
+    TSR_TRY(take_next(s, error));
+  } else {
+    TSR_TRY(make_window(s, &s->now, false, &bytes, error));
+    TSR_TRY(tsr__reader_load(reader, error));
   }
-  TSR_TRY(tsr__reader_load(reader, error));
+  reader->given = tsr__add_sat(reader->given, s->now.cells);
+  TSR_TRY(begin_next(s, error));
   return reader->test_count > 0 && reader->others ? load_others(s, error) : TSR_OK;
 }
 
@@ -363,7 +432,7 @@ static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error
   dense_source *s = ((leaf_list *)argument)->source;
   const tsr_reader *reader = s->reader;
   const uint32_t candidate_index = ((leaf_list *)argument)->candidate;
-  const uint32_t f = s->tiles[s->tile_at].candidates[candidate_index].box->fragment;
+  const uint32_t f = s->now.tiles[s->tile_at].candidates[candidate_index].box->fragment;
   void *memory;
   if ((s->sparse_count & (s->sparse_count - 1)) == 0) { /* a power of two: double */
     TSR_TRY(tsr__arena_array(&s->reader->window, TSR_MAX(1, 2 * s->sparse_count), sizeof(sparse_tile), &memory, error));
@@ -571,7 +640,7 @@ static int give_part(dense_source *s, const part *p, tsr_batch *batch, tsr_error
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
   batch->written = p->held != NULL;
-  if (!p->held) return number_unwritten(s, &s->tiles[s->tile_at], batch, error);
+  if (!p->held) return number_unwritten(s, &s->now.tiles[s->tile_at], batch, error);
   const tsr_fragment *fragment = s->reader->snapshot->fragments[p->held->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
   if (fragment->own) return tsr__own_rows(s->reader, p->held, p->cells, p->count, batch, error);
@@ -613,21 +682,21 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
     const bool first = !s->pieces.started;
     if (s->open && tsr__pieces_next(&s->pieces)) {
       if (!first) TSR_TRY(tsr__interrupted(s->reader->snapshot->array->environment, error));
-      TSR_TRY(make_parts(s, &s->tiles[s->tile_at], error));
+      TSR_TRY(make_parts(s, &s->now.tiles[s->tile_at], error));
       TSR_TRY(find_part(s, error));
       continue;
     }
     if (s->open) {
       drop_sparse(s);
-      drop_tile(s, &s->tiles[s->tile_at++]);
+      drop_tile(s, &s->now.tiles[s->tile_at++]);
       s->open = false;
     }
-    if (s->tile_at == s->tile_count) {
-      if (s->ended) return 0;
+    if (s->tile_at == s->now.count) {
+      if (s->ended && !s->has_next) return 0;
       TSR_TRY(fill_window(s, error));
-      if (s->tile_count == 0) continue; /* all taken */
+      if (s->now.count == 0) continue; /* all taken */
     }
-    const space_tile *tile = &s->tiles[s->tile_at];
+    const space_tile *tile = &s->now.tiles[s->tile_at];
     TSR_TRY(tsr__pieces_init(s->grid, s->plan->sides, tile->at, tile->first, &s->reader->window, &s->pieces, error));
     TSR_TRY(find_sparse(s, tile, error));
     s->open = true;
@@ -673,8 +742,10 @@ static const tsr_piece *piece_of(tsr_source *source) {
 
 static void close_dense(tsr_source *source) {
   dense_source *s = (dense_source *)source;
+  tsr__reader_drop_ahead(s->reader);
   drop_sparse(s);
-  for (uint64_t i = s->tile_at; i < s->tile_count; i++) drop_tile(s, &s->tiles[i]);
+  for (uint64_t i = s->tile_at; i < s->now.count; i++) drop_tile(s, &s->now.tiles[i]);
+  for (uint64_t i = 0; i < s->next.count; i++) drop_tile(s, &s->next.tiles[i]);
 }
 
 /* Whole fragments of which no cell satisfies the predicates: they still own their cells. */
@@ -705,7 +776,6 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_source **source, tsr_error *err
   s->plan = &reader->plan;
   s->grid = grid;
   s->dimensions = n;
-  for (uint32_t f = n; f < n + reader->snapshot->schema->attribute_count; f++) s->loads |= reader->fields[f];
   TSR_TRY(tsr__arena_array(&reader->arena, 3 * n, sizeof(uint64_t), &memory, error));
   s->at = memory;
   s->first = s->at + n;

@@ -502,7 +502,9 @@ static int descend(ordered_source *s, tsr_error *error) {
   TSR_TRY(make_spans(s, s->depth, error));
   memcpy(s->inner->fields, s->reader->fields, schema_of(s)->dimension_count + schema_of(s)->attribute_count);
   s->streaming = true;
-  return start_inner(s, error);
+  TSR_TRY(start_inner(s, error));
+  s->inner->limit = s->reader->limit; /* rows are given out as they come */
+  return TSR_OK;
 }
 
 /* ---- Sorting ----------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  *
  * Tiles of the plan are loaded in windows: first the dimensions that must be looked at (a tile whose box lies within
  * the spans on a dimension needs none of it), then, for those that have cells of the request, what delete conditions
- * name, then the fields that were asked for. Tiles that can share no coordinate with others give a batch each as they
+ * name, then the fields that were asked for; what is certain to be wanted comes with the first. While a window is given out,
+ * the first of that is done for the next one. Tiles that can share no coordinate with others give a batch each as they
  * come; the others go through the sweep, and give theirs when it has chosen among their cells. Deletes come last: the
  * newest version of a cell is chosen first, then dropped.
  *
@@ -11,14 +12,21 @@
  */
 #include "ops.h"
 
+typedef struct window {
+  tsr_sparse_tile *tiles;
+  uint64_t count;
+} window;
+
 typedef struct sparse_source {
   tsr_source base;
   tsr_reader *reader;
   uint64_t *order; /* tiles of the plan: `streams` that give their batches as they come, then the sweep's */
   uint64_t streams, count, at; /* at: the next to be loaded */
   tsr_sweep *sweep;
-  tsr_sparse_tile *window;
-  uint64_t window_count, window_at; /* at: the present one, or the next */
+  bool sweeping; /* the streams have ended */
+  window now, next;
+  uint64_t tile_at; /* of now: the next to be given out */
+  bool has_next; /* its tiles are taken */
   tsr_sparse_tile present;
   tsr_buffer keep; /* of conditions */
 } sparse_source;
@@ -97,6 +105,16 @@ static int want_conditions(sparse_source *s, tsr_sparse_tile *tile, tsr_error *e
         TSR_TRY(tsr__reader_want(s->reader, tile->held, slot, error));
     }
   return TSR_OK;
+}
+
+/* What will be wanted of a tile that has cells of the request, if it is known already: that all of them are. */
+static int want_certain(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(s, tile);
+  if (!tile->plan.inside || f->cut) return TSR_OK;
+  TSR_TRY(want_conditions(s, tile, error));
+  TSR_TRY(tsr__tests_want(s->reader, tile->held, error));
+  if (s->reader->test_count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;
+  return s->reader->snapshot->removed > 0 ? TSR_OK : tsr__reader_want_fields(s->reader, tile->held, error);
 }
 
 /* ---- Choosing cells --------------------------------------------------------------------------------------------- */
@@ -258,71 +276,20 @@ static int offer(sparse_source *s, const tsr_plan_tile *planned, uint64_t cells,
   return s->reader->take(s->reader->taker, &whole, error);
 }
 
-/* Takes the next tiles of the plan, up to `end` in the order, as the budget and the limit allow. */
-static int take_tiles(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
+/* The tile at s->at: 1: it goes into a window, for so many bytes; 0: it is passed over, or taken as a whole. */
+static int look_at(sparse_source *s, const tsr_plan_tile *planned, uint64_t cells, bool swept, uint64_t *bytes,
+                   tsr_error *error) {
   tsr_reader *reader = s->reader;
-  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
-  uint64_t bytes = 0, cells = 0;
-  void *memory;
-  tsr__arena_reset(&reader->window);
-  s->window_at = s->window_count = 0;
-  TSR_TRY(tsr__arena_array(&reader->window, most, sizeof(tsr_sparse_tile), &memory, error));
-  s->window = memory;
-  while (s->window_count < most && s->at < end) {
-    const tsr_plan_tile *planned = &reader->plan.tiles[s->order[s->at]];
-    const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
-    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile);
-    uint64_t cost;
-    if (!swept) { /* tiles of the sweep may hide older versions of their cells */
-      const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
-      if (excluded < 0) return excluded;
-      if (excluded) {
-        tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
-        s->at++;
-        continue;
-      }
-      const int taken = offer(s, planned, n, error);
-      if (taken < 0) return taken;
-      if (taken) {
-        s->at++;
-        continue;
-      }
-    }
-    TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, &cost, error));
-    cost = tsr__add_sat(cost, tsr__mul_sat(n, 8 * (reader->snapshot->schema->dimension_count + 1)));
-    bytes = tsr__add_sat(bytes, cost);
-    if (s->window_count > 0 && bytes > budget) break;
-    tsr_sparse_tile *tile = &s->window[s->window_count];
-    *tile = (tsr_sparse_tile){.plan = *planned};
-    TSR_TRY(tsr__reader_hold(reader, planned->fragment, planned->tile, n, &tile->held, error));
-    s->window_count++;
-    s->at++;
-    TSR_TRY(want_coordinates(s, tile, swept, error));
-    cells = tsr__add_sat(cells, n);
-    if (reader->limit > 0 && planned->inside && cells >= reader->limit) break;
+  if (!swept) { /* tiles of the sweep may hide older versions of their cells */
+    const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
+    if (excluded > 0) tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
+    if (excluded != 0) return excluded < 0 ? excluded : 0;
+    const int taken = offer(s, planned, cells, error);
+    if (taken != 0) return taken < 0 ? taken : 0;
   }
-  return tsr__reader_load(reader, error);
-}
-
-/* Loads the next window and chooses its cells; those of the sweep are not given out yet. */
-static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
-  tsr_reader *reader = s->reader;
-  if (reader->window_tiles > 1) /* else the caller has just begun */
-    TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
-  TSR_TRY(take_tiles(s, end, swept, error));
-  for (uint64_t i = 0; i < s->window_count; i++) {
-    TSR_TRY(select_cells(s, &s->window[i], error));
-    if (s->window[i].count > 0) TSR_TRY(want_conditions(s, &s->window[i], error));
-    if (s->window[i].count > 0) TSR_TRY(tsr__tests_want(reader, s->window[i].held, error));
-  }
-  TSR_TRY(tsr__reader_load(reader, error));
-  for (uint64_t i = 0; i < s->window_count; i++) {
-    if (!swept) TSR_TRY(drop_deleted(s, &s->window[i], error));
-    if (!swept) TSR_TRY(test_cells(s, &s->window[i], error));
-    if (swept && reader->test_count > 0) continue; /* until it is known which cells win */
-    if (s->window[i].count > 0) TSR_TRY(tsr__reader_want_fields(reader, s->window[i].held, error));
-  }
-  return tsr__reader_load(reader, error);
+  TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, bytes, error));
+  *bytes = tsr__add_sat(*bytes, tsr__mul_sat(cells, 8 * (reader->snapshot->schema->dimension_count + 1)));
+  return 1;
 }
 
 static void drop(sparse_source *s, tsr_sparse_tile *tile) {
@@ -330,13 +297,106 @@ static void drop(sparse_source *s, tsr_sparse_tile *tile) {
   tile->held = NULL;
 }
 
+/* Takes the next tiles of the plan, up to `end` in the order, and asks for what is loaded with them. The first always goes
+ * in, unless it is `ahead`; others as the budget and the limit allow. After an error the window is what it was before the
+ * tile at s->at. */
+static int make_window(sparse_source *s, window *w, uint64_t end, bool swept, bool ahead, uint64_t *bytes,
+                       tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  tsr_arena *arena = ahead ? &reader->ahead.arena : &reader->window;
+  uint64_t cells = 0;
+  void *memory;
+  *w = (window){0};
+  *bytes = 0;
+  tsr__arena_reset(arena);
+  TSR_TRY(tsr__arena_array(arena, most, sizeof(tsr_sparse_tile), &memory, error));
+  w->tiles = memory;
+  for (; w->count < most && s->at < end; s->at++) {
+    const tsr_plan_tile *planned = &reader->plan.tiles[s->order[s->at]];
+    const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
+    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile), wants = reader->wants.size;
+    uint64_t cost;
+    int r = look_at(s, planned, n, swept, &cost, error);
+    if (r < 0) return r;
+    if (r == 0) continue;
+    const uint64_t sum = tsr__add_sat(*bytes, cost);
+    if ((ahead || w->count > 0) && sum > budget) break;
+    tsr_sparse_tile *tile = &w->tiles[w->count];
+    *tile = (tsr_sparse_tile){.plan = *planned};
+    TSR_TRY(tsr__reader_hold(reader, planned->fragment, planned->tile, n, &tile->held, error));
+    r = want_coordinates(s, tile, swept, error);
+    if (r >= 0) r = want_certain(s, tile, error);
+    if (r < 0) {
+      reader->wants.size = wants;
+      drop(s, tile);
+      return r;
+    }
+    w->count++;
+    *bytes = sum;
+    if (!planned->inside) continue;
+    cells = tsr__add_sat(cells, n);
+    if (tsr__reader_suffices(reader, cells)) {
+      s->at++;
+      break;
+    }
+  }
+  return TSR_OK;
+}
+
+/* Begins the next window. What fails there is met again, if it lasts, when its tiles are wanted. */
+static int begin_next(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
+  tsr_error trouble;
+  uint64_t bytes;
+  if (s->at >= end || s->has_next || !tsr__reader_may_ahead(s->reader)) return TSR_OK;
+  const int r = make_window(s, &s->next, end, swept, true, &bytes, &trouble);
+  if (r == TSR_INTERRUPT) return tsr__fail(error, r, "%s", trouble.message);
+  s->has_next = s->next.count > 0;
+  return s->has_next ? tsr__reader_load_ahead(s->reader, bytes, error) : TSR_OK;
+}
+
+/* Loads the next window and chooses its cells; those of the sweep are not given out yet. */
+static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *error) {
+  tsr_reader *reader = s->reader;
+  uint64_t bytes;
+  if (reader->window_tiles > 1) /* else the caller has just begun */
+    TSR_TRY(tsr__interrupted(reader->snapshot->array->environment, error));
+  s->tile_at = 0;
+  s->now.count = 0;
+  if (s->has_next) {
+    s->now = s->next;
+    s->next = (window){0};
+    s->has_next = false;
+    TSR_TRY(tsr__reader_take_ahead(reader, error));
+  } else {
+    TSR_TRY(make_window(s, &s->now, end, swept, false, &bytes, error));
+    TSR_TRY(tsr__reader_load(reader, error));
+  }
+  if (!swept && reader->limit == 0) TSR_TRY(begin_next(s, end, swept, error));
+  for (uint64_t i = 0; i < s->now.count; i++) {
+    TSR_TRY(select_cells(s, &s->now.tiles[i], error));
+    if (s->now.tiles[i].count > 0) TSR_TRY(want_conditions(s, &s->now.tiles[i], error));
+    if (s->now.tiles[i].count > 0) TSR_TRY(tsr__tests_want(reader, s->now.tiles[i].held, error));
+  }
+  TSR_TRY(tsr__reader_load(reader, error));
+  for (uint64_t i = 0; i < s->now.count; i++) {
+    tsr_sparse_tile *tile = &s->now.tiles[i];
+    if (!swept) TSR_TRY(drop_deleted(s, tile, error));
+    if (!swept) TSR_TRY(test_cells(s, tile, error));
+    reader->given = tsr__add_sat(reader->given, tile->count);
+    if (swept && reader->test_count > 0) continue; /* until it is known which cells win */
+    if (tile->count > 0) TSR_TRY(tsr__reader_want_fields(reader, tile->held, error));
+  }
+  return tsr__reader_load(reader, error);
+}
+
 /* ---- The source ------------------------------------------------------------------------------------------------- */
 
 /* The next tile that gives a batch: 1, or 0 when there is none. */
 static int next_stream(sparse_source *s, tsr_error *error) {
   for (;;) {
-    while (s->window_at < s->window_count) {
-      tsr_sparse_tile *tile = &s->window[s->window_at++];
+    while (s->tile_at < s->now.count) {
+      tsr_sparse_tile *tile = &s->now.tiles[s->tile_at++];
       if (tile->count > 0) {
         s->present = *tile;
         tile->held = NULL;
@@ -344,8 +404,9 @@ static int next_stream(sparse_source *s, tsr_error *error) {
       }
       drop(s, tile);
     }
-    if (s->at >= s->streams) return 0;
+    if (s->at >= s->streams && !s->has_next) return 0;
     TSR_TRY(fill_window(s, s->streams, false, error));
+    TSR_TRY(begin_next(s, s->streams, false, error));
   }
 }
 
@@ -365,15 +426,17 @@ static int next_swept(sparse_source *s, tsr_error *error) {
       continue;
     }
     TSR_TRY(fill_window(s, s->count, true, error));
-    TSR_TRY(tsr__sweep_add(s->sweep, s->window, s->window_count, error));
-    s->window_at = s->window_count;
+    TSR_TRY(tsr__sweep_add(s->sweep, s->now.tiles, s->now.count, error));
+    s->tile_at = s->now.count;
+    TSR_TRY(begin_next(s, s->count, true, error));
   }
 }
 
 static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   sparse_source *s = (sparse_source *)source;
   drop(s, &s->present);
-  int r = next_stream(s, error);
+  int r = s->sweeping ? 0 : next_stream(s, error);
+  s->sweeping = r == 0;
   if (r == 0 && s->sweep) r = next_swept(s, error);
   if (r <= 0) return r;
   const tsr_sparse_tile *tile = &s->present;
@@ -398,8 +461,10 @@ static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr
 
 static void close_sparse(tsr_source *source) {
   sparse_source *s = (sparse_source *)source;
+  tsr__reader_drop_ahead(s->reader);
   drop(s, &s->present);
-  for (uint64_t i = s->window_at; i < s->window_count; i++) drop(s, &s->window[i]);
+  for (uint64_t i = s->tile_at; i < s->now.count; i++) drop(s, &s->now.tiles[i]);
+  for (uint64_t i = 0; i < s->next.count; i++) drop(s, &s->next.tiles[i]);
   tsr__sweep_close(s->sweep);
   tsr__buffer_release(&s->keep);
 }

@@ -7,6 +7,8 @@
 
 #define DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define TILES_FOR_A_THREAD 4 /* in the largest window */
+#define FREE_BYTES                                                                                                     \
+  (UINT64_C(16) << 20) /* of the budget, and half of it, are left to the present window where there is one ahead of it */
 
 static uint32_t field_count(const tsr_schema *schema) { return schema->dimension_count + schema->attribute_count; }
 
@@ -59,7 +61,8 @@ int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *erro
   tsr__memory_init(&r->memory, &snapshot->array->memory, DEFAULT_MEMORY, "memory_mb");
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window, &r->memory);
-  r->wants.memory = r->selection.memory = r->owners.memory = r->sorted.memory = r->numbers.memory = &r->memory;
+  tsr__arena_init(&r->ahead.arena, &r->memory);
+  r->ahead.wants.memory = r->wants.memory = r->selection.memory = r->owners.memory = r->sorted.memory = r->numbers.memory = &r->memory;
   r->chosen.memory = &r->memory;
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
@@ -97,6 +100,7 @@ void tsr_reader_close(tsr_reader *reader) {
     tsr__buffer_release(&reader->values[d]);
   tsr__free(reader->values);
   tsr__buffer_release(&reader->wants);
+  tsr__buffer_release(&reader->ahead.wants);
   tsr__buffer_release(&reader->selection);
   tsr__buffer_release(&reader->owners);
   tsr__buffer_release(&reader->sorted);
@@ -108,6 +112,7 @@ void tsr_reader_close(tsr_reader *reader) {
   tsr__free(reader->fills);
   tsr__free(reader->fill_offsets);
   tsr__arena_release(&reader->window);
+  tsr__arena_release(&reader->ahead.arena);
   tsr__arena_release(&reader->arena);
   tsr_snapshot *snapshot = reader->snapshot;
   tsr__free(reader);
@@ -132,6 +137,7 @@ static void rewind_reader(tsr_reader *reader) {
   tsr__arena_reset(&reader->arena);
   reader->wants.size = 0;
   reader->window_tiles = 1;
+  reader->given = 0;
 }
 
 static int open_source(tsr_reader *reader, tsr_error *error) {
@@ -350,12 +356,8 @@ int tsr__reader_want_fields(tsr_reader *reader, tsr_held *held, tsr_error *error
   return TSR_OK;
 }
 
-int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
-  tsr_want *wants = (tsr_want *)(void *)reader->wants.data;
-  const uint64_t count = reader->wants.size / sizeof(tsr_want);
-  reader->wants.size = 0;
-  if (count == 0) return TSR_OK;
-  TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, wants, count, &reader->memory, error));
+/* The tiles of wants that were loaded are held. */
+static void hold_tiles(tsr_reader *reader, const tsr_want *wants, uint64_t count) {
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) {
     tsr_held *held = wants[i].held;
@@ -366,7 +368,35 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
     }
   }
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);
+}
+
+static tsr_want *wants_of(const tsr_buffer *buffer, uint64_t *count) {
+  *count = buffer->size / sizeof(tsr_want);
+  return (tsr_want *)(void *)buffer->data;
+}
+
+static int load_wants(tsr_reader *reader, tsr_buffer *buffer, tsr_error *error) {
+  uint64_t count;
+  tsr_want *wants = wants_of(buffer, &count);
+  if (count == 0) return TSR_OK;
+  buffer->size = 0;
+  TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, wants, count, &reader->memory, error));
+  hold_tiles(reader, wants, count);
   return TSR_OK;
+}
+
+static void cancel_ahead(tsr_reader *reader) {
+  if (reader->ahead.loading) tsr__load_cancel(&reader->ahead.load);
+  reader->ahead.loading = false;
+}
+
+int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
+  const uint64_t size = reader->wants.size;
+  const int r = load_wants(reader, &reader->wants, error);
+  if (r != TSR_NOMEM || !reader->ahead.loading) return r;
+  cancel_ahead(reader); /* what is wanted now goes before what will be */
+  reader->wants.size = size;
+  return load_wants(reader, &reader->wants, error);
 }
 
 /* Below version 5 one slot holds all dimensions, one after the other. */
@@ -432,9 +462,67 @@ int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cell
 
 uint64_t tsr__reader_window(tsr_reader *reader) {
   const uint64_t n = reader->window_tiles;
-  if (n > 1) reader->limit = tsr__mul_sat(reader->limit, 4); /* more is taken than was likely */
+  if (reader->limit > 0 && reader->given >= reader->limit) /* more is taken than was likely: as much once more */
+    reader->limit = tsr__mul_sat(2, reader->given);
   reader->window_tiles = TSR_MIN(2 * n, (uint64_t)TILES_FOR_A_THREAD * reader->threads);
   return n;
+}
+
+bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells) {
+  return reader->limit > 0 && tsr__add_sat(reader->given, cells) >= reader->limit;
+}
+
+/* ---- The window behind the present one --------------------------------------------------------------------------- */
+
+bool tsr__reader_may_ahead(const tsr_reader *reader) {
+  return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded && reader->window_tiles > 2 &&
+         !tsr__reader_suffices(reader, 0);
+}
+
+int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {
+  tsr_read_ahead *ahead = &reader->ahead;
+  const tsr_buffer wants = ahead->wants;
+  const uint64_t used = tsr__add_sat(atomic_load_explicit(&reader->memory.used, memory_order_relaxed), bytes);
+  uint64_t count;
+  ahead->wants = reader->wants;
+  reader->wants = wants;
+  reader->wants.size = 0;
+  ahead->loading = false;
+  if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
+  tsr_want *list = wants_of(&ahead->wants, &count);
+  if (count == 0) return TSR_OK;
+  tsr_error trouble; /* which the take meets again, if it lasts */
+  const int r = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
+                                &reader->memory, &trouble);
+  ahead->loading = r >= 0;
+  return r == TSR_INTERRUPT ? tsr__fail(error, r, "%s", trouble.message) : TSR_OK;
+}
+
+int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
+  tsr_read_ahead *ahead = &reader->ahead;
+  const tsr_arena arena = reader->window;
+  tsr_error trouble;
+  uint64_t count;
+  int r = TSR_ERROR;
+  reader->window = ahead->arena;
+  ahead->arena = arena;
+  if (ahead->loading) r = tsr__load_finish(&ahead->load, &trouble);
+  ahead->loading = false;
+  if (r == TSR_INTERRUPT) return tsr__fail(error, r, "%s", trouble.message);
+  if (r < 0) return load_wants(reader, &ahead->wants, error); /* it was not begun, or it failed: now it may say why */
+  const tsr_want *wants = wants_of(&ahead->wants, &count);
+  hold_tiles(reader, wants, count);
+  ahead->wants.size = 0;
+  return TSR_OK;
+}
+
+void tsr__reader_drop_ahead(tsr_reader *reader) {
+  cancel_ahead(reader);
+  reader->ahead.wants.size = 0;
+}
+
+unsigned tsr__reader_threads(const tsr_reader *reader) {
+  return reader->ahead.loading && tsr__job_goes_on(&reader->ahead.load.job) ? 1 : reader->threads;
 }
 
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error) {

@@ -89,14 +89,14 @@ TSR_API void tsr_environment_close(tsr_environment *environment);
 /* What `permits` says of a path; TSR_OK for those of a host's store. */
 TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
-/* Counters since the last reset, in this order; a tile counts once for each field in tiles_read and tiles_cached, once
- * in the others. */
+/* Counters since the last reset, in this order; a tile counts once for each field in tiles_read, tiles_cached and
+ * tiles_ahead (those of tiles_read that were begun before they were wanted), once in the others. */
 /* clang-format off */
 #define TSR_COUNTERS(X) \
   X(files_opened) X(fragments_considered) X(fragments_skipped) X(tiles_considered) \
   X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
-  X(commits_listed)
+  X(commits_listed) X(tiles_ahead)
 /* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;

@@ -10,7 +10,9 @@ typedef struct counted_memory {
   _Atomic int blocks; /* workers allocate, too */
   _Atomic long calls; /* that gave memory */
   long left; /* allocations that succeed, where there are no workers; < 0: all */
-  bool failed; /* one did not */
+  _Atomic long each; /* of so many calls one fails; 0: none */
+  _Atomic long asked; /* calls of which this is said */
+  _Atomic bool failed; /* one did not */
 } counted_memory;
 
 /* As an environment's `reallocate`; its argument is the counted_memory. */
@@ -21,7 +23,7 @@ static inline void *counted_reallocate(void *argument, void *pointer, uint64_t s
     free(pointer);
     return NULL;
   }
-  if (m->left == 0) {
+  if (m->left == 0 || (m->each > 0 && ++m->asked % m->each == 0)) {
     m->failed = true;
     return NULL;
   }
