@@ -297,6 +297,11 @@ typedef struct tsr_snapshot_fragment {
   const tsr_condition **conditions;
   uint64_t own_first, own_end; /* of a run: numbers of its cells; `cut` for those that are not before the end */
 } tsr_snapshot_fragment;
+/* What a field that one of its conditions names is to its cells: the fragment's own and its slot, or slot -1 and one that it
+ * lacks. NULL: no schema has it. `present` is the schema that is asked first. */
+int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
+                         const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
+                         tsr_error *error);
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;

@@ -385,9 +385,33 @@ static compared_as class_of(const tsr_field *field) {
 }
 
 /* A test for null: TileDB writes an empty value, which it can read back only where text is compared. */
-static bool is_null_test(const tsr_condition_node *node, const operand *o) {
-  return (node->op == TSR_EQ || node->op == TSR_NE) && !node->value_size && o->field->nullable &&
-         (o->as == AS_NUMBER || o->as == AS_NOTHING);
+static bool is_null_test(const tsr_condition_node *node, const tsr_field *field) {
+  const compared_as as = class_of(field);
+  return (node->op == TSR_EQ || node->op == TSR_NE) && !node->value_size && field->nullable &&
+         (as == AS_NUMBER || as == AS_NOTHING);
+}
+
+/* The size of a value that is none of the field's, or that of its cells. */
+static uint64_t odd_size(const tsr_condition_node *node, const tsr_field *field) {
+  const uint64_t cell = field->cell_size;
+  if (!is_set(node->op)) return class_of(field) == AS_NUMBER ? node->value_size : cell;
+  for (uint64_t i = 0; i < node->value_count && cell; i++)
+    if (node->value_offsets[i + 1] - node->value_offsets[i] != cell)
+      return node->value_offsets[i + 1] - node->value_offsets[i];
+  return cell;
+}
+
+static bool fits(const tsr_condition_node *node, uint32_t number, const tsr_field *field) {
+  for (uint32_t i = 0; node->expression && i < node->child_count; i++)
+    if (!fits(node->children + i, number, field)) return false;
+  if (node->expression || node->field_number != number || is_null_test(node, field)) return true;
+  return class_of(field) != AS_NOTHING && odd_size(node, field) == field->cell_size;
+}
+
+bool tsr__condition_fits(const tsr_condition *condition, const tsr_field *field) {
+  for (uint32_t i = 0; i < condition->field_count; i++)
+    if (strcmp(condition->fields[i], field->name) == 0) return fits(&condition->root, i, field);
+  return true;
 }
 
 static int check_node(const evaluation *e, const tsr_condition_node *node) {
@@ -396,17 +420,12 @@ static int check_node(const evaluation *e, const tsr_condition_node *node) {
     return TSR_OK;
   }
   const operand *o = e->operands + node->field_number;
-  if (is_null_test(node, o) || node->op == TSR_ALWAYS_TRUE || node->op == TSR_ALWAYS_FALSE) return TSR_OK;
+  if (is_null_test(node, o->field) || node->op == TSR_ALWAYS_TRUE || node->op == TSR_ALWAYS_FALSE) return TSR_OK;
   if (o->as == AS_NOTHING)
     return tsr__fail(e->error, TSR_UNSUPPORTED, "it compares field '%s', cells of %s", node->field,
                      tsr_datatype_name(o->field->datatype));
-  uint64_t cell = o->field->cell_size, size = node->value_size;
-  if (is_set(node->op) && cell)
-    for (uint64_t i = 0; i < node->value_count; i++) {
-      size = node->value_offsets[i + 1] - node->value_offsets[i];
-      if (size != cell) break;
-    }
-  if (is_set(node->op) ? cell && node->value_count && size != cell : o->as == AS_NUMBER && size != cell)
+  const uint64_t cell = o->field->cell_size, size = odd_size(node, o->field);
+  if (size != cell)
     return tsr__fail(e->error, TSR_CORRUPT, "it compares field '%s', %llu bytes of %s, with %llu bytes", node->field,
                      (unsigned long long)cell, tsr_datatype_name(o->field->datatype), (unsigned long long)size);
   return TSR_OK;
@@ -594,7 +613,7 @@ static void evaluate_comparison(const evaluation *e, const tsr_condition_node *n
     memset(mask, 0, e->count);
     return;
   }
-  if (is_null_test(node, o)) {
+  if (is_null_test(node, o->field)) {
     bool null = node->op == TSR_EQ;
     for (uint64_t r = 0; r < e->count; r++) mask[r] = (o->validity && !o->validity[r]) == null;
     return;

@@ -354,6 +354,8 @@ typedef struct tsr_condition {
 /* Decodes the content of a delete's generic tile; nothing is borrowed. Depth and counts are bounded (TSR_CORRUPT). */
 int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_arena *arena, tsr_condition *condition,
                           tsr_error *error);
+/* Could it be evaluated on this field, which it names: have its values the field's size? */
+bool tsr__condition_fits(const tsr_condition *condition, const tsr_field *field);
 /* Evaluates the tree on the cells selection[0..count) of columns (NULL: 0..count-1), as TileDB does (format.md, "Delete
  * conditions": a comparison with null is false): keep[r] = 1 where it holds, else 0. `column` gives a field's column,
  * is asked once for each field, and fails for one that the schema lacks. A column that is `unwritten` is one of an

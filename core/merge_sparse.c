@@ -32,7 +32,7 @@ typedef struct tile_source { /* tiles `at` to `end` of a fragment */
 typedef struct sparse_merge {
   const tsr_merge_plan *plan;
   const tsr_merge_conditions *conditions;
-  const tsr_schema *schema;
+  const tsr_schema *schema, *present; /* of what is merged; the array's newest */
   uint32_t fields, specials;
   tsr_arena arena;
   tile_source *sources;
@@ -62,12 +62,10 @@ static void want(tile_source *s, int64_t slot) {
   s->wants[s->want_count++] = (tsr_want){.fragment = s->fragment->fragment, .slot = (uint32_t)slot, .number = s->at};
 }
 
-static const tsr_field *condition_field(const tile_source *s, const char *name, int64_t *slot) {
-  const tsr_schema *theirs = s->fragment->fragment->metadata.schema;
-  int64_t field = tsr__schema_field(theirs, name);
-  if (field < 0) return NULL;
-  *slot = tsr__fragment_slot(&s->fragment->fragment->metadata, (uint32_t)field);
-  return &theirs->fields[field];
+static int find_field(const tile_source *s, const tsr_condition *condition, const char *name, const tsr_field **field,
+                      int64_t *slot, tsr_error *error) {
+  return tsr__condition_field(s->merge->plan->array, s->merge->present, s->fragment->fragment, condition, name, field, slot,
+                              error);
 }
 
 static int load_tile(tile_source *s, tsr_error *error) {
@@ -79,8 +77,10 @@ static int load_tile(tile_source *s, tsr_error *error) {
     want(s, tsr__fragment_special_slot(m, (tsr_special)(TSR_SLOT_TIMES + i)));
   for (uint32_t i = 0; i < s->fragment->condition_count; i++)
     for (uint32_t k = 0; k < s->fragment->conditions[i]->field_count; k++) {
-      int64_t slot = -1;
-      if (condition_field(s, s->fragment->conditions[i]->fields[k], &slot)) want(s, slot);
+      const tsr_field *field;
+      int64_t slot;
+      TSR_TRY(find_field(s, s->fragment->conditions[i], s->fragment->conditions[i]->fields[k], &field, &slot, error));
+      want(s, slot);
     }
   TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->wants, s->want_count, plan->memory, error));
   s->loaded = true;
@@ -107,6 +107,7 @@ static void special_column(const tile_source *s, int which, const uint64_t *cons
 
 typedef struct getter {
   const tile_source *source;
+  const tsr_condition *condition;
   tsr_column *columns;
   uint32_t count;
 } getter;
@@ -115,24 +116,19 @@ static int condition_column(void *argument, const char *name, const tsr_field **
                             tsr_error *error) {
   getter *g = argument;
   tsr_column *out = &g->columns[g->count++];
-  int64_t slot = -1;
-  *field = condition_field(g->source, name, &slot);
-  if (!*field) { /* of another schema: cells of this fragment lack it */
-    int64_t found = tsr__schema_field(g->source->merge->schema, name);
-    if (found < 0) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
-    *field = &g->source->merge->schema->fields[found];
-  }
+  int64_t slot;
+  TSR_TRY(find_field(g->source, g->condition, name, field, &slot, error));
+  if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
   *out = (tsr_column){.constant = true, .unwritten = true};
-  if (slot >= 0)
-    slot_column(g->source, *field, (uint32_t)(*field - g->source->fragment->fragment->metadata.schema->fields), slot,
-                out);
+  const tsr_schema *theirs = g->source->fragment->fragment->metadata.schema;
+  if (slot >= 0) slot_column(g->source, *field, (uint32_t)tsr__schema_field(theirs, name), slot, out);
   *column = out;
   return TSR_OK;
 }
 
 static int apply(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep, tsr_error *error) {
   const tsr_condition *condition = s->fragment->conditions[number];
-  getter g = {.source = s};
+  getter g = {.source = s, .condition = condition};
   void *room;
   TSR_TRY(tsr__alloc_array(s->merge->plan->memory, condition->field_count, sizeof(tsr_column), &room, error));
   g.columns = room;
@@ -351,6 +347,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
   m.fields = schema->dimension_count + schema->attribute_count;
   m.specials = !plan->keep_times ? 0 : conditions->dated ? 3 : 1;
   void *apart;
+  TSR_TRY(tsr__array_schema_at(plan->array, UINT64_MAX, &m.present, error));
   TSR_TRY(tsr__alloc_array(plan->memory, plan->count, sizeof(bool), &apart, error));
   tsr__arena_init(&m.arena, plan->memory);
   int code = attempt(&m, apart, target, cells, error);

@@ -114,8 +114,8 @@ int tsr__replacement_commit(tsr_replacement *replacement, tsr_error *error);
 void tsr__replacement_end(tsr_replacement *replacement);
 /* Adds the names of all that vacuum files of the array's listing name. They live as long as the listing. */
 int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error);
-/* Calls `found` for each fragment that is not committed and that a writer may still commit: less than a day old, and not
- * of a merge, whose fragments bring nothing new. A negative result ends it. */
+/* Calls `found` for each fragment that is not committed and that a writer may still commit: less than a day old, or named by
+ * a pending marker of the array's listing, and not of a merge, whose fragments bring nothing new. A negative result ends it. */
 typedef int (*tsr_young_fragment)(void *argument, const char *name, const tsr_name *parsed, tsr_error *error);
 int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
                          tsr_error *error);

@@ -79,30 +79,21 @@ static int want_coordinates(sparse_source *s, tsr_sparse_tile *tile, bool swept,
   return TSR_OK;
 }
 
-/* A field that a condition names. The array's present schema may lack what the fragment's still has. NULL: nobody has
- * it. slot -1: the fragment lacks it. */
-static const tsr_field *find_field(const sparse_source *s, const tsr_sparse_tile *tile, const char *name,
-                                   int64_t *slot) {
-  const tsr_snapshot_fragment *f = fragment_of(s, tile);
-  const tsr_schema *ours = s->reader->snapshot->schema, *theirs = f->fragment->metadata.schema;
-  int64_t field = tsr__schema_field(ours, name);
-  if (field >= 0) {
-    *slot = f->slots[field];
-    return &ours->fields[field];
-  }
-  field = tsr__schema_field(theirs, name);
-  if (field < 0) return NULL;
-  *slot = tsr__fragment_slot(&f->fragment->metadata, (uint32_t)field);
-  return &theirs->fields[field];
+static int find_field(const sparse_source *s, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                      const char *name, const tsr_field **field, int64_t *slot, tsr_error *error) {
+  const tsr_snapshot *snapshot = s->reader->snapshot;
+  return tsr__condition_field(snapshot->array, snapshot->schema, fragment_of(s, tile)->fragment, condition, name, field,
+                              slot, error);
 }
 
 static int want_conditions(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(s, tile);
   for (uint32_t i = 0; i < f->condition_count; i++)
     for (uint32_t k = 0; k < f->conditions[i]->field_count; k++) {
+      const tsr_field *field;
       int64_t slot;
-      if (find_field(s, tile, f->conditions[i]->fields[k], &slot))
-        TSR_TRY(tsr__reader_want(s->reader, tile->held, slot, error));
+      TSR_TRY(find_field(s, tile, f->conditions[i], f->conditions[i]->fields[k], &field, &slot, error));
+      TSR_TRY(tsr__reader_want(s->reader, tile->held, slot, error));
     }
   return TSR_OK;
 }
@@ -162,7 +153,8 @@ static int select_cells(sparse_source *s, tsr_sparse_tile *tile, tsr_error *erro
 typedef struct condition_columns {
   sparse_source *source;
   const tsr_sparse_tile *tile;
-  tsr_column *columns; /* one for each field of the condition */
+  const tsr_condition *condition;
+  tsr_column *columns; /* one for each of its fields */
   uint32_t count;
 } condition_columns;
 
@@ -171,7 +163,7 @@ static int condition_column(void *argument, const char *name, const tsr_field **
   condition_columns *c = argument;
   tsr_column *out = &c->columns[c->count++];
   int64_t slot;
-  *field = find_field(c->source, c->tile, name, &slot);
+  TSR_TRY(find_field(c->source, c->tile, c->condition, name, field, &slot, error));
   if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
   *out = (tsr_column){.constant = true, .unwritten = true};
   if (slot >= 0) tsr__reader_slot_column(c->source->reader, c->tile->held, *field, slot, 0, out);
@@ -196,7 +188,7 @@ static int compress(sparse_source *s, tsr_sparse_tile *tile, const uint8_t *keep
 
 static int apply_condition(sparse_source *s, tsr_sparse_tile *tile, const tsr_condition *condition, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(s, tile);
-  condition_columns columns = {.source = s, .tile = tile};
+  condition_columns columns = {.source = s, .tile = tile, .condition = condition};
   uint8_t *keep = s->keep.data;
   void *memory;
   TSR_TRY(tsr__arena_array(&s->reader->window, condition->field_count, sizeof(tsr_column), &memory, error));

@@ -60,10 +60,26 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
   return code;
 }
 
-/* Directories that a writer may commit at any time, unless they are old. */
-static int find_young(tsr_array *array, const char *directory, const tsr_map *stems, tsr_young_fragment found,
+/* Of prepared commits, whose owner may publish them at any time, however old they are: names of their fragments. */
+static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
+  const tsr_commit_list *prepared = &array->listing->prepared;
+  for (uint64_t i = 0; i < prepared->count; i++) {
+    tsr_pending pending = {0};
+    TSR_TRY(tsr__pending_read(array->store, prepared->items[i].path, arena, &pending, error));
+    for (uint64_t n = 0; n < pending.fragment_count; n++)
+      TSR_TRY(tsr__map_put(names, pending.fragments[n], (void *)(uintptr_t)pending.fragments[n], error));
+  }
+  return TSR_OK;
+}
+
+typedef struct unlisted { /* directories that are no fragments yet: by the names that they, or their merges, have */
+  tsr_map staged, prepared;
+} unlisted;
+
+/* Directories that a writer may commit at any time: those that are not old, and prepared ones. */
+static int find_young(tsr_array *array, const char *directory, const unlisted *known, tsr_young_fragment found,
                       void *argument, tsr_error *error) {
-  tsr_listing entries = {.memory = stems->memory};
+  tsr_listing entries = {.memory = known->staged.memory};
   int code = tsr__store_list(array->store, directory, &entries, error);
   if (code == TSR_NOT_FOUND) return TSR_OK;
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
@@ -71,13 +87,16 @@ static int find_young(tsr_array *array, const char *directory, const tsr_map *st
     char stem[128];
     tsr_name parsed;
     uint64_t modified = 0;
-    tsr_error unseen;
+    tsr_error one;
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
     if (tsr__map_get(&array->listing->names, name)) continue;
-    if (stem_of(name, stem) && tsr__map_get(stems, stem)) continue;
-    tsr_path p = path_of(directory, *directory ? "/" : "", name, "");
-    if (tsr__store_modified(array->store, p.text, &modified, &unseen) < 0) continue;
-    if (tsr__add_sat(modified, YOUNG) > tsr__environment_now()) code = found(argument, name, &parsed, error);
+    if (stem_of(name, stem) && tsr__map_get(&known->staged, stem)) continue;
+    tsr_path p = tsr__path_of(directory, name, "");
+    code = tsr__store_modified(array->store, p.text, &modified, &one);
+    if (code < 0 && code != TSR_NOT_FOUND) *error = one;
+    if (code == TSR_NOT_FOUND) code = TSR_OK; /* abandoned meanwhile, or a merge that has ended */
+    else if (code >= 0 && (tsr__add_sat(modified, YOUNG) > tsr__environment_now() || tsr__map_get(&known->prepared, name)))
+      code = found(argument, name, &parsed, error);
   }
   tsr__listing_release(&entries);
   return code;
@@ -85,14 +104,16 @@ static int find_young(tsr_array *array, const char *directory, const tsr_map *st
 
 int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
                          tsr_error *error) {
-  tsr_map stems = {.memory = memory};
+  unlisted known = {.staged.memory = memory, .prepared.memory = memory};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int code = find_staged(array, "", &arena, &stems, error);
-  if (code >= 0) code = find_staged(array, "__commits", &arena, &stems, error);
-  if (code >= 0) code = find_young(array, "", &stems, found, argument, error);
-  if (code >= 0) code = find_young(array, "__fragments", &stems, found, argument, error);
-  tsr__map_release(&stems);
+  int code = find_staged(array, "", &arena, &known.staged, error);
+  if (code >= 0) code = find_staged(array, "__commits", &arena, &known.staged, error);
+  if (code >= 0) code = find_prepared(array, &arena, &known.prepared, error);
+  if (code >= 0) code = find_young(array, "", &known, found, argument, error);
+  if (code >= 0) code = find_young(array, "__fragments", &known, found, argument, error);
+  tsr__map_release(&known.staged);
+  tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
   return code;
 }

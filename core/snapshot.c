@@ -135,6 +135,43 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   return TSR_OK;
 }
 
+static const tsr_field *field_of(const tsr_schema *schema, const char *name) {
+  const int64_t at = tsr__schema_field(schema, name);
+  return at < 0 ? NULL : &schema->fields[at];
+}
+
+/* Is it one attribute, or dimension, though two schemas have it? */
+static bool same_field(const tsr_field *a, const tsr_field *b) {
+  return a->is_dimension == b->is_dimension && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell;
+}
+
+/* An attribute may have gone, or have come back as another one, since the condition was written: the fragment's own is meant
+ * where the values are such as it has. */
+int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
+                         const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
+                         tsr_error *error) {
+  const tsr_schema *theirs = fragment->metadata.schema;
+  const tsr_field *own = field_of(theirs, name), *other = field_of(present, name);
+  const bool same = own && other && same_field(own, other);
+  *field = same ? other : own;
+  *slot = own ? tsr__fragment_slot(&fragment->metadata, (uint32_t)(own - theirs->fields)) : -1;
+  if (own && (same || tsr__condition_fits(condition, own))) return TSR_OK;
+  *slot = -1;
+  *field = other;
+  if (other && tsr__condition_fits(condition, other)) return TSR_OK;
+  const tsr_commit_list *schemas = &array->listing->schemas;
+  for (uint64_t i = schemas->count; i-- > 0;) {
+    const tsr_schema *schema;
+    TSR_TRY(tsr__array_schema_by_name(array, schemas->items[i].name, &schema, error));
+    const tsr_field *found = field_of(schema, name);
+    if (found && !*field) *field = found;
+    if (!found || !tsr__condition_fits(condition, found)) continue;
+    *field = found;
+    return TSR_OK;
+  }
+  return TSR_OK;
+}
+
 /* ---- What is in view --------------------------------------------------------------------------------------------- */
 
 static bool in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
@@ -242,8 +279,7 @@ static int map_slots(selection *s, const tsr_fragment *fragment, int64_t *slots)
     const tsr_field *field = &ours->fields[f];
     int64_t own = ours == theirs || field->is_dimension ? (int64_t)f : tsr__schema_field(theirs, field->name);
     const tsr_field *other = own < 0 ? NULL : &theirs->fields[own];
-    bool same = other && other->is_dimension == field->is_dimension && other->datatype == field->datatype &&
-                other->values_per_cell == field->values_per_cell;
+    const bool same = other && same_field(field, other);
     if (field->is_dimension && !same)
       return tsr__fail(s->error, TSR_CORRUPT, "fragment %s has another datatype for dimension '%s'", fragment->name,
                        field->name);

@@ -216,6 +216,13 @@ static void test_lacking_attribute(void **state) {
   made_sparse(&m, 1, 1, w.cells, w.count, false, false);
   int64_t slots[3] = {m.slots[0], -1, m.slots[2]};
   m.fragments[0].slots = slots;
+  tsr_commit_listing listing = {.complete = true}; /* of no more schemas */
+  m.array.listing = &listing;
+  tsr_field fields_then[3] = {m.fields[0], m.fields[1], m.fields[2]};
+  fields_then[1].name = "before";
+  tsr_schema then = m.schema;
+  then.fields = fields_then;
+  m.fragments[0].fragment->metadata.schema = &then;
   tsr_reader *reader;
   const tsr_batch *batch;
   const tsr_column *column;
