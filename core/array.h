@@ -359,10 +359,11 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
 /* Writes a generic tile to DIRECTORY/NAME, durable, visible only when it is whole. The directory is made if missing. */
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
                      const tsr_buffer *content, tsr_error *error);
-/* The same under a new timestamped name: the present, later than `after`. `name_version` 0: the name has none. */
+/* The same under a new timestamped name: the present, later than `after`. `name_version` 0: the name has none. `written`:
+ * the name, or NULL. */
 int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
                      uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
-                     tsr_error *error);
+                     char written[128], tsr_error *error);
 /* The newest time of the names of a directory that does not lie in the future; 0 if there is none. */
 int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error);
 

@@ -7,6 +7,7 @@
  *  - dense: only as long as the boxes of what is written are fewer than the fragments.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ops_maintain.h"
 
@@ -19,6 +20,7 @@ typedef struct item { /* a fragment that is listed and that no vacuum file hides
   const char *name;
   tsr_name parsed;
   int64_t index; /* in the snapshot: it may be merged; -1: it may not */
+  uint64_t latest; /* the last time of all up to this one */
   uint64_t bytes, head; /* of its files; of a tile in memory */
 } item;
 
@@ -33,6 +35,7 @@ typedef struct consolidation {
   tsr_snapshot *snapshot; /* of one pass */
   tsr_buffer items;
   bool split; /* a run was cut short by the memory: another pass may go on */
+  bool full; /* or by max_fragment_bytes */
   uint64_t merged;
 } consolidation;
 
@@ -59,13 +62,20 @@ static int compare_items(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-static void sort_items(consolidation *c) { /* nearly sorted: the listing is */
-  for (uint64_t i = 1; i < item_count(c); i++) {
-    item moved = *item_at(c, i);
-    uint64_t at = i;
-    for (; at > 0 && compare_items(item_at(c, at - 1), &moved) > 0; at--) *item_at(c, at) = *item_at(c, at - 1);
-    *item_at(c, at) = moved;
+static void sort_items(consolidation *c) {
+  uint64_t latest = 0;
+  if (item_count(c) > 1) qsort(c->items.data, item_count(c), sizeof(item), compare_items);
+  for (uint64_t i = 0; i < item_count(c); i++) {
+    latest = TSR_MAX(latest, item_at(c, i)->parsed.end);
+    item_at(c, i)->latest = latest;
   }
+}
+
+/* A snapshot's fragments by name. */
+static int map_fragments(const tsr_snapshot *snapshot, tsr_map *by_name, tsr_error *error) {
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++)
+    TSR_TRY(tsr__map_put(by_name, snapshot->fragments[f].fragment->name, &snapshot->fragments[f], error));
+  return TSR_OK;
 }
 
 static bool is_named(const consolidation *c, const char *name) {
@@ -100,24 +110,25 @@ static int weigh(consolidation *c, item *one, tsr_error *error) {
 }
 
 static int find_items(consolidation *c, tsr_error *error) {
-  const tsr_commit_list *fragments = &c->array->listing->fragments;
-  tsr_map hidden = {.memory = &c->memory};
+  tsr_map hidden = {.memory = &c->memory}, by_name = {.memory = &c->memory};
   c->items.size = 0;
   int code = tsr__replaced(c->array, &hidden, error);
+  const tsr_commit_list *fragments = &c->array->listing->fragments;
   for (uint64_t i = 0; i < fragments->count && code >= 0; i++)
     if (!tsr__map_get(&hidden, fragments->items[i].name))
       code = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, error);
   tsr__map_release(&hidden);
   if (code >= 0) code = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
   sort_items(c);
+  if (code >= 0) code = map_fragments(c->snapshot, &by_name, error);
   for (uint64_t i = 0; i < item_count(c) && code >= 0; i++) {
     item *one = item_at(c, i);
-    for (uint64_t f = 0; f < c->snapshot->fragment_count; f++) {
-      const tsr_fragment *fragment = c->snapshot->fragments[f].fragment;
-      if (strcmp(fragment->name, one->name) == 0 && may_merge(c, fragment)) one->index = (int64_t)f;
-    }
+    const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
+    if (found && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
     if (one->index >= 0) code = weigh(c, one, error);
+    if (code >= 0 && i % 64 == 63) code = tsr__interrupted(c->array->environment, error);
   }
+  tsr__map_release(&by_name);
   return code;
 }
 
@@ -145,25 +156,22 @@ static const tsr_schema *schema_of(const consolidation *c, uint64_t i) {
   return c->snapshot->fragments[item_at(c, i)->index].fragment->metadata.schema;
 }
 
-static void hull(const consolidation *c, const fragment_run *run, uint64_t *start, uint64_t *end) {
-  *start = UINT64_MAX;
-  *end = 0;
-  for (uint64_t i = run->first; i < run->first + run->count; i++) {
-    *start = TSR_MIN(*start, item_at(c, i)->parsed.start);
-    *end = TSR_MAX(*end, item_at(c, i)->parsed.end);
-  }
+static uint64_t start_of(const consolidation *c, uint64_t first) { return item_at(c, first)->parsed.start; }
+
+/* Do times of what stands before the run meet it? */
+static bool is_overlapped(const consolidation *c, uint64_t first) {
+  return first > 0 && item_at(c, first - 1)->latest >= start_of(c, first);
 }
 
-/* A fragment outside of the run whose times meet the run's: its number, or -1. */
-static int64_t find_between(const consolidation *c, const fragment_run *run) {
-  uint64_t start, end;
-  hull(c, run, &start, &end);
-  for (uint64_t i = 0; i < item_count(c); i++) {
-    const tsr_name *other = &item_at(c, i)->parsed;
-    if (i >= run->first && i < run->first + run->count) continue;
-    if (other->start <= end && other->end >= start) return (int64_t)i;
-  }
-  return -1;
+/* The last time of a run that nothing before it meets. */
+static uint64_t end_of(const consolidation *c, const fragment_run *run) {
+  return item_at(c, run->first + run->count - 1)->latest;
+}
+
+/* Is there a fragment outside of the run whose times meet the run's? Items stand in the order of their first times. */
+static bool has_between(const consolidation *c, const fragment_run *run) {
+  const uint64_t behind = run->first + run->count;
+  return is_overlapped(c, run->first) || (behind < item_count(c) && start_of(c, behind) <= end_of(c, run));
 }
 
 static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes, uint64_t heads) {
@@ -171,8 +179,11 @@ static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes
   if (next >= item_count(c) || item_at(c, next)->index < 0) return false;
   if (run->count == 0) return true;
   if (!same_fields(schema_of(c, run->first), schema_of(c, next))) return false;
-  if (c->options->max_fragment_bytes && bytes + item_at(c, next)->bytes > c->options->max_fragment_bytes) return false;
-  if (heads + item_at(c, next)->head > c->memory.limit / 2 && run->count >= 2) {
+  if (c->options->max_fragment_bytes && tsr__add_sat(bytes, item_at(c, next)->bytes) > c->options->max_fragment_bytes) {
+    c->full = true;
+    return false;
+  }
+  if (tsr__add_sat(heads, item_at(c, next)->head) > c->memory.limit / 2 && run->count >= 2) {
     c->split = true;
     return false;
   }
@@ -183,12 +194,13 @@ static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes
 static fragment_run find_run(consolidation *c, uint64_t first) {
   fragment_run run = {first, 0};
   uint64_t bytes = 0, heads = 0;
+  if (is_overlapped(c, first)) return run;
   while (may_extend(c, &run, bytes, heads)) {
     bytes = tsr__add_sat(bytes, item_at(c, first + run.count)->bytes);
     heads = tsr__add_sat(heads, item_at(c, first + run.count)->head);
     run.count++;
   }
-  while (run.count && find_between(c, &run) >= 0) run.count--;
+  while (run.count && has_between(c, &run)) run.count--;
   return run;
 }
 
@@ -213,7 +225,7 @@ static int cut_dense(consolidation *c, fragment_run *run, tsr_error *error) {
     const uint64_t boxes = tsr__box_set_count(&set);
     const fragment_run part = {run->first, n};
     if (code < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
-    if (boxes > TSR_BOXES_MOST || find_between(c, &part) >= 0) continue;
+    if (boxes > TSR_BOXES_MOST || has_between(c, &part)) continue;
     gain = n - boxes;
     best = n;
   }
@@ -324,27 +336,39 @@ static const tsr_schema *choose_schema(const consolidation *c, const fragment_ru
   return newest;
 }
 
+static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
+  const consolidation *c = m->c;
+  const tsr_snapshot *snapshot = m->plan.snapshot;
+  tsr_map by_name = {.memory = m->plan.memory};
+  int code = map_fragments(snapshot, &by_name, error);
+  for (uint64_t i = 0; i < m->run.count && code >= 0; i++) {
+    const char *name = item_at(c, m->run.first + i)->name;
+    const tsr_snapshot_fragment *found = tsr__map_get(&by_name, name);
+    if (!found) {
+      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      break;
+    }
+    fragments[i] = (uint32_t)(found - snapshot->fragments);
+    m->made.sources[i] = found->fragment;
+  }
+  tsr__map_release(&by_name);
+  return code;
+}
+
 /* The run's fragments in a snapshot of its schema. */
 static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   void *room;
   m->schema = choose_schema(c, &m->run);
-  hull(c, &m->run, &m->made.start, &m->made.end);
+  m->made.start = start_of(c, m->run.first);
+  m->made.end = end_of(c, &m->run);
   TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
   TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(uint32_t), &room, error));
   uint32_t *fragments = room;
   TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(tsr_fragment *), &room, error));
   m->made.sources = room;
-  for (uint64_t i = 0, f = 0; i < m->run.count; i++) {
-    const char *name = item_at(c, m->run.first + i)->name;
-    for (f = 0; f < m->plan.snapshot->fragment_count; f++)
-      if (strcmp(m->plan.snapshot->fragments[f].fragment->name, name) == 0) break;
-    if (f == m->plan.snapshot->fragment_count)
-      return tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
-    fragments[i] = (uint32_t)f;
-    m->made.sources[i] = m->plan.snapshot->fragments[f].fragment;
-  }
   m->plan.fragments = fragments;
+  TSR_TRY(find_sources(m, fragments, error));
   m->plan.count = m->made.source_count = (uint32_t)m->run.count;
   m->plan.keep_times = c->keep_times;
   m->plan.purge = may_purge(m);
@@ -366,6 +390,7 @@ static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error
     if (code >= 0) c->merged += run->count;
   }
   tsr__replacement_end(&m.made);
+  tsr__map_release(&m.conditions.numbers);
   tsr_snapshot_close(m.plan.snapshot);
   return code;
 }
@@ -394,6 +419,12 @@ static int check_named(const consolidation *c, const fragment_run *run, tsr_erro
   uint64_t candidates = 0;
   for (uint64_t i = 0; i < item_count(c); i++) candidates += item_at(c, i)->index >= 0;
   if (run->count == candidates) return TSR_OK;
+  if (c->split)
+    return tsr__fail(error, TSR_CONSTRAINT, "the fragments named cannot be merged with each other within memory_mb: it has "
+                     "room for %llu of %llu", (unsigned long long)run->count, (unsigned long long)candidates);
+  if (c->full)
+    return tsr__fail(error, TSR_CONSTRAINT, "the fragments named cannot be merged with each other: max_fragment_mb is reached "
+                     "by %llu of %llu", (unsigned long long)run->count, (unsigned long long)candidates);
   return tsr__fail(error, TSR_CONSTRAINT,
                    "the fragments named cannot be merged with each other: others lie between them in time, their "
                    "fields differ, or their boxes do not join");
@@ -402,7 +433,7 @@ static int check_named(const consolidation *c, const fragment_run *run, tsr_erro
 static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
-  c->split = false;
+  c->split = c->full = false;
   TSR_TRY(tsr__array_list(c->array, true, true, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
@@ -412,6 +443,7 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
       i++;
       continue;
     }
+    TSR_TRY(tsr__interrupted(c->array->environment, error));
     fragment_run run = find_run(c, i);
     if (c->dense && run.count) TSR_TRY(cut_dense(c, &run, error));
     if (named) TSR_TRY(check_named(c, &run, error));

@@ -12,6 +12,7 @@
 #include "ops_maintain.h"
 
 #define FILE_MOST (UINT64_C(1) << 30)
+#define ATTEMPTS  8 /* while others merge and vacuum */
 
 /* ---- Files that appear whole ---------------------------------------------------------------- */
 
@@ -61,9 +62,8 @@ static int make_directory(tsr_store *store, const char *directory, tsr_error *er
   return code;
 }
 
-/* DIRECTORY/__START_END_UUID_V and a suffix. */
-static int new_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
-                    char path[160], tsr_error *error) {
+int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
+                   char path[160], tsr_error *error) {
   uint8_t random[16];
   tsr_name name;
   char text[128];
@@ -128,9 +128,9 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
 
 /* Entries of a new .con for all that is committed, without what merges have replaced, which a vacuum may be removing. */
 static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
-  const tsr_commit_listing *listing = array->listing;
   tsr_map replaced = {.memory = &array->memory};
   int code = tsr__replaced(array, &replaced, error);
+  const tsr_commit_listing *listing = array->listing;
   for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
@@ -149,9 +149,11 @@ static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return code;
 }
 
-/* Fragments of the new .con that were replaced and vacuumed while it was written: a commit of what is not there would be
- * damage. They are cancelled. A vacuum that comes later finds the .con. */
-static int cancel_vacuumed(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
+/* What became of the fragments of a new .con while it was written. A commit of what is vacuumed would be damage: it is
+ * cancelled. `*stale`: some are merged, and what vacuums them now may not know of this .con; they are not cancelled, as that
+ * would count for an older one, too, which alone may commit them; but for the `last` time. A vacuum that comes later finds
+ * the .con. */
+static int settle_con(tsr_array *array, const char *con, uint32_t version, bool last, bool *stale, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_map replaced = {.memory = &array->memory};
   tsr_buffer lines = {.memory = &array->memory};
@@ -159,23 +161,27 @@ static int cancel_vacuumed(tsr_array *array, const char *con, uint32_t version, 
   char path[300];
   tsr_error one;
   TSR_TRY(tsr__array_list(array, true, true, error));
-  int code = tsr__array_commit_file(array, con, &file, &one);
-  if (code == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
-  if (code < 0) *error = one;
-  if (code >= 0) code = tsr__replaced(array, &replaced, error);
+  int code = tsr__replaced(array, &replaced, error);
+  if (code >= 0) {
+    code = tsr__array_commit_file(array, con, &file, &one);
+    if (code == TSR_NOT_FOUND) return tsr__map_release(&replaced), TSR_OK; /* a vacuum found another .con for what it has */
+    if (code < 0) *error = one;
+  }
   for (uint64_t i = 0; code >= 0 && i < file->commits.count; i++) {
     const tsr_commit *commit = &file->commits.commits[i];
     tsr_name parsed;
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
+    const bool merged = tsr__map_get(&replaced, commit->name);
     bool exists = false;
-    if (!tsr__map_get(&replaced, commit->name)) code = tsr__directory_find(array->store, path, &exists, error);
+    if (!merged || !last) code = tsr__directory_find(array->store, path, &exists, error);
+    *stale = *stale || (merged && exists);
     if (code < 0 || exists) continue;
     note_times(&parsed, &start, &end);
     code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
   }
   if (code >= 0 && lines.size) {
-    code = new_path("__commits", start, end, version, ".ign", path, error);
+    code = tsr__file_path("__commits", start, end, version, ".ign", path, error);
     if (code >= 0) code = tsr__file_publish(array->store, path, lines.data, lines.size, error);
   }
   tsr__buffer_release(&lines);
@@ -183,32 +189,47 @@ static int cancel_vacuumed(tsr_array *array, const char *con, uint32_t version, 
   return code;
 }
 
-int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+/* A .con of all that is committed now takes the place of an earlier attempt `con`; "" where it would be empty. */
+static int write_con(tsr_array *array, uint32_t version, char con[160], tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
-  uint64_t loose, consolidated, start = UINT64_MAX, end = 0;
-  char path[160];
+  uint64_t start = UINT64_MAX, end = 0;
+  char path[160] = "";
+  int code = gather_commits(array, &out, &start, &end, error);
+  if (code >= 0 && out.size) {
+    code = tsr__file_path("__commits", start, end, version, ".con", path, error);
+    if (code >= 0) code = tsr__file_publish(array->store, path, out.data, out.size, error);
+  }
+  tsr__buffer_release(&out);
+  if (code >= 0 && *con) {
+    tsr_error one;
+    code = tsr__store_remove(array->store, con, &one);
+    if (code == TSR_NOT_FOUND) code = TSR_OK;
+    if (code < 0) *error = one;
+    else code = tsr__store_sync_directory(array->store, "__commits", error);
+  }
+  if (code >= 0) memcpy(con, path, sizeof path);
+  return code;
+}
+
+int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+  uint64_t loose, consolidated;
+  char con[160] = "";
+  bool stale = true;
   if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   if (loose + consolidated < 2) return TSR_OK;
   tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
-  int code = gather_commits(array, &out, &start, &end, error);
-  if (code >= 0 && out.size) {
-    code = new_path("__commits", start, end, version, ".con", path, error);
-    if (code >= 0) code = tsr__file_publish(array->store, path, out.data, out.size, error);
-    if (code >= 0) code = cancel_vacuumed(array, path, version, error);
-    if (code >= 0) *merged = loose + consolidated;
+  for (int i = 0; stale && i < ATTEMPTS; i++) {
+    if (i) TSR_TRY(tsr__array_list(array, true, true, error));
+    TSR_TRY(write_con(array, version, con, error));
+    stale = false;
+    if (*con) TSR_TRY(settle_con(array, con, version, i + 1 == ATTEMPTS, &stale, error));
   }
-  tsr__buffer_release(&out);
-  return code;
+  if (*con) *merged = loose + consolidated;
+  return TSR_OK;
 }
 
 /* ---- Footers -------------------------------------------------------------------------------- */
-
-static bool has_text_dimension(const tsr_schema *schema) {
-  for (uint32_t d = 0; d < schema->dimension_count; d++)
-    if (!schema->fields[d].cell_size) return true;
-  return false;
-}
 
 /* Appends a fragment's footer, without the length that may stand behind it. */
 static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
@@ -217,7 +238,7 @@ static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out
   uint8_t size_bytes[8];
   uint64_t at = m->footer_at, size;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  bool sized = m->version >= 10 || has_text_dimension(m->schema);
+  bool sized = m->version >= 10 || tsr__schema_has_text(m->schema);
   if (sized && file->size >= sizeof size_bytes) {
     TSR_TRY(tsr__store_read_at(file, file->size - sizeof size_bytes, size_bytes, sizeof size_bytes, error));
     size = tsr__load64(size_bytes);
@@ -237,7 +258,7 @@ static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out
 static bool has_footer(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (m->version < 5 || m->version == 11 || fragment->parsed.version != m->version) return false;
-  return m->version >= 10 || has_text_dimension(m->schema) || m->footer_at;
+  return m->version >= 10 || tsr__schema_has_text(m->schema) || m->footer_at;
 }
 
 typedef struct footers {
@@ -306,7 +327,7 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
     if (code >= 0)
       code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
     if (code >= 0 && *directory) code = make_directory(array->store, directory, error);
-    if (code >= 0) code = new_path(directory, f.start, f.end, version, ".meta", path, error);
+    if (code >= 0) code = tsr__file_path(directory, f.start, f.end, version, ".meta", path, error);
     if (code >= 0) code = tsr__file_publish(array->store, path, tile.data, tile.size, error);
     if (code >= 0) *merged = count;
   }
@@ -381,7 +402,7 @@ static int write_metadata(const tsr_maintained *object, const tsr_timed_files *f
   }
   if (code >= 0) code = encode_metadata(&all, out, error);
   if (code >= 0) code = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
-  if (code >= 0) code = new_path("__meta", start, end, 0, "", path, error);
+  if (code >= 0) code = tsr__file_path("__meta", start, end, 0, "", path, error);
   if (code >= 0) code = tsr__file_publish(object->store, path, tile.data, tile.size, error);
   if (code >= 0) {
     snprintf(vacuum, sizeof vacuum, "%s.vac", path);
@@ -396,8 +417,7 @@ static int write_metadata(const tsr_maintained *object, const tsr_timed_files *f
   return code;
 }
 
-int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
-                              tsr_error *error) {
+static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged, tsr_error *error) {
   tsr_memory *memory = object->store->memory;
   tsr_buffer out = {.memory = memory}, lines = {.memory = memory};
   tsr_timed_files files = {0};
@@ -411,6 +431,14 @@ int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint
   tsr__buffer_release(&out);
   tsr__buffer_release(&lines);
   tsr__arena_release(&arena);
+  return code;
+}
+
+/* A listed file that is gone has been vacuumed meanwhile: what took its place is listed now. */
+int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
+                              tsr_error *error) {
+  int code = TSR_NOT_FOUND;
+  for (int i = 0; code == TSR_NOT_FOUND && i < ATTEMPTS; i++) code = try_metadata(object, since, as_of, merged, error);
   return code;
 }
 

@@ -3,27 +3,59 @@
  * Fragments keep the schema that they were written by; an attribute that a fragment lacks reads as its fill value. The
  * new schema has the array's format version, one of 12 to 22; enumerations that grow get a file of their own, with all
  * labels, under the same name.
+ *
+ * Two processes may change it at once, from the same schema: the later file would hide what the other says. So each looks once
+ * more when it has written, and where another has come meanwhile, makes its change again on top of that one. Nothing is taken
+ * back: what is written meanwhile may follow any of them.
  */
 #include <stdio.h>
 
 #include "array.h"
 
-#define OLDEST 12 /* version */
+#define OLDEST   12 /* version */
+#define ATTEMPTS 32 /* while others change it, too */
 
 typedef struct evolution {
   tsr_array *array;
-  const tsr_schema *old;
+  const tsr_schema *old; /* what it starts from */
+  bool hidden; /* one of its own is newer than that */
   tsr_arena arena;
   tsr_schema schema; /* to be written */
+  tsr_enumeration *fresh; /* whose file is to be written, or NULL */
+  uint32_t written; /* in earlier attempts */
+  char names[ATTEMPTS][128];
 } evolution;
 
-static int begin(evolution *v, tsr_array *array, tsr_error *error) {
+typedef struct change {
+  int (*make)(evolution *v, const struct change *wanted, tsr_error *error); /* in v->schema */
+  bool (*is_made)(const tsr_schema *schema, const struct change *wanted); /* does it say the same already? */
+  const tsr_field *attribute; /* what it is about */
+  const char *name;
+  const tsr_enumeration *enumeration;
+  const tsr_interval *domain;
+} change;
+
+static bool is_own(const evolution *v, const char *name) {
+  for (uint32_t i = 0; i < v->written; i++)
+    if (strcmp(v->names[i], name) == 0) return true;
+  return false;
+}
+
+/* The newest schema of another. */
+static int find_old(evolution *v, tsr_error *error) {
+  const tsr_commit_list *list = &v->array->listing->schemas;
+  uint64_t i = list->count - 1;
+  while (i > 0 && is_own(v, list->items[i].name)) i--;
+  v->hidden = i + 1 < list->count;
+  return tsr__array_schema_by_name(v->array, list->items[i].name, &v->old, error);
+}
+
+static int begin(evolution *v, tsr_error *error) {
   uint32_t version;
-  *v = (evolution){.array = array};
-  tsr__arena_init(&v->arena, &array->memory);
+  tsr_array *array = v->array;
   TSR_TRY(tsr__array_list(array, false, true, error));
   TSR_TRY(tsr__array_committed(array, error));
-  TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &v->old, error));
+  TSR_TRY(find_old(v, error));
   TSR_TRY(tsr__schema_write_version(v->old, &version, error));
   if (v->old->version < OLDEST)
     return tsr__fail(error, TSR_UNSUPPORTED, "a schema of format version %u cannot be changed: that needs %d",
@@ -33,6 +65,7 @@ static int begin(evolution *v, tsr_array *array, tsr_error *error) {
     TSR_TRY(tsr_array_enumeration(array, v->old, v->old->enumerations[i].name, &loaded, error));
   }
   v->schema = *v->old;
+  v->fresh = NULL;
   void *room;
   uint64_t fields = (uint64_t)v->old->dimension_count + v->old->attribute_count;
   TSR_TRY(tsr__arena_array(&v->arena, fields + 1, sizeof(tsr_field), &room, error)); /* one may be added */
@@ -64,58 +97,84 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   return code < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
 }
 
-/* `fresh`: the enumeration whose file is to be written, or NULL. A file of an enumeration that no schema names is
- * nothing to anybody, so a failure leaves the array as it was. */
-static int write_schema(evolution *v, tsr_enumeration *fresh, tsr_error *error) {
+/* A file of an enumeration that no schema names is nothing to anybody, so a failure leaves the array as it was. */
+static int write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
-  if (fresh) TSR_TRY(write_enumeration(v, fresh, error));
+  if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
   tsr_buffer content = {.memory = &v->array->memory};
   uint64_t last = v->old->time;
   int code = tsr__schema_encode(&v->schema, &content, error);
   if (code >= 0)
     code = tsr__write_timed(v->array->environment, v->array->store, "__schema", last, 0, tsr__array_key(v->array),
-                            v->schema.version, &content, error);
+                            v->schema.version, &content, v->names[v->written], error);
+  v->written += code >= 0;
   tsr__buffer_release(&content);
   return code;
 }
 
-static int end(evolution *v, int code, tsr_error *error) {
-  tsr__arena_release(&v->arena);
-  return code < 0 ? tsr__wrap(error, "array %s", v->array->path) : TSR_OK;
+/* 1: it is made, and nobody has come meanwhile; 0: to be tried again. */
+static int attempt(evolution *v, const change *wanted, char base[128], tsr_error *error) {
+  tsr_error unseen;
+  TSR_TRY(begin(v, error));
+  if (v->written && strcmp(base, v->old->name) == 0) return 1;
+  snprintf(base, 128, "%s", v->old->name);
+  if (!v->written || !wanted->is_made(v->old, wanted)) {
+    const int code = wanted->make(v, wanted, error);
+    if (code >= 0) return write_schema(v, error);
+    if (!v->hidden) return code;
+    v->schema = *v->old; /* it cannot be made beside the other's, which is in force again */
+    v->fresh = NULL;
+    (void)write_schema(v, &unseen);
+    return code;
+  }
+  return v->hidden ? write_schema(v, error) : 1; /* the other has made it again with its own */
+}
+
+static int evolve(tsr_array *array, const change *wanted, tsr_error *error) {
+  evolution v = {.array = array};
+  tsr_error unseen;
+  char base[128] = "";
+  int code = 0;
+  if (!error) error = &unseen;
+  for (int i = 0; code == 0 && i < ATTEMPTS; i++) {
+    tsr__arena_init(&v.arena, &array->memory);
+    code = attempt(&v, wanted, base, error);
+    tsr__arena_release(&v.arena);
+  }
+  if (code == 0) code = tsr__fail(error, TSR_BUSY, "others change its schema all the time");
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 /* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
-static tsr_field *attribute_of(tsr_schema *schema, const char *name) {
+static tsr_field *attribute_of(const tsr_schema *schema, const char *name) {
   for (uint32_t i = 0; i < schema->attribute_count; i++)
     if (!strcmp(schema->fields[schema->dimension_count + i].name, name))
       return &schema->fields[schema->dimension_count + i];
   return NULL;
 }
 
-static int add_attribute(evolution *v, const tsr_field *attribute, const tsr_enumeration *enumeration,
-                         tsr_error *error) {
+static int add_attribute(evolution *v, const change *wanted, tsr_error *error) {
   tsr_schema whole;
-  tsr_enumeration *fresh = NULL;
-  v->schema.fields[v->schema.dimension_count + v->schema.attribute_count++] = *attribute;
-  if (enumeration) {
-    fresh = &v->schema.enumerations[v->schema.enumeration_count++];
-    *fresh = *enumeration;
-  }
+  v->schema.fields[v->schema.dimension_count + v->schema.attribute_count++] = *wanted->attribute;
+  if (wanted->enumeration) v->schema.enumerations[v->schema.enumeration_count++] = *wanted->enumeration;
   TSR_TRY(tsr__schema_complete(&v->schema, &v->arena, &whole, error));
-  if (fresh) fresh = &whole.enumerations[whole.enumeration_count - 1];
+  if (wanted->enumeration) v->fresh = &whole.enumerations[whole.enumeration_count - 1];
   v->schema = whole;
-  return write_schema(v, fresh, error);
+  return tsr__schema_check(&v->schema, &v->array->memory, error);
+}
+
+static bool has_attribute(const tsr_schema *schema, const change *wanted) {
+  const tsr_field *a = attribute_of(schema, wanted->attribute->name), *b = wanted->attribute;
+  return a && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell && a->nullable == b->nullable &&
+         !a->enumeration == !b->enumeration && (!a->enumeration || strcmp(a->enumeration, b->enumeration) == 0);
 }
 
 int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                             tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
-  evolution v;
-  int code = begin(&v, array, error);
-  if (code >= 0) code = add_attribute(&v, attribute, enumeration, error);
-  return end(&v, code, error);
+  const change wanted = {
+      .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
+  return evolve(array, &wanted, error);
 }
 
 /* Takes an enumeration out that no attribute has any more. */
@@ -133,7 +192,8 @@ static void drop_enumeration(tsr_schema *schema, const char *name) {
   }
 }
 
-static int drop_attribute(evolution *v, const char *name, tsr_error *error) {
+static int drop_attribute(evolution *v, const change *wanted, tsr_error *error) {
+  const char *name = wanted->name;
   tsr_field *field = attribute_of(&v->schema, name);
   for (uint32_t d = 0; !field && d < v->schema.dimension_count; d++)
     if (!strcmp(v->schema.fields[d].name, name))
@@ -145,16 +205,14 @@ static int drop_attribute(evolution *v, const char *name, tsr_error *error) {
   tsr_field *last = v->schema.fields + v->schema.dimension_count + --v->schema.attribute_count;
   memmove(field, field + 1, (size_t)((char *)last - (char *)field));
   if (enumeration) drop_enumeration(&v->schema, enumeration);
-  return write_schema(v, NULL, error);
+  return TSR_OK;
 }
 
+static bool lacks_attribute(const tsr_schema *schema, const change *wanted) { return !attribute_of(schema, wanted->name); }
+
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
-  evolution v;
-  int code = begin(&v, array, error);
-  if (code >= 0) code = drop_attribute(&v, name, error);
-  return end(&v, code, error);
+  const change wanted = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
+  return evolve(array, &wanted, error);
 }
 
 /* ---- Enumerations ------------------------------------------------------------------------------------------------ */
@@ -180,23 +238,36 @@ static int append_labels(evolution *v, tsr_enumeration *e, const tsr_enumeration
   return TSR_OK;
 }
 
-static int extend(evolution *v, const tsr_enumeration *more, tsr_error *error) {
-  for (uint32_t i = 0; i < v->schema.enumeration_count; i++) {
-    tsr_enumeration *e = &v->schema.enumerations[i];
-    if (strcmp(e->name, more->name) != 0) continue;
-    int code = append_labels(v, e, more, error);
-    return code < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : write_schema(v, e, error);
+static tsr_enumeration *enumeration_of(const tsr_schema *schema, const char *name) {
+  for (uint32_t i = 0; i < schema->enumeration_count; i++)
+    if (strcmp(schema->enumerations[i].name, name) == 0) return &schema->enumerations[i];
+  return NULL;
+}
+
+static int extend(evolution *v, const change *wanted, tsr_error *error) {
+  tsr_enumeration *e = enumeration_of(&v->schema, wanted->enumeration->name);
+  if (!e) return tsr__fail(error, TSR_NOT_FOUND, "there is no enumeration '%s'", wanted->enumeration->name);
+  if (append_labels(v, e, wanted->enumeration, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
+  v->fresh = e;
+  return tsr__schema_check(&v->schema, &v->array->memory, error);
+}
+
+/* Labels that were appended stand one after the other. */
+static bool has_labels(const tsr_schema *schema, const change *wanted) {
+  const tsr_enumeration *more = wanted->enumeration, *e = enumeration_of(schema, more->name);
+  for (uint64_t i = 0; e && more->count <= e->count && i <= e->count - more->count; i++) {
+    bool same = e->data_size - e->offsets[i] >= more->data_size &&
+                memcmp(e->data + e->offsets[i], more->data, more->data_size) == 0;
+    for (uint64_t k = 0; same && k <= more->count; k++)
+      same = more->offsets[k] == e->offsets[i + k] - e->offsets[i];
+    if (same) return true;
   }
-  return tsr__fail(error, TSR_NOT_FOUND, "there is no enumeration '%s'", more->name);
+  return false;
 }
 
 int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
-  evolution v;
-  int code = begin(&v, array, error);
-  if (code >= 0) code = extend(&v, more, error);
-  return end(&v, code, error);
+  const change wanted = {.make = extend, .is_made = has_labels, .enumeration = more};
+  return evolve(array, &wanted, error);
 }
 
 /* ---- The current domain ------------------------------------------------------------------------------------------ */
@@ -209,22 +280,24 @@ static bool grows(const tsr_field *field, const tsr_interval *from, const tsr_in
          tsr__key(field->datatype, to->high) >= tsr__key(field->datatype, from->high);
 }
 
-static int expand(evolution *v, const tsr_interval *domain, tsr_error *error) {
+static int expand(evolution *v, const change *wanted, tsr_error *error) {
   if (!v->old->current_domain)
     return tsr__fail(error, TSR_CONSTRAINT, "it has no current domain: all of its domain can be written");
   for (uint32_t d = 0; d < v->schema.dimension_count; d++)
-    if (!grows(&v->schema.fields[d], &v->old->current_domain[d], &domain[d]))
+    if (!grows(&v->schema.fields[d], &v->old->current_domain[d], &wanted->domain[d]))
       return tsr__fail(error, TSR_CONSTRAINT, "dimension '%s': a current domain grows, it never shrinks",
                        v->schema.fields[d].name);
-  v->schema.current_domain = (tsr_interval *)(uintptr_t)domain;
-  return write_schema(v, NULL, error);
+  v->schema.current_domain = (tsr_interval *)(uintptr_t)wanted->domain;
+  return tsr__schema_check(&v->schema, &v->array->memory, error);
+}
+
+static bool has_domain(const tsr_schema *schema, const change *wanted) {
+  for (uint32_t d = 0; d < schema->dimension_count && schema->current_domain; d++)
+    if (!grows(&schema->fields[d], &wanted->domain[d], &schema->current_domain[d])) return false;
+  return schema->current_domain != NULL;
 }
 
 int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
-  evolution v;
-  int code = begin(&v, array, error);
-  if (code >= 0) code = expand(&v, domain, error);
-  return end(&v, code, error);
+  const change wanted = {.make = expand, .is_made = has_domain, .domain = domain};
+  return evolve(array, &wanted, error);
 }

@@ -40,6 +40,7 @@ int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t ver
 int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
 /* The field's number by its name as stored; -1 if there is none. */
 int64_t tsr__schema_field(const tsr_schema *schema, const char *name);
+bool tsr__schema_has_text(const tsr_schema *schema); /* a dimension of variable size */
 /* The pipeline that a field's values go through: a dimension without filters of its own takes the schema's
  * coords_filters. */
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field);

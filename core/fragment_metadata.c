@@ -422,19 +422,12 @@ static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
   return size;
 }
 
-static bool has_text_dimension(const tsr_schema *schema) {
-  for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    if (schema->fields[d].values_per_cell == TSR_VARIABLE) return true;
-  }
-  return false;
-}
-
 static int find_footer(tsr_file *file, uint32_t version, tsr_schema_finder find, void *argument, uint64_t *at,
                        uint64_t *size, tsr_error *error) {
   uint64_t found, behind = 0;
   const tsr_schema *schema = NULL;
   if (version < 10) TSR_TRY(find(argument, TSR_OLD_SCHEMA, &schema, error));
-  if (!schema || has_text_dimension(schema)) {
+  if (!schema || tsr__schema_has_text(schema)) {
     uint8_t bytes[8];
     if (file->size < sizeof bytes) {
       return tsr__fail(error, TSR_CORRUPT, "a file of %llu bytes has no footer", (unsigned long long)file->size);
@@ -514,7 +507,7 @@ int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file 
 static uint64_t rtree_most(const tsr_fragment_metadata *metadata) {
   const tsr_schema *schema = metadata->schema;
   uint64_t box = 0;
-  if (has_text_dimension(schema)) return TSR_METADATA_MOST;
+  if (tsr__schema_has_text(schema)) return TSR_METADATA_MOST;
   for (uint32_t d = 0; d < schema->dimension_count; d++) box += 2 * tsr_datatype_size(schema->fields[d].datatype);
   return tsr__add_sat(tsr__mul_sat(tsr__mul_sat(metadata->tile_count, 2), box), TSR_RTREE_LEVELS * (8 + box) + 16);
 }

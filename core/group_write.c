@@ -91,7 +91,7 @@ static int write_change(change *c, const tsr_member *member, bool deleted, tsr_e
   if (code >= 0) code = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
   if (code >= 0)
     code = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
-                            tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, error);
+                            tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
   tsr__buffer_release(&list);
   tsr__buffer_release(&content);
   return code;

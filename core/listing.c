@@ -561,6 +561,18 @@ static int list_root(renewal *r, tsr_listing *root) {
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 
+/* The array's directory is listed first, __commits after it: in between a vacuum may have removed what one still names, and
+ * what hid it from the other. Only of the old layout does the first count. */
+static int check_root(renewal *r, const tsr_listing *root) {
+  tsr_listing again;
+  int rc = is_steady(r, ROOT);
+  if (rc) return rc < 0 ? rc : TSR_OK;
+  TSR_TRY(list_directory(r, ROOT, &again));
+  const bool same = same_entries(root, &again);
+  tsr__listing_release(&again);
+  return same ? TSR_OK : tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
+}
+
 static int list_all(renewal *r, bool commits) {
   tsr_listing root;
   int rc = list_root(r, &root);
@@ -570,6 +582,7 @@ static int list_all(renewal *r, bool commits) {
   if (rc >= 0 && commits) {
     rc = list_commits(r);
     if (rc >= 0) rc = list_old_layout(r, &root);
+    if (rc >= 0 && r->listing->old_layout) rc = check_root(r, &root);
     if (rc >= 0) rc = list_footers(r);
     if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
   }

@@ -229,9 +229,7 @@ static const tsr_column *corner(tsr_merge_source *source) {
 /* ---- Open and close ------------------------------------------------------------------------- */
 
 static uint32_t number_of(const tsr_merge_conditions *conditions, const char *name) {
-  uint32_t i = 0;
-  while (i < conditions->count && strcmp(conditions->names[i], name) != 0) i++;
-  return i;
+  return (uint32_t)(uintptr_t)tsr__map_get(&conditions->numbers, name) - 1;
 }
 
 static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t end, const uint32_t *renumbered,
@@ -302,7 +300,10 @@ static int open_sources(sparse_merge *m, const bool *apart, tsr_error *error) {
   m->sources = room;
   TSR_TRY(tsr__arena_array(&m->arena, most, sizeof(tsr_merge_source *), &room, error));
   m->list = room;
-  for (uint32_t i = 0; i < m->plan->count; i++) TSR_TRY(add_fragment(m, i, apart[i], error));
+  for (uint32_t i = 0; i < m->plan->count; i++) {
+    TSR_TRY(tsr__interrupted(m->plan->array->environment, error));
+    TSR_TRY(add_fragment(m, i, apart[i], error));
+  }
   return TSR_OK;
 }
 
@@ -359,7 +360,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
 static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name, tsr_arena *arena, tsr_error *error) {
-  if (number_of(conditions, name) < conditions->count) return TSR_OK;
+  if (tsr__map_get(&conditions->numbers, name)) return TSR_OK;
   if (conditions->count == *room) {
     uint32_t more = *room ? 2 * *room : 16;
     void *names;
@@ -369,16 +370,17 @@ static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name
     *room = more;
   }
   conditions->names[conditions->count++] = name;
-  return TSR_OK;
+  return tsr__map_put(&conditions->numbers, name, (void *)(uintptr_t)conditions->count, error);
 }
 
 int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merge_conditions *conditions,
                           tsr_error *error) {
   uint32_t room = 0;
-  *conditions = (tsr_merge_conditions){0};
+  *conditions = (tsr_merge_conditions){.numbers.memory = plan->memory};
   for (uint32_t i = 0; i < plan->count; i++) {
     const tsr_snapshot_fragment *item = &plan->snapshot->fragments[plan->fragments[i]];
     tsr_fragment_metadata *m = &item->fragment->metadata;
+    TSR_TRY(tsr__interrupted(plan->array->environment, error));
     TSR_TRY(tsr__fragment_processed(plan->array, item->fragment, error));
     for (uint32_t p = 0; p < m->processed_count; p++)
       TSR_TRY(add_name(conditions, &room, m->processed[p], arena, error));

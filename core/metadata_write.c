@@ -24,7 +24,7 @@ int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const ui
   TSR_TRY(check(entry, error));
   int code = tsr__timed_last(store, META, &last, error);
   if (code >= 0) code = tsr__metadata_encode(entry, &content, error);
-  if (code >= 0) code = tsr__write_timed(environment, store, META, last, 0, key, version, &content, error);
+  if (code >= 0) code = tsr__write_timed(environment, store, META, last, 0, key, version, &content, NULL, error);
   tsr__buffer_release(&content);
   return code;
 }

@@ -73,6 +73,7 @@ typedef struct tsr_merge_plan { /* what a run of fragments becomes */
 typedef struct tsr_merge_conditions {
   uint32_t count;
   char **names;
+  tsr_map numbers; /* name -> its place in `names`, plus 1; the caller releases it */
   bool dated; /* cells get times of deletion */
 } tsr_merge_conditions;
 int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merge_conditions *conditions,
@@ -112,7 +113,8 @@ int tsr__replacement_add(tsr_replacement *replacement, char path[160], tsr_error
 /* They are whole and on disk: now they count, and the sources no more. TSR_ABORT if others have changed what is merged. */
 int tsr__replacement_commit(tsr_replacement *replacement, tsr_error *error);
 void tsr__replacement_end(tsr_replacement *replacement);
-/* Adds the names of all that vacuum files of the array's listing name. They live as long as the listing. */
+/* The names of all that vacuum files of the array's listing name, which is made anew where one of them has gone since. They
+ * live as long as the listing. `names` is empty. */
 int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error);
 /* Calls `found` for each fragment that is not committed and that a writer may still commit: less than a day old, or named by
  * a pending marker of the array's listing, and not of a merge, whose fragments bring nothing new. A negative result ends it. */
@@ -137,6 +139,9 @@ int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint
 /* A file that is whole when it appears: written under a provisional name, synced, renamed to `path`, which must not be
  * there; then the directory is synced. */
 int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error);
+/* DIRECTORY/__START_END_UUID_V and a suffix. */
+int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
+                   char path[160], tsr_error *error);
 /* A line of a vacuum file: "/DIRECTORY/NAME", below version 19 an absolute URI. */
 int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const char *name, tsr_buffer *out,
                      tsr_error *error);

@@ -190,9 +190,13 @@ static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
 }
 
 /* Writes a file that appears whole, or not at all. */
-static int write_whole(tsr_store *store, const char *path, const char *provisional, const tsr_commit *commit,
-                       bool durable, tsr_error *error) {
-  TSR_TRY(tsr__pending_unmark(store, provisional, error)); /* of one who was cut off here */
+static int write_whole(tsr_store *store, const char *path, const tsr_commit *commit, bool durable, tsr_error *error) {
+  uint8_t random[16];
+  char provisional[TSR_COMMIT_PATH]; /* its own: another process may be doing the same */
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
+  snprintf(provisional, sizeof provisional, COMMITS ".%.120s.%s", commit->name, name.uuid);
   int code = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
   if (code >= 0) code = tsr__store_rename_exclusive(store, provisional, path, error);
   if (code < 0 && code != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
@@ -200,11 +204,10 @@ static int write_whole(tsr_store *store, const char *path, const char *provision
 }
 
 static int add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
-  char path[TSR_COMMIT_PATH], provisional[TSR_COMMIT_PATH];
+  char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, COMMITS "%.120s.del", commit->name);
-  snprintf(provisional, sizeof provisional, COMMITS ".%.120s", commit->name);
   int code = is_there(store, path, error);
-  return code ? (code < 0 ? code : TSR_OK) : write_whole(store, path, provisional, commit, durable, error);
+  return code ? (code < 0 ? code : TSR_OK) : write_whole(store, path, commit, durable, error);
 }
 
 static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {

@@ -19,6 +19,7 @@
 
 #define VACUUM_MOST (UINT64_C(1) << 30) /* bytes of a vacuum file */
 #define YOUNG       (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
+#define ATTEMPTS    8 /* while others merge and vacuum */
 #define DIGITS      24 /* of a UUID, that merged fragments share */
 
 static tsr_path path_of(const char *directory, const char *prefix, const char *name, const char *suffix) {
@@ -120,18 +121,25 @@ int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragmen
 
 /* ---- Other merges --------------------------------------------------------------------------- */
 
-int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
+static int add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
-    int code = tsr__array_commit_file(array, vacuums->items[i].path, &file, error);
-    if (code == TSR_NOT_FOUND)
-      return tsr__fail(error, TSR_ABORT, "what %s names was vacuumed by another meanwhile", vacuums->items[i].path);
-    TSR_TRY(code);
+    TSR_TRY(tsr__array_commit_file(array, vacuums->items[i].path, &file, error));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(names, file->names.names[n], file->names.names[n], error));
   }
   return TSR_OK;
+}
+
+int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
+  for (int i = 0;; i++) {
+    const int code = add_replaced(array, names, error);
+    if (code != TSR_NOT_FOUND) return code;
+    if (i == ATTEMPTS) return tsr__fail(error, TSR_ABORT, "others merge and vacuum faster than it can be seen");
+    tsr__map_release(names); /* vacuumed, or a merge has ended and it has its last name */
+    TSR_TRY(tsr__array_list(array, true, true, error));
+  }
 }
 
 /* Does a vacuum file, which may not be written to its end, name one of the sources? */
@@ -280,8 +288,8 @@ static int refuse_between(void *argument, const char *name, const tsr_name *pars
 static int check_sources(tsr_replacement *r, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
   TSR_TRY(tsr__array_list(r->array, true, true, error));
-  const tsr_commit_listing *listing = r->array->listing;
   int code = tsr__replaced(r->array, &known, error);
+  const tsr_commit_listing *listing = r->array->listing;
   for (uint32_t i = 0; i < r->source_count && code >= 0; i++) {
     char *name = r->sources[i]->name;
     if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))

@@ -519,6 +519,12 @@ int64_t tsr__schema_field(const tsr_schema *schema, const char *name) {
   return -1;
 }
 
+bool tsr__schema_has_text(const tsr_schema *schema) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (schema->fields[d].values_per_cell == TSR_VARIABLE) return true;
+  return false;
+}
+
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field) {
   const tsr_field *f = schema->fields + field;
   /* Below version 5 dimensions have no list that could be empty: those of newer fragments in such an array are not

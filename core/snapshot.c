@@ -9,6 +9,8 @@
  * listing is the same. One that was opened "as of now" may be shared until `next_change`, the first time after it at
  * which something that is committed already would come into view.
  */
+#include <stdio.h>
+
 #include "array.h"
 
 #define CONDITION_MOST     (1u << 30) /* bytes of a delete condition, unfiltered */
@@ -30,6 +32,7 @@ typedef struct selection { /* a snapshot being made */
   uint64_t count;
   const tsr_commit_file **footers; /* consolidated ones that are worth a look */
   uint64_t footer_files;
+  tsr_map numbers; /* of its conditions, by name: their places plus 1; made when it is needed */
   tsr_error *error;
 } selection;
 
@@ -101,12 +104,20 @@ static int select_conditions(selection *s) {
   return TSR_OK;
 }
 
-/* Is a condition named by an entry "__commits/NAME.del" of a processed list? */
-static bool names_condition(const char *entry, const char *name) {
-  const char *slash = strrchr(entry, '/');
-  const char *last = slash ? slash + 1 : entry;
-  uint64_t size = strlen(name);
-  return strncmp(last, name, size) == 0 && (last[size] == '\0' || last[size] == '.');
+/* The condition that an entry "__commits/NAME.del" of a processed list names: its number plus 1, or 0. */
+static uint64_t named_condition(const selection *s, const char *entry) {
+  char name[256];
+  const char *slash = strrchr(entry, '/'), *last = slash ? slash + 1 : entry;
+  if ((uint64_t)snprintf(name, sizeof name, "%.*s", (int)TSR_MIN(strcspn(last, "."), 1000), last) >= sizeof name) return 0;
+  return (uint64_t)(uintptr_t)tsr__map_get(&s->numbers, name);
+}
+
+static int number_conditions(selection *s) {
+  const tsr_snapshot *snapshot = s->snapshot;
+  if (s->numbers.count) return TSR_OK;
+  for (uint64_t i = 0; i < snapshot->condition_count; i++)
+    TSR_TRY(tsr__map_put(&s->numbers, snapshot->conditions[i]->name, (void *)(uintptr_t)(i + 1), s->error));
+  return TSR_OK;
 }
 
 /* Those of the snapshot's conditions that a fragment's cells have not been through. */
@@ -125,11 +136,14 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   TSR_TRY(tsr__arena_array(&snapshot->arena, item->condition_count, sizeof *item->conditions, &block, s->error));
   const tsr_condition **left = block;
   uint32_t count = 0;
-  for (uint32_t i = 0; i < item->condition_count; i++) {
-    uint32_t p = 0;
-    while (p < m->processed_count && !names_condition(m->processed[p], item->conditions[i]->name)) p++;
-    if (p == m->processed_count) left[count++] = item->conditions[i];
+  memcpy(left, item->conditions, item->condition_count * sizeof *left);
+  TSR_TRY(number_conditions(s));
+  for (uint32_t p = 0; p < m->processed_count; p++) {
+    const uint64_t number = named_condition(s, m->processed[p]);
+    if (number > first) left[number - 1 - first] = NULL;
   }
+  for (uint32_t i = 0; i < item->condition_count; i++)
+    if (left[i]) left[count++] = left[i];
   item->conditions = left;
   item->condition_count = count;
   return TSR_OK;
@@ -442,7 +456,9 @@ static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapsho
   s.snapshot->asked = asked->as_of;
   s.snapshot->asked_schema = asked->schema;
   s.snapshot->generation = array->listing->generation;
+  s.numbers.memory = &array->memory;
   int rc = fill(&s);
+  tsr__map_release(&s.numbers);
   if (rc < 0) {
     tsr_snapshot_close(s.snapshot);
     return rc;

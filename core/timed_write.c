@@ -50,7 +50,7 @@ int tsr__write_named(tsr_store *store, const char *directory, const char *name, 
 
 int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
                      uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
-                     tsr_error *error) {
+                     char written[128], tsr_error *error) {
   uint8_t random[16];
   uint64_t time;
   tsr_name parts;
@@ -59,6 +59,7 @@ int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char 
   TSR_TRY(tsr__environment_time(environment, after, 0, &time, error));
   TSR_TRY(tsr__name_new(time, time, name_version, &parts, random));
   tsr__name_print(&parts, name);
+  if (written) memcpy(written, name, sizeof name);
   return tsr__write_named(store, directory, name, key, version, content, error);
 }
 

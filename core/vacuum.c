@@ -244,16 +244,10 @@ static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, b
   return tsr__buffer_printf(&found->ign, error, "__commits/%s%s\n", name, suffix);
 }
 
-static int publish(vacuum *v, const commits_of *found, const char *suffix, const tsr_buffer *lines, tsr_path *made,
+static int publish(vacuum *v, const commits_of *found, const char *suffix, const tsr_buffer *lines, char made[160],
                    tsr_error *error) {
-  uint8_t random[16];
-  char text[128];
-  tsr_name name;
-  TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(found->all.start, found->all.end, TSR_MAX(found->all.version, 12), &name, random));
-  tsr__name_print(&name, text);
-  *made = tsr__path_of("__commits", text, suffix);
-  return tsr__file_publish(v->store, made->text, lines->data, lines->size, error);
+  TSR_TRY(tsr__file_path("__commits", found->all.start, found->all.end, TSR_MAX(found->all.version, 12), suffix, made, error));
+  return tsr__file_publish(v->store, made, lines->data, lines->size, error);
 }
 
 static int remove_commit(vacuum *v, const char *name, tsr_error *error);
@@ -261,16 +255,16 @@ static int remove_commit(vacuum *v, const char *name, tsr_error *error);
 static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, const commits_of *found,
                           tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)sources->data;
-  tsr_path con = {""}, ign;
+  char con[160] = "", ign[160];
   if (at_once && found->loose && found->loose + found->listed > 1)
-    TSR_TRY(publish(v, found, ".con", &found->con, &con, error));
-  else if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, &ign, error));
+    TSR_TRY(publish(v, found, ".con", &found->con, con, error));
+  else if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, ign, error));
   for (uint64_t i = sources->size / sizeof *names; i-- > 0;) TSR_TRY(remove_commit(v, names[i], error));
   TSR_TRY(sync_if_there(v, "__commits", error));
   TSR_TRY(tsr__store_sync_directory(v->store, "", error));
-  if (!*con.text) return TSR_OK;
-  if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, &ign, error));
-  TSR_TRY(remove_file(v, con.text, error));
+  if (!*con) return TSR_OK;
+  if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, ign, error));
+  TSR_TRY(remove_file(v, con, error));
   return tsr__store_sync_directory(v->store, "__commits", error);
 }
 

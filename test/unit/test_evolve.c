@@ -124,6 +124,129 @@ static void test_domain(void **state) {
   drop(array);
 }
 
+/* ---- Two at once ----------------------------------------------------------------------------- */
+
+static const tsr_store_methods *plain;
+static void (*other_change)(tsr_array *array); /* by another process, just before the first schema appears */
+static unsigned repeats; /* and before the ones after it */
+
+static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  if (repeats && strncmp(to, "__schema/__", 11) == 0 && !strstr(to, "__enumerations")) {
+    tsr_array *array = NULL;
+    repeats--;
+    ok(tsr_array_open(environment, path, NULL, &array, &error));
+    other_change(array);
+    tsr_array_close(array);
+  }
+  return plain->rename_exclusive(s, from, to, e);
+}
+
+static void beside(tsr_array *array, unsigned times, void (*act)(tsr_array *array)) {
+  static tsr_store_methods methods;
+  if (array->store->methods != &methods) plain = array->store->methods;
+  methods = *plain;
+  methods.rename_exclusive = late_rename;
+  array->store->methods = &methods;
+  other_change = act;
+  repeats = times;
+}
+
+static void add_one(tsr_array *array, const char *name, tsr_datatype datatype) {
+  const tsr_field field = {.name = (char *)(uintptr_t)name, .datatype = datatype, .values_per_cell = 1};
+  ok(tsr_array_add_attribute(array, &field, NULL, &error));
+}
+static void add_others(tsr_array *array) {
+  char name[2] = {(char)('p' + repeats), 0};
+  add_one(array, name, TSR_INT8);
+}
+static void add_same(tsr_array *array) { add_one(array, "b", TSR_INT16); }
+static void add_unlike(tsr_array *array) { add_one(array, "b", TSR_FLOAT32); }
+static void drop_a(tsr_array *array) { ok(tsr_array_drop_attribute(array, "a", &error)); }
+static void expand_more(tsr_array *array) {
+  tsr_interval box = *now_of(array)->current_domain;
+  box.high[0] = 30;
+  ok(tsr_array_expand_domain(array, &box, &error));
+}
+static void add_label(tsr_array *array) {
+  const tsr_enumeration one = {.name = "e",
+                               .datatype = TSR_ASCII,
+                               .values_per_label = TSR_VARIABLE,
+                               .count = 1,
+                               .data = (uint8_t *)"four",
+                               .data_size = 4,
+                               .offsets = (uint64_t[]){0, 4}};
+  ok(tsr_array_extend_enumeration(array, &one, &error));
+}
+
+/* The attributes of the schema in force, by what another handle sees, in their order. */
+static const char *attributes(void) {
+  static char text[200];
+  tsr_array *array = NULL;
+  int size = 0;
+  ok(tsr_array_open(environment, path, NULL, &array, &error));
+  const tsr_schema *schema = now_of(array);
+  *text = 0;
+  for (uint32_t i = 0; i < schema->attribute_count; i++)
+    size += snprintf(text + size, sizeof text - (size_t)size, "%s ", schema->fields[1 + i].name);
+  tsr_array_close(array);
+  return text;
+}
+
+static void test_two_at_once(void **state) {
+  tsr_array *array = make(22);
+  beside(array, 1, add_others);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a p b ");
+  beside(array, 1, drop_a);
+  ok(tsr_array_drop_attribute(array, "p", &error));
+  assert_string_equal(attributes(), "b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 3, add_others); /* who comes again and again */
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a r q p b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_same);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_unlike); /* the first one stays */
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+  assert_string_equal(attributes(), "a b ");
+  assert_int_equal(now_of(array)->fields[2].datatype, TSR_FLOAT32);
+  drop(array);
+}
+
+static void test_two_labels_at_once(void **state) {
+  tsr_array *array = make(22);
+  const tsr_enumeration *all = NULL;
+  const tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
+  const tsr_enumeration three = {.name = "e",
+                                 .datatype = TSR_ASCII,
+                                 .values_per_label = TSR_VARIABLE,
+                                 .count = 1,
+                                 .data = (uint8_t *)"three",
+                                 .data_size = 5,
+                                 .offsets = (uint64_t[]){0, 5}};
+  ok(tsr_array_add_attribute(array, &field, &labels, &error));
+  beside(array, 1, add_label);
+  ok(tsr_array_extend_enumeration(array, &three, &error));
+  ok(tsr_array_enumeration(array, now_of(array), "e", &all, &error));
+  assert_int_equal(all->count, 4);
+  assert_memory_equal(all->data, "onetwofourthree", 15);
+  tsr_interval box = *now_of(array)->current_domain;
+  box.high[0] = 20;
+  beside(array, 1, expand_more);
+  ok(tsr_array_expand_domain(array, &box, &error));
+  assert_int_equal(now_of(array)->current_domain->high[0], 30);
+  drop(array);
+}
+
 /* What has no schemas with times, and what is not there yet, does not change. */
 static void test_refused(void **state) {
   const tsr_metadatum entry = {
@@ -159,6 +282,7 @@ static void test_drop(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes), cmocka_unit_test(test_enumerations),
                                      cmocka_unit_test(test_domain), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_drop)};
+                                     cmocka_unit_test(test_drop), cmocka_unit_test(test_two_at_once),
+                                     cmocka_unit_test(test_two_labels_at_once)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

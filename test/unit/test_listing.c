@@ -287,6 +287,31 @@ static void test_torn(void **state) {
   array->store->methods = plain;
 }
 
+/* A vacuum ends between the listing of the array's directory, in which the source is, and that of __commits. */
+static int vacuumed_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
+  static const char source[] = "__1_1" U "_9.ok", vacuum[] = "__commits/__1_2" U "_22.vac";
+  bool there = false;
+  if (strcmp(path, "__commits") != 0 || tsr__store_find(s, source, &there, NULL) < 0 || !there)
+    return plain->list(s, path, out, e);
+  assert_int_equal(tsr__store_remove(s, source, NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(s, vacuum, NULL), TSR_OK);
+  return plain->list(s, path, out, e);
+}
+static void test_vacuumed_between(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.list = vacuumed_list;
+  methods.stamp = own_stamp;
+  array->store->methods = &methods;
+  tiny_text(store, "__1_1" U "_9.ok", "");
+  tiny_text(store, "__1_1" U "_9/a.tdb", "");
+  tiny_text(store, "__commits/__1_2" U "_22.wrt", "");
+  tiny_text(store, "__commits/__1_2" U "_22.vac", "/__1_1" U "_9\n");
+  assert_string_equal(fragments(), "1-2 ");
+  array->store->methods = plain;
+}
+
 static void test_array_gone(void **state) {
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
   assert_int_equal(list(), TSR_NOT_FOUND);
@@ -322,6 +347,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_decoded_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_pending, setup, teardown),
       cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_vacuumed_between, setup, teardown),
       cmocka_unit_test_setup_teardown(test_looked_at, setup, teardown),
       cmocka_unit_test_setup_teardown(test_array_gone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),

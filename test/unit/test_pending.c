@@ -149,6 +149,50 @@ static void test_several_count(void **state) {
   tsr__buffer_release(&tile);
 }
 
+/* Two processes publish one commit: what one of them leaves undone the other does not take for its own. */
+static const tsr_store_methods *plain;
+static const char *published_twice;
+static int no_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *e) {
+  return tsr__fail(e, TSR_IO, "the disk is full");
+}
+static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  static tsr_store_methods full;
+  tsr_error unseen;
+  uint64_t stem;
+  if (published_twice && tsr__name_suffix(to, ".del", &stem)) {
+    const char *commit = published_twice;
+    const tsr_store_methods *mine = s->methods;
+    published_twice = NULL;
+    full = *plain;
+    full.append = no_append;
+    s->methods = &full;
+    assert_int_equal(tsr__pending_publish(s, commit, true, &unseen), TSR_IO);
+    s->methods = mine;
+  }
+  return plain->rename_exclusive(s, from, to, e);
+}
+static void test_published_twice(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.con", staged[] = "__commits/.__7_7" U "_22";
+  static tsr_store_methods methods;
+  tsr_buffer lines = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
+  tiny_condition(&tile, "x");
+  assert_int_equal(
+      tsr__commits_encode_delete("__7_7_00000000000000000000000000000004_22", tile.data, tile.size, &lines, NULL),
+      TSR_OK);
+  tiny_put(store, staged, lines.data, lines.size);
+  plain = store->methods;
+  methods = *plain;
+  methods.rename_exclusive = late_rename;
+  store->methods = &methods;
+  published_twice = commit;
+  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
+  store->methods = plain;
+  assert_null(published_twice);
+  assert_true(tsr__store_exists(store, "__commits/__7_7_00000000000000000000000000000004_22.del"));
+  tsr__buffer_release(&lines);
+  tsr__buffer_release(&tile);
+}
+
 static void test_a_delete_counts(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.del";
   tiny_put_delete(store, "__commits/.__7_7" U "_22", "x");
@@ -294,6 +338,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_markers, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_fragment_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_several_count, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_published_twice, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_delete_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_old_layouts_count, setup, teardown),
       cmocka_unit_test_setup_teardown(test_publish_what_is_gone, setup, teardown),

@@ -29,7 +29,213 @@ static void test_prepared_long_ago(void **state) {
   }
 }
 
+/* ---- Others, at one call of the store -------------------------------------------------------- */
+
+static const tsr_store_methods *plain;
+static tsr_store_methods watched;
+static const char *watched_part; /* of the path of what a rename makes, or of a file that is opened */
+static void (*others)(void); /* what happens just before, once */
+
+static void look(const char *name) {
+  void (*act)(void) = others;
+  if (!act || !strstr(name, watched_part)) return;
+  others = NULL;
+  act();
+}
+static int watched_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  look(to);
+  return plain->rename_exclusive(s, from, to, e);
+}
+static int watched_open(tsr_store *s, const char *name, tsr_file **file, tsr_error *e) {
+  look(name);
+  return plain->open_file(s, name, file, e);
+}
+
+static void watch(tsr_array *array, const char *part, void (*act)(void)) {
+  plain = array->store->methods;
+  watched = *plain;
+  watched.rename_exclusive = watched_rename;
+  watched.open_file = watched_open;
+  array->store->methods = &watched;
+  watched_part = part;
+  others = act;
+}
+static void unwatch(tsr_array *array) {
+  array->store->methods = plain;
+  assert_null(others);
+}
+
+static int count_fault(void *argument, const tsr_finding *finding) {
+  if (finding->severity != TSR_SEVERITY_NOTE) fail_msg("%s: %s", finding->file, finding->message);
+  return 0;
+}
+
+static void no_faults(void) {
+  tsr_check_options options = {.threads = 1};
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  tsr_array_close(array);
+  ok(tsr_array_check(environment, path, &options, count_fault, NULL, &error));
+}
+/* ---- Commits that are consolidated ----------------------------------------------------------- */
+
+static void merge_first_two(void) {
+  const tsr_consolidate_options options = {.as_of = 20};
+  uint64_t merged = 0;
+  tsr_array *array = open_small();
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  assert_int_equal(merged, 2);
+  tsr_array_close(array);
+}
+static void merge_and_vacuum(void) {
+  uint64_t removed;
+  merge_first_two();
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  tsr_array_close(array);
+}
+
+/* Fragments that an older .con alone commits are merged while the next one is written: until a vacuum they are what reads
+ * at earlier times see. */
+static void test_merged_meanwhile(void **state) {
+  for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
+    uint64_t merged, removed;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    write_small(array, 30, 4, 4, NULL);
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    assert_int_equal(removed, 3);
+    write_small(array, 40, 5, 5, NULL);
+    watch(array, ".con", vacuumed ? merge_and_vacuum : merge_first_two);
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+    unwatch(array);
+    for (int round = 0; round < 2; round++) {
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
+      assert_string_equal(cells_of(array, 30), "0=2000 1=1001 4=3004 ");
+      assert_string_equal(cells_of(array, 10), vacuumed ? "" : "0=1000 1=1001 ");
+      no_faults();
+    }
+    tsr_array_close(array);
+    merge_small(array = open_small()); /* and all goes on */
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
+    no_faults();
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* A merge that ends between another's listing and its look at the vacuum file does not stop that one. */
+static void end_merge(void) {
+  tsr_listing entries = {0};
+  tsr_store *store = open_store(path);
+  ok(tsr__store_list(store, "__commits", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) {
+    uint64_t stem;
+    char *name = entries.entries[i].name;
+    if (!tsr__name_suffix(name, TSR_STAGED_VACUUM, &stem) || !strstr(name, "__10_20_")) continue;
+    const tsr_path from = tsr__path_of("__commits", name, "");
+    name[stem] = 0;
+    const tsr_path to = tsr__path_of("__commits", name + 1, ".vac");
+    ok(tsr__store_rename(store, from.text, to.text, &error));
+  }
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+}
+static void merge_almost(void) {
+  tsr_listing entries = {0};
+  merge_first_two();
+  tsr_store *store = open_store(path);
+  ok(tsr__store_list(store, "__commits", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) {
+    uint64_t stem;
+    char *name = entries.entries[i].name;
+    if (!tsr__name_suffix(name, ".vac", &stem)) continue;
+    const tsr_path from = tsr__path_of("__commits", name, "");
+    char to[200];
+    snprintf(to, sizeof to, "__commits/.%.*s" TSR_STAGED_VACUUM, (int)stem, name);
+    ok(tsr__store_rename(store, from.text, to, &error));
+  }
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+  watched_part = "__10_20_";
+  others = end_merge;
+}
+static void test_merge_ends(void **state) {
+  const tsr_consolidate_options options = {.since = 30};
+  uint64_t merged;
+  tsr_array *array = make_small(22, false, false);
+  for (int t = 1; t <= 4; t++) write_small(array, (uint64_t)t * 10, 0, t, NULL);
+  watch(array, "__fragments/__30_40_", merge_almost); /* when the merged one gets its name */
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  unwatch(array);
+  assert_int_equal(merged, 2);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=4000 1=4001 2=4002 3=4003 4=4004 ");
+  tsr_array_close(array);
+  no_faults();
+  remove_tree(path);
+}
+
+/* ---- Metadata -------------------------------------------------------------------------------- */
+
+static void put_metadata(tsr_array *array, const char *key, int32_t value) {
+  const tsr_metadatum entry = {
+      .key = key, .key_size = strlen(key), .datatype = TSR_INT32, .count = 1, .value = &value, .value_size = 4};
+  ok(tsr_array_set_metadata(array, &entry, &error));
+}
+static void merge_metadata(void) {
+  uint64_t count;
+  tsr_array *array = open_small();
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_METADATA, NULL, &count, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_METADATA, &count, &error));
+  put_metadata(array, "c", 3);
+  tsr_array_close(array);
+}
+static void test_metadata_vacuumed(void **state) {
+  uint64_t merged = 0;
+  tsr_array *array = make_small(22, false, false);
+  put_metadata(array, "a", 1);
+  put_metadata(array, "b", 2);
+  watch(array, "__meta/", merge_metadata);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_METADATA, NULL, &merged, &error));
+  unwatch(array);
+  tsr_metadata *metadata;
+  ok(tsr_array_metadata(array, 0, TSR_TIME_NOW, &metadata, &error));
+  assert_int_equal(metadata->count, 3);
+  tsr_metadata_close(metadata);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* ---- What is said of named ones -------------------------------------------------------------- */
+
+static void test_limits_named(void **state) {
+  static char names[80][128];
+  const char *all[80];
+  uint64_t merged;
+  tsr_array *array = make_small(22, false, false);
+  for (int t = 0; t < 80; t++) {
+    write_small(array, (uint64_t)t * 10 + 10, 0, 99, names[t]);
+    all[t] = names[t];
+  }
+  tsr_consolidate_options options = {.fragments = all, .fragment_count = 80, .max_fragment_bytes = 100};
+  refused(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error), TSR_CONSTRAINT,
+          "max_fragment_mb is reached by 1 of 80");
+  options.max_fragment_bytes = 0;
+  int code = TSR_NOMEM;
+  for (options.memory_bytes = 4096; code == TSR_NOMEM; options.memory_bytes += 2048)
+    code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error);
+  refused(code, TSR_CONSTRAINT, "within memory_mb: it has room for");
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
+                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_metadata_vacuumed),
+                                     cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
