@@ -308,7 +308,8 @@ static void test_vacuumed_between(void **state) {
   tiny_text(store, "__1_1" U "_9/a.tdb", "");
   tiny_text(store, "__commits/__1_2" U "_22.wrt", "");
   tiny_text(store, "__commits/__1_2" U "_22.vac", "/__1_1" U "_9\n");
-  assert_string_equal(fragments(), "1-2 ");
+  assert_int_equal(list(), TSR_OK); /* once: the next would see that something has changed */
+  assert_string_equal(names(&array->listing->fragments), "1-2 ");
   array->store->methods = plain;
 }
 
