@@ -155,6 +155,9 @@ def check_array(db, directory, description, count, rng, keys):
             pushed, plain = f"{head}({pushed})", f"{head}({plain})"
         elif kind < 0.5:
             text, columns, whole = order(names[:dims], rng)
+            # SQLite leaves out of ORDER BY what is compared with =: texts of UINT64 past 2^63 are equal as REAL and need not be the same.
+            fixed = {name for name, term, _ in terms if term.startswith("{c} = ")}
+            columns = [i for i in columns if quote(names[i]) not in fixed]
             pushed, plain = pushed + text, plain + text
         elif kind < 0.7:
             some = ",".join(quote(names[rng.randrange(dims)]) for _ in range(rng.randrange(1, 4)))
