@@ -328,6 +328,10 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
 }
 
 int tsr__load_finish(tsr_load *load, tsr_error *error) {
+  if (load->fetch_count == 0) { /* as for most lookups */
+    tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->found);
+    return TSR_OK;
+  }
   int r = tsr__job_finish(&load->job, load->memory, error);
   if (r >= 0) r = settle(load, error);
   if (r >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->found);
