@@ -123,9 +123,15 @@ bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind 
   return entry && entry->kind == kind;
 }
 
-bool tsr__check_is_there(const tsr_checker *c, const char *path) {
+/* Passes on the result of a look whose failure says something by itself; not so where it was interrupted. */
+static int noted(tsr_checker *c, int rc) {
+  c->stopped |= rc == TSR_INTERRUPT;
+  return rc;
+}
+
+bool tsr__check_is_there(tsr_checker *c, const char *path) {
   tsr_file *file;
-  int rc = tsr__store_open_file(c->store, path, &file, &(tsr_error){0});
+  int rc = noted(c, tsr__store_open_file(c->store, path, &file, &(tsr_error){0}));
   if (rc >= 0) tsr__store_close_file(file);
   return rc != TSR_NOT_FOUND;
 }
@@ -192,7 +198,7 @@ static int load_schema(tsr_checker *c, tsr_checked_schema *schema, const char *n
   uint64_t behind = 0;
   int stop = tsr__interrupted(c->environment, c->error);
   if (stop < 0) return stop;
-  int rc = read_tile(c, schema->path, &content, &header, &behind, &fault);
+  int rc = noted(c, read_tile(c, schema->path, &content, &header, &behind, &fault));
   tally->files++;
   tally->opened += rc >= 0;
   tally->refused += rc == TSR_AUTH;
@@ -219,9 +225,9 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
     tsr_file *file;
     if (strncmp(entries.entries[i].name, "__", 2) != 0) continue;
     tsr__check_join(&path, directory, entries.entries[i].name, suffix);
-    if (tsr__store_open_file(c->store, path.text, &file, NULL) < 0) continue;
+    if (noted(c, tsr__store_open_file(c->store, path.text, &file, NULL)) < 0) continue;
     ++*tries;
-    *proven = tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, NULL) >= 0;
+    *proven = noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, NULL)) >= 0;
     tsr__store_close_file(file);
     tsr__buffer_release(&content);
     rc = tsr__interrupted(c->environment, c->error);
@@ -269,9 +275,9 @@ static int check_labels(tsr_checker *c, const tsr_checked_schema *schema) {
     const tsr_label *label = &schema->schema.labels[i];
     tsr_check_path path;
     tsr_stamp stamp;
-    if (!label->relative || tsr__store_stamp(c->store, label->uri, &stamp, NULL) < 0) continue; /* it leads elsewhere */
+    if (!label->relative || noted(c, tsr__store_stamp(c->store, label->uri, &stamp, NULL)) < 0) continue; /* it leads elsewhere */
     tsr_object_kind kind;
-    if (tsr__object_kind(c->store, label->uri, &kind, NULL) < 0 || kind == TSR_OBJECT_ARRAY) continue;
+    if (noted(c, tsr__object_kind(c->store, label->uri, &kind, NULL)) < 0 || kind == TSR_OBJECT_ARRAY) continue;
     tsr__check_join(&path, label->uri, "", "");
     TSR_TRY(
         tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "the array of dimension label '%s' is missing", label->name));
@@ -583,6 +589,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr_work_begin(environment, &work, "check", store->name, 0);
   int rc = list_root(&c);
   if (rc >= 0) rc = check_all(&c);
+  if (c.stopped && rc != TSR_INTERRUPT) rc = tsr__fail(error, TSR_INTERRUPT, "interrupted");
   tsr_work_end(environment, &work);
   release(&c);
   tsr__count(environment, TSR_COUNT_files_opened, store->files_opened);

@@ -38,6 +38,7 @@ typedef struct tsr_checker {
   const uint8_t *key;
   unsigned threads;
   bool quick;
+  bool stopped; /* a look of which nothing is told was interrupted */
   tsr_check_report report;
   void *argument;
   tsr_error *error; /* the caller's: why all stops */
@@ -64,7 +65,7 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
 /* *found false: there is no such directory, or it cannot be listed, which has been told. */
 int tsr__check_list(tsr_checker *c, const char *path, tsr_listing *listing, bool *found);
 /* False only where it is sure that there is no such file. */
-bool tsr__check_is_there(const tsr_checker *c, const char *path);
+bool tsr__check_is_there(tsr_checker *c, const char *path);
 /* The content of a file that is one generic tile and nothing else. *sound false: what is wrong has been told. */
 int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, bool *sound);
 int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, const char *where);
