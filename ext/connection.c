@@ -3,7 +3,8 @@
  * that a statement sees.
  *
  * Statements: SQLite does not tell a virtual table when a statement begins. A cursor that opens while no other is open
- * begins one; all cursors that open before the last of them is closed see the same state of each array.
+ * begins one; all cursors that open before the last of them is closed see the same state of each array. A function that
+ * reads an array is a cursor while it runs.
  */
 #include "extension.h"
 

@@ -137,7 +137,7 @@ void tsx_connection_hold(tsx_connection *connection);
 void tsx_connection_drop(void *connection); /* as a destructor of modules and functions */
 void tsx_connection_add_table(tsx_connection *connection);
 void tsx_connection_remove_table(tsx_connection *connection);
-void tsx_connection_add_cursor(tsx_connection *connection);
+void tsx_connection_add_cursor(tsx_connection *connection); /* begins a statement where none is open */
 void tsx_connection_remove_cursor(tsx_connection *connection);
 /* Does the host want to stop? Asked in long work, where the connection has a table (or a function has added one). */
 bool tsx_connection_interrupted(void *connection);

@@ -4,6 +4,7 @@
 /* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
  * outer statement writes; then what fails is taken back with that one, if it fails. */
 void tsx_function_begin(tsx_connection *connection, const char *path) {
+  connection->statement++; /* what opens after it sees what it changes, though cursors that are open now do not */
   if (!tsx_store_is(path) || connection->in_function) return;
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
 }

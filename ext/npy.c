@@ -152,12 +152,14 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
   tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK)
     code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
                       &error);
   tsx_address_close(&address);
+  tsx_connection_remove_cursor(connection);
   tsx_function_end(context, "tessera_npy", code, &error);
   tsx_connection_remove_table(connection);
 }

@@ -402,12 +402,14 @@ static void look(sqlite3_context *context, int count, sqlite3_value **values, co
   picture p = {.connection = sqlite3_user_data(context), .is_text = is_text};
   tsr_error error = {0};
   tsx_connection_add_table(p.connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_cursor(p.connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK)
     code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
   if (code == TSR_OK) code = read_raster(&p, context, &error);
   if (code == TSR_OK) code = is_text ? make_text(&p, context, &error) : make_png(&p, context, &error);
   close_picture(&p);
+  tsx_connection_remove_cursor(p.connection);
   tsx_function_end(context, name, code, &error);
   tsx_connection_remove_table(p.connection);
 }

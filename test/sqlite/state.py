@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import threading
@@ -111,6 +112,45 @@ def test_an_open_cursor_sees_one_state_the_next_statement_the_next():
             assert after != before
             back = uncommit(path, names[2:])
             same(db.query("SELECT rowid, r, c, a FROM t"), before)
+
+
+def test_functions_see_what_is_committed_when_they_are_called():
+    """A function that reads is a statement of its own where no cursor is open: it sees its connection's writes and those of others."""
+    path = os.path.join(host.FOLDER, "d")
+    db, other = Database(os.path.join(host.FOLDER, "f.db")), Database(os.path.join(host.FOLDER, "g.db"))
+    db.query("CREATE VIRTUAL TABLE d USING tessera('d', kind=dense, y INT32 DIMENSION(0, 3, 2), x INT32 DIMENSION(0, 3, 2), a INT32)".replace("'d'", f"'{path}'"))
+    other.table("d", path)
+
+    def block(value):
+        head = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 4), }"
+        head += " " * (117 - len(head)) + "\n"
+        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<16i", *[value] * 16)
+
+    looks = ["SELECT tessera_npy('db:d', 'a')", "SELECT tessera_preview('db:d', 'a', '{}', '{\"min\":0,\"max\":9}')", "SELECT tessera_png('db:d', 'a', '{}', '{\"min\":0,\"max\":9}')",
+             "SELECT group_concat(sum) FROM (SELECT sum FROM tessera_aggregate('db:d', 'a', '{}', 'y'))"]
+    db.query("INSERT INTO d VALUES(1, 1, 1)")
+    seen = [[db.value(look)] for look in looks]
+
+    def differ(what):
+        for look, values in zip(looks, seen):
+            value = db.value(look)
+            assert value not in values, f"{look} after {what}: as before"
+            values.append(value)
+    db.query("SELECT tessera_write_npy('db:d', 'a', ?)", (block(2),))
+    differ("this connection's tessera_write_npy")
+    other.query("SELECT tessera_write_npy('db:d', 'a', ?)", (block(3),))
+    differ("another connection's tessera_write_npy")
+    other.query("UPDATE d SET a = 4 WHERE x = 2")
+    differ("another connection's UPDATE")
+    cursor = db.cursor("SELECT y, x, a FROM d")
+    rows = [db.next(cursor)]
+    db.query("SELECT tessera_write_npy('db:d', 'a', ?)", (block(5),))
+    differ("a write while a cursor is open")
+    while (row := db.next(cursor)) is not None:
+        rows.append(row)
+    same(sorted(rows), [(y, x, 4 if x == 2 else 3) for y in range(4) for x in range(4)], "the open cursor")
+    other.query("SELECT tessera_add_attribute('db:d', 'b INT32')")
+    same(len(db.value("SELECT tessera_npy('db:d', 'b')")), 128 + 64, "an attribute that another connection has added")
 
 
 def test_arrays_that_are_replaced():
