@@ -434,5 +434,5 @@ int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char
     *enumeration = e;
     return TSR_OK;
   }
-  return tsr__fail(error, TSR_NOT_FOUND, "array %s has no enumeration '%s'", array->path, name);
+  return tsr__fail(error, TSR_ERROR, "array %s has no enumeration '%s'", array->path, name);
 }

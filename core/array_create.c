@@ -347,7 +347,7 @@ void tsr_creation_close(tsr_creation *creation) {
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
   static const char *const marks[] = {".pending__", ".copying", "__commits", "__fragments", "__meta"};
   tsr_listing entries = {0};
-  tsr_object_kind kind;
+  tsr_object_kind kind = TSR_OBJECT_NONE;
   bool unfinished = false;
   if (tsr__object_kind(store, "", &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE &&
       tsr__store_list(store, "", &entries, NULL) >= 0)
@@ -359,7 +359,9 @@ int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
                    unfinished
                        ? "an array is being created there: by a transaction that is not committed yet, or by one that "
                          "was cut off; then the directory can be deleted"
-                       : "something is already there");
+                   : kind == TSR_OBJECT_ARRAY ? "an array is already there"
+                   : kind == TSR_OBJECT_GROUP ? "a group is already there"
+                                              : "something is already there");
 }
 
 static int prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options, tsr_error *error) {

@@ -198,7 +198,7 @@ static int drop_attribute(evolution *v, const change *wanted, tsr_error *error) 
   for (uint32_t d = 0; !field && d < v->schema.dimension_count; d++)
     if (!strcmp(v->schema.fields[d].name, name))
       return tsr__fail(error, TSR_CONSTRAINT, "'%s' is a dimension: an array keeps its dimensions", name);
-  if (!field) return tsr__fail(error, TSR_NOT_FOUND, "there is no attribute '%s'", name);
+  if (!field) return tsr__fail(error, TSR_ERROR, "there is no attribute '%s'", name);
   if (v->schema.attribute_count == 1)
     return tsr__fail(error, TSR_CONSTRAINT, "'%s' is the only attribute: an array keeps one at least", name);
   const char *enumeration = field->enumeration;
@@ -246,7 +246,7 @@ static tsr_enumeration *enumeration_of(const tsr_schema *schema, const char *nam
 
 static int extend(evolution *v, const change *wanted, tsr_error *error) {
   tsr_enumeration *e = enumeration_of(&v->schema, wanted->enumeration->name);
-  if (!e) return tsr__fail(error, TSR_NOT_FOUND, "there is no enumeration '%s'", wanted->enumeration->name);
+  if (!e) return tsr__fail(error, TSR_ERROR, "there is no enumeration '%s'", wanted->enumeration->name);
   if (append_labels(v, e, wanted->enumeration, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
   v->fresh = e;
   return tsr__schema_check(&v->schema, &v->array->memory, error);

@@ -549,7 +549,7 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
 static const char *why_no_array(const tsr_listing *root) {
   if (has_entry(root, "__schema")) return "its __schema holds no schema";
   if (has_entry(root, "__group") || has_entry(root, "__tiledb_group.tdb")) return "it is a group, not an array";
-  return "the directory holds no schema";
+  return "the directory holds no schema; tessera_objects lists the arrays below one";
 }
 
 /* What is simply not there needs no reason; a file in its place does. */

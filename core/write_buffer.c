@@ -30,14 +30,16 @@ static void print_value(tsr_datatype datatype, const uint8_t *value, char *text,
   else snprintf(text, size, "%" PRId64, number);
 }
 
+#define EXPAND " (tessera_expand_domain makes it larger)"
+
 static int outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high, bool current,
                    tsr_error *error) {
   char text[3][64];
   print_value(field->datatype, value, text[0], sizeof text[0]);
   print_value(field->datatype, low, text[1], sizeof text[1]);
   print_value(field->datatype, high, text[2], sizeof text[2]);
-  return tsr__fail(error, TSR_RANGE, "dimension '%s': %s is outside the %sdomain, %s to %s", field->name, text[0],
-                   current ? "current " : "", text[1], text[2]);
+  return tsr__fail(error, TSR_RANGE, "dimension '%s': %s is outside the %sdomain, %s to %s%s", field->name, text[0],
+                   current ? "current " : "", text[1], text[2], current ? EXPAND : "");
 }
 
 static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *column, const uint32_t *selection,
@@ -51,10 +53,20 @@ static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *c
     if (tsr__bytes_compare(text, size, now->low_text, now->low_size) >= 0 &&
         tsr__bytes_compare(text, size, now->high_text, now->high_size) <= 0)
       continue;
-    return tsr__fail(error, TSR_RANGE, "dimension '%s': '%.*s' is outside the current domain", schema->fields[d].name,
-                     (int)TSR_MIN(size, 64), (const char *)text);
+    return tsr__fail(error, TSR_RANGE, "dimension '%s': '%.*s' is outside the current domain" EXPAND,
+                     schema->fields[d].name, (int)TSR_MIN(size, 64), (const char *)text);
   }
   return TSR_OK;
+}
+
+/* Outside of the domain itself it is no use to expand the current one. */
+static int refuse_coordinate(const tsr_schema *schema, uint32_t d, const uint8_t *value, tsr_error *error) {
+  const tsr_field *field = &schema->fields[d];
+  const uint64_t key = tsr__key(field->datatype, value);
+  bool current = schema->current_domain && key >= tsr__key(field->datatype, field->low) &&
+                 key <= tsr__key(field->datatype, field->high);
+  return current ? outside(field, value, schema->current_domain[d].low, schema->current_domain[d].high, true, error)
+                 : outside(field, value, field->low, field->high, false, error);
 }
 
 /* Coordinates lie in the domain and in the current domain; a NaN lies in neither. */
@@ -63,8 +75,7 @@ int tsr__check_coordinates(const tsr_schema *schema, uint32_t d, const tsr_colum
   const tsr_field *field = &schema->fields[d];
   if (!field->cell_size) return check_texts(schema, d, column, selection, count, error);
   const uint8_t *low = field->low, *high = field->high, *values = column->values;
-  bool current = schema->current_domain != NULL;
-  if (current) {
+  if (schema->current_domain) {
     low = schema->current_domain[d].low;
     high = schema->current_domain[d].high;
   }
@@ -78,8 +89,7 @@ int tsr__check_coordinates(const tsr_schema *schema, uint32_t d, const tsr_colum
     else tsr__keys(field->datatype, values + done * field->cell_size, n, keys);
     for (uint64_t i = 0; i < n; i++)
       if (keys[i] < low_key || keys[i] > high_key)
-        return outside(field, values + cell_of(column, selection, done + i) * field->cell_size, low, high, current,
-                       error);
+        return refuse_coordinate(schema, d, values + cell_of(column, selection, done + i) * field->cell_size, error);
     done += n;
   }
   return TSR_OK;

@@ -228,7 +228,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
   if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
   if (!table && stopped) code = fail_stopped(stopped, error);
-  else if (!exists) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
+  else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7)) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table) code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table, or cannot be opened", text);
   else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
   sqlite3_free(schema);

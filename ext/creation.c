@@ -67,6 +67,15 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   return answer == SQLITE_NOMEM ? tsx_fail(error, TSR_NOMEM, "out of memory") : found;
 }
 
+static void hint(tsr_environment *environment, const char *path, tsr_error *error) {
+  tsr_object_kind kind;
+  tsr_error ignored;
+  const size_t size = strlen(error->message);
+  if (tsr_object_find(environment, path, &kind, &ignored) >= 0 && kind == TSR_OBJECT_ARRAY)
+    sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
+                     ": without columns, CREATE opens it; tessera_drop_array deletes it");
+}
+
 static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_creation **creation,
                    tsr_error *error) {
   const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
@@ -77,6 +86,7 @@ static int prepare(const tsx_table *table, const tsr_schema *schema, const uint8
   tsr_error why = *error;
   int orphans = forget_orphans(table->connection, &why);
   if (orphans < 0) *error = why;
+  if (orphans == 0) hint(environment, table->path, error);
   if (orphans <= 0) return orphans < 0 ? orphans : code;
   return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
 }

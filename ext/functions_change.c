@@ -269,7 +269,7 @@ void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **valu
 
 static int refuse_table(const tsx_address *address, const char *wanted, tsr_error *error) {
   if (!address->is_table) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s is wanted", address->given, wanted);
+  return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s", address->given, wanted);
 }
 
 /* tessera_create_group(path) */
@@ -277,7 +277,7 @@ void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **value
   tsr_error error = {0};
   tsx_address address = {0};
   int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK) code = refuse_table(&address, "the path of a directory", &error);
+  if (code == TSR_OK) code = refuse_table(&address, "the path of a directory is wanted", &error);
   if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_create_group", code, &error);
@@ -348,7 +348,8 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
   tsr_error error = {0};
   tsx_address address = {0};
   int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK) code = refuse_table(&address, "a path (DROP TABLE drops a table)", &error);
+  if (code == TSR_OK)
+    code = refuse_table(&address, "DROP TABLE drops it; of an array in a directory the path is wanted", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
   if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);

@@ -50,7 +50,7 @@ static int find_field(const copying *c, const char *name, const char *key, uint3
                       tsr_error *error) {
   for (*field = 0; *field < count; ++*field)
     if (!sqlite3_stricmp(c->names[*field], name)) return TSR_OK;
-  return tsx_fail(error, TSR_NOT_FOUND, "'%s': no %s is called '%s'", key,
+  return tsx_fail(error, TSR_ERROR, "'%s': no %s is called '%s'", key,
                   count == c->source->dimension_count ? "dimension" : "column", name);
 }
 

@@ -214,7 +214,7 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
                     step == SQLITE_NOMEM       ? TSR_NOMEM
                     : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
                                                : TSR_MISMATCH,
-                    "no JSON like {\"day\":[1,366]}: %s", sqlite3_errmsg(db));
+                    "the slice is no JSON like {\"day\":[1,366]}: %s", sqlite3_errmsg(db));
   sqlite3_finalize(row);
   return code;
 }

@@ -274,7 +274,7 @@ static int find_enumeration(const inside *in, const char *asked, const tsr_enume
     sqlite3_free(name);
     if (same) return tsr_array_enumeration(in->address.array->core, in->schema, e->name, found, error);
   }
-  return tsx_fail(error, TSR_NOT_FOUND, "array %s has no enumeration '%s'", in->address.path, asked ? asked : "");
+  return tsx_fail(error, TSR_ERROR, "array %s has no enumeration '%s'", in->address.path, asked ? asked : "");
 }
 
 static int enumeration_open(tsx_scan *scan, tsr_error *error) {

@@ -19,6 +19,20 @@ TABLE = [
     (ERROR, "CREATE VIRTUAL TABLE new USING tessera('a', colour=red)"),
     (ERROR, "INSERT INTO t(as_of, x) VALUES('2020-01-01', 1)"),
     (ERROR, "UPDATE t SET rowid = 5"),
+    (ERROR, "INSERT INTO dense VALUES(1, 1, 1)", "DELETE FROM dense"),
+    (ERROR, "INSERT INTO dense VALUES(1, 1, 1)", "UPDATE dense SET x = 2"),
+    (ERROR, "DELETE FROM t WHERE as_of = '2100-01-01'"),
+    (ERROR, "SELECT tessera_drop_attribute('db:t', 'nothing')"),
+    (ERROR, "SELECT tessera_extend_enumeration('db:t', 'nothing', '[1]')"),
+    (ERROR, "SELECT * FROM tessera_enumeration('db:t', 'a')"),
+    (ERROR, "SELECT tessera_copy('db:t', 'copy', '{\"filters\":{\"nothing\":\"zstd\"}}')"),
+    (CANTOPEN, "SELECT tessera_create_group('group')", "SELECT tessera_drop_array('group')"),
+    (CANTOPEN, "SELECT tessera_drop_array('.')"),
+    (CANTOPEN, "SELECT tessera_drop_array('nowhere')"),
+    (ERROR, "SELECT tessera_drop_array('db:t')"),
+    (ERROR, "CREATE VIRTUAL TABLE new USING tessera('a', x INT32 DIMENSION(0, 99), a INT8)"),
+    (ERROR, "SELECT tessera_vacuum('db:sqlite_schema')"),
+    (CANTOPEN, "SELECT tessera_vacuum('db:nothing')"),
     (MISMATCH, "INSERT INTO t(x, a) VALUES('one', 1)"),
     (MISMATCH, "INSERT INTO t(x, a) VALUES(5, x'00')"),
     (MISMATCH, "INSERT INTO t(x, a) VALUES(5, 1.5)"),
@@ -63,6 +77,7 @@ def test_codes():
     wrong = []
     for code, *statements in TABLE:
         folder = tempfile.mkdtemp(dir=host.FOLDER)
+        os.chdir(folder)   # what functions' paths are relative to
         db = Database(os.path.join(folder, "t.db"))
         for sql in ("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 99), a INT8 NOT NULL, g TEXT ENUM('x'), d DATETIME_DAY, v INT16[])",
                     "INSERT INTO t(x, a) VALUES(1, 1), (2, 2)",
