@@ -153,6 +153,9 @@ static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
   return true;
 }
 
+/* SQLite's JSON functions make 1 and 0 of them. */
+static bool is_truth(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
+
 /* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
 static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_bound *bound, tsr_interval *box,
                       tsr_error *error) {
@@ -160,15 +163,18 @@ static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *nam
   bool pair = type && !strcmp(type, "array");
   if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2))
     return tsx_fail(error, TSR_MISMATCH, "dimension '%s': a value or [low, high] is wanted", name);
+  const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : NULL,
+                         pair ? (const char *)sqlite3_column_text(row, 7) : NULL};
+  if (is_truth(type) || is_truth(ends[0]) || is_truth(ends[1]))
+    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are no coordinates", name);
   sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
   bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
   bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
   int code = TSR_OK;
-  const char *json[2] = {pair && !field->cell_size ? (const char *)sqlite3_column_text(row, 6) : NULL,
-                         pair && !field->cell_size ? (const char *)sqlite3_column_text(row, 7) : NULL};
-  if (bound->low_given && !unescape(json[0], &box->low_text, &box->low_size))
+  const bool strings = !field->cell_size;
+  if (bound->low_given && !(strings && unescape(ends[0], &box->low_text, &box->low_size)))
     code = set_end(field, name, low, box->low, &box->low_text, &box->low_size, error);
-  if (code == TSR_OK && bound->high_given && !unescape(json[1], &box->high_text, &box->high_size))
+  if (code == TSR_OK && bound->high_given && !(strings && unescape(ends[1], &box->high_text, &box->high_size)))
     code = set_end(field, name, high, box->high, &box->high_text, &box->high_size, error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       compare(field->datatype, box->low, box->high) > 0)

@@ -40,3 +40,7 @@ INSERT INTO d VALUES('2024-01-01T00:00-05:00', 1);
 INSERT INTO d VALUES('2024-01-01T00:00Z', 1), ('2024-01-02 noon', 1);
 INSERT INTO d VALUES('2024-01-01T00:00Z', 1);
 SELECT "when" FROM d;
+-- slices of what SQL takes for numbers
+SELECT tessera_npy('db:block', 'v', '{"x":[true,1]}');
+SELECT tessera_npy('db:block', 'v', '{"x":false}');
+SELECT hex(substr(tessera_npy('db:block', 'v', '{"x":[0,1]}'), -8)), length(tessera_npy('db:block', 'v', '{"x":1}'));
