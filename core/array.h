@@ -106,7 +106,7 @@ struct tsr_array {
   tsr_map fragments; /* name -> tsr_fragment: those that are listed and have been needed */
   struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
   uint64_t open_files, file_epoch;
-  uint64_t kept_bytes; /* of metadata files in memory */
+  _Atomic uint64_t kept_bytes; /* of metadata files in memory */
   uint64_t pruned; /* the listing's generation when the registry was last pruned */
   bool (*committed)(void *argument, const char *commit); /* asked of prepared commits, or NULL */
   void *committed_argument;
@@ -253,8 +253,12 @@ typedef struct tsr_fragment {
 #define TSR_OWN_TIMES (UINT64_C(1) << 63)
 /* The registry: a fragment by name, made and loaded if it is new (footer from `footer` where a consolidated file has
  * it); a reference for the caller. */
-int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
-                        const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error);
+int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
+                        tsr_fragment **fragment, tsr_error *error);
+/* The same ahead for several that are not in the registry and have no consolidated footer: their files are read by all
+ * threads, where the store allows that. What is wrong with one is said when it is asked for; a host that says stop is
+ * heard: TSR_INTERRUPT. */
+int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
 /* One with one reference, that is in no registry, all but its name to be filled in; drop frees it at any time. */
 int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error);

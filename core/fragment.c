@@ -12,6 +12,7 @@
 #define KEPT_MOST   8192 /* bytes of a metadata file that is kept ... */
 #define KEPT_ALL    (UINT64_C(16) << 20) /* ... and of all those of an array */
 #define EAGER_TILES 4096 /* a fragment of no more has its R-tree read with its footer */
+#define ASKED       32 /* fragments between two questions whether to stop, where many are read */
 
 typedef struct tsr_open_file {
   tsr_file *file;
@@ -216,7 +217,7 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
   return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", fault.message) : TSR_OK;
 }
 
-static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument, tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
   tsr_file *file = NULL;
   int rc = join_path(fragment, "__fragment_metadata.tdb", &path, error);
@@ -225,7 +226,7 @@ static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_error *erro
   if (rc < 0) return rc;
   rc = keep(array, fragment, &file, error);
   if (rc >= 0)
-    rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find_schema, array,
+    rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
                                    &array->memory, &fragment->metadata, error);
   if (rc >= 0) rc = read_ahead(array, fragment, file, error);
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
@@ -294,7 +295,7 @@ static int load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer,
   const uint32_t version = fragment->parsed.version;
   int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, find_schema, array, &array->memory,
                                                          &fragment->metadata, error)
-                  : read_footer(array, fragment, error);
+                  : read_footer(array, fragment, find_schema, array, error);
   if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
     rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
                    fragment->metadata.version, version);
@@ -382,13 +383,18 @@ int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **f
   return TSR_OK;
 }
 
-int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *parsed, bool old_layout,
-                        const uint8_t *footer, uint64_t footer_size, tsr_fragment **fragment, tsr_error *error) {
-  tsr_fragment *f = tsr__map_get(&array->fragments, name);
+static int new_listed(tsr_array *array, const tsr_committed *item, tsr_fragment **fragment, tsr_error *error) {
+  TSR_TRY(tsr__array_fragment_new(array, item->name, fragment, error)); /* the registry's reference */
+  (*fragment)->parsed = item->parsed;
+  (*fragment)->old_layout = item->old_layout;
+  return TSR_OK;
+}
+
+int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
+                        tsr_fragment **fragment, tsr_error *error) {
+  tsr_fragment *f = tsr__map_get(&array->fragments, item->name);
   if (!f) {
-    TSR_TRY(tsr__array_fragment_new(array, name, &f, error)); /* the registry's reference */
-    f->parsed = *parsed;
-    f->old_layout = old_layout;
+    TSR_TRY(new_listed(array, item, &f, error));
     int rc = load(array, f, footer, footer_size, error);
     if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
     if (rc < 0) {
@@ -399,6 +405,56 @@ int tsr__array_fragment(tsr_array *array, const char *name, const tsr_name *pars
   f->references++;
   *fragment = f;
   return TSR_OK;
+}
+
+typedef struct reading { /* fragments whose metadata files are read by all threads */
+  tsr_array *array;
+  tsr_fragment **fragments; /* those that could not be read have no schema */
+  pthread_mutex_t schemas; /* who loads one changes the array */
+} reading;
+
+static int find_schema_alone(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  reading *r = argument;
+  pthread_mutex_lock(&r->schemas);
+  int rc = find_schema(r->array, name, schema, error);
+  pthread_mutex_unlock(&r->schemas);
+  return rc;
+}
+
+static int read_one(void *argument, uint64_t index, tsr_error *error) {
+  reading *r = argument;
+  tsr_error unseen;
+  if (index % ASKED == ASKED - 1) TSR_TRY(tsr__stopped(&r->array->memory, error));
+  (void)read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
+  return TSR_OK;
+}
+
+static int read_together(reading *r, uint64_t count, tsr_error *error) {
+  tsr_job job;
+  pthread_mutex_init(&r->schemas, NULL);
+  tsr__job_start(&job, r->array->threads - 1, count, read_one, r);
+  int rc = tsr__job_finish(&job, &r->array->memory, error);
+  pthread_mutex_destroy(&r->schemas);
+  return rc;
+}
+
+int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error) {
+  reading r = {.array = array};
+  tsr_error unseen;
+  void *block;
+  if (array->threads <= 1 || !array->store->workers_may_read) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&array->memory, count, sizeof *r.fragments, &block, error));
+  r.fragments = block;
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < count && rc >= 0; i++) rc = new_listed(array, items[i], &r.fragments[i], error);
+  if (rc >= 0) rc = read_together(&r, count, error);
+  for (uint64_t i = 0; i < count && r.fragments[i]; i++) {
+    tsr_fragment *f = r.fragments[i];
+    if (rc < 0 || !f->metadata.schema || settle(array, f, &unseen) < 0 || tsr__map_put(&array->fragments, f->name, f, &unseen) < 0)
+      free_fragment(array, f);
+  }
+  tsr__free(r.fragments);
+  return rc;
 }
 
 void tsr__array_fragments_prune(tsr_array *array) {

@@ -17,6 +17,7 @@
 #define TIMED_VERSION      15 /* fragments that may carry the times of cells */
 #define UNWRITTEN_MOST     ((uint64_t)1 << 60) /* cells of a domain that are numbered ahead ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... while so many rowids are left to fragments */
+#define READ_TOGETHER      16 /* fragments whose files are read by all threads */
 #define ATTEMPTS           8 /* while others vacuum under our hands */
 
 typedef struct condition_entry {
@@ -313,8 +314,7 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
   const tsr_footer *footer = find_footer(s, committed, &bytes);
-  TSR_TRY(tsr__array_fragment(s->array, committed->name, &committed->parsed, committed->old_layout, bytes,
-                              footer ? footer->size : 0, &item->fragment, s->error));
+  TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
   snapshot->fragment_count++; /* its reference is the snapshot's now */
   item->cut = is_cut(snapshot, &committed->parsed);
 
@@ -330,10 +330,28 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   return give_conditions(s, item);
 }
 
+/* Fragments of which nothing is known yet, where it pays to wake threads for their files. */
+static int read_unread(selection *s) {
+  const tsr_committed **unread;
+  const uint8_t *bytes;
+  uint64_t count = 0;
+  void *block;
+  if (s->array->fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&s->array->memory, s->count, sizeof *unread, &block, s->error));
+  unread = block;
+  for (uint64_t i = 0; i < s->count; i++)
+    if (!tsr__map_get(&s->array->fragments, s->visible[i]->name) && !find_footer(s, s->visible[i], &bytes))
+      unread[count++] = s->visible[i];
+  int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
+  tsr__free(unread);
+  return rc;
+}
+
 static int add_fragments(selection *s) {
   void *block;
   TSR_TRY(tsr__arena_array(&s->snapshot->arena, s->count, sizeof *s->snapshot->fragments, &block, s->error));
   s->snapshot->fragments = block;
+  TSR_TRY(read_unread(s));
   for (uint64_t i = 0; i < s->count; i++) {
     if (i % 64 == 63) TSR_TRY(tsr__interrupted(s->array->environment, s->error));
     TSR_TRY(add_fragment(s, s->visible[i]));

@@ -65,7 +65,7 @@ struct tsr_store {
   const tsr_store_methods *methods;
   tsr_memory *memory;
   char *name; /* for messages: the root's path as it was given */
-  bool workers_may_read; /* read_at may be called from worker threads */
+  bool workers_may_read; /* open_file, read_at and close_file may be called from worker threads */
   bool workers_may_sync; /* sync and sync_directory, too */
   _Atomic uint64_t files_opened, bytes_read; /* counted by the front */
 };

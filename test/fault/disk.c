@@ -51,7 +51,7 @@ struct disk {
 };
 
 disk *disk_now;
-int disk_files_open;
+_Atomic int disk_files_open;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 const char *const disk_fault_names[DISK_FAULTS] = {"none", "EIO", "ENOSPC", "short read", "EIO after it was done"};
 

@@ -104,7 +104,7 @@ disk *disk_crash(const disk *d, unsigned loss); /* what is left, all of it durab
 /* ---- The faces, and what else is not left to chance -------------------------------------------------------------- */
 
 int disk_vfs_register(void); /* as SQLite's default */
-extern int disk_files_open; /* of both faces */
+extern _Atomic int disk_files_open; /* of both faces */
 
 void disk_clock_set(int64_t milliseconds); /* since 1970; from there each look at it is a microsecond later */
 void disk_random_seed(uint64_t seed);

@@ -21,7 +21,8 @@ static void commit(const char *name) {
 static int load(const char *name, tsr_fragment **fragment) {
   tsr_name parsed;
   assert_true(tsr__name_parse(name, strlen(name), &parsed));
-  return tsr__array_fragment(array, name, &parsed, false, NULL, 0, fragment, &error);
+  const tsr_committed item = {.name = name, .parsed = parsed};
+  return tsr__array_fragment(array, &item, NULL, 0, fragment, &error);
 }
 
 static void test_dense(void **state) {
@@ -213,6 +214,118 @@ static void test_many_files(void **state) {
   array->kept_bytes = 0;
 }
 
+/* ---- Many at once ---- */
+
+enum { TOGETHER = 70, MISSING = 20, DAMAGED = 33, STRAY_SCHEMA = 40 };
+static char together_names[TOGETHER][128];
+static tsr_committed together[TOGETHER];
+static const tsr_committed *together_items[TOGETHER];
+
+static bool is_bad(int i) { return i == MISSING || i == DAMAGED || i == STRAY_SCHEMA; }
+
+/* Sparse fragments, and dense ones of another schema, three of them bad. */
+static void put_together(void) {
+  char path[256];
+  for (int i = 0; i < TOGETHER; i++) {
+    snprintf(together_names[i], sizeof *together_names, "__%d_%d" U "_22", i + 1, i + 1);
+    const tiny_fragment sparse = {together_names[i], i == STRAY_SCHEMA ? "__9_9_none" : SPARSE, 1, false, false, i % 40, 42 + i % 50, 3, 2, NULL};
+    const tiny_fragment dense = {together_names[i], DENSE, 1, true, false, i % 40, 42 + i % 50, 0, 0, NULL};
+    if (i != MISSING) tiny_put_fragment(store, i % 3 ? &sparse : &dense);
+    if (i == DAMAGED) {
+      snprintf(path, sizeof path, "__fragments/%.120s/__fragment_metadata.tdb", together_names[i]);
+      tiny_put(store, path, (const uint8_t *)"nonsense", 8);
+    }
+    commit(together_names[i]);
+    together[i].name = together_names[i];
+    assert_true(tsr__name_parse(together[i].name, strlen(together[i].name), &together[i].parsed));
+    together_items[i] = &together[i];
+  }
+  array->threads = 4;
+}
+
+/* They are as they would be if they were loaded one by one; what is wrong with the others is said when they are asked for. */
+static void test_together(void **state) {
+  static int64_t rows[TOGETHER];
+  tsr_fragment *fragment;
+  put_together();
+  assert_int_equal(tsr__array_fragments_read(array, together_items, TOGETHER, &error), TSR_OK);
+  assert_int_equal(array->fragments.count, TOGETHER - 3);
+  for (int i = 0; i < TOGETHER; i++) {
+    const uint64_t opened = store->files_opened;
+    const int rc = load(together_names[i], &fragment);
+    if (is_bad(i)) {
+      assert_int_equal(rc, i == MISSING ? TSR_NOT_FOUND : TSR_CORRUPT);
+      assert_non_null(strstr(error.message, together_names[i]));
+      continue;
+    }
+    assert_int_equal(rc, TSR_OK);
+    assert_int_equal(store->files_opened, opened);
+    assert_int_equal(fragment->metadata.dense, i % 3 == 0);
+    assert_int_equal(tsr__load32(fragment->metadata.non_empty_domain[0].low), i % 40);
+    assert_int_equal(fragment->metadata.tile_count, i % 3 ? 3 : (42 + i % 50) / 10 - i % 40 / 10 + 1);
+    assert_int_equal(fragment->parsed.start, i + 1);
+    assert_non_null(fragment->kept);
+    assert_int_equal(fragment->references, 2);
+    rows[i] = fragment->row_base;
+    tsr__array_fragment_drop(array, fragment);
+  }
+  for (int i = 0, last = -1; i < TOGETHER; i++) {
+    if (is_bad(i)) continue;
+    if (last >= 0) assert_true(rows[i] > rows[last]);
+    last = i;
+  }
+}
+
+static void test_together_in_one_thread(void **state) {
+  put_together();
+  store->workers_may_read = false;
+  assert_int_equal(tsr__array_fragments_read(array, together_items, TOGETHER, &error), TSR_OK);
+  store->workers_may_read = true;
+  array->threads = 1;
+  assert_int_equal(tsr__array_fragments_read(array, together_items, TOGETHER, &error), TSR_OK);
+  assert_int_equal(array->fragments.count, 0);
+}
+
+static bool stop(void *argument) { return true; }
+
+/* A worker may have taken the index at which the host is asked, and be done before the caller asks for itself. */
+static void test_together_interrupted(void **state) {
+  int rc = TSR_OK;
+  put_together();
+  for (int i = 0; i < 1000 && rc == TSR_OK; i++) {
+    environment->memory.interrupted = stop;
+    rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
+    environment->memory.interrupted = NULL;
+    assert_int_equal(array->fragments.count, rc < 0 ? 0 : TOGETHER - 3);
+    while (array->fragments.count > 0) {
+      for (uint64_t e = 0; e < array->fragments.capacity; e++) {
+        tsr_fragment *fragment = array->fragments.entries[e].value;
+        if (!fragment) continue;
+        tsr__map_remove(&array->fragments, fragment->name);
+        tsr__array_fragment_drop(array, fragment);
+      }
+    }
+    assert_int_equal(array->kept_bytes, 0);
+  }
+  assert_int_equal(rc, TSR_INTERRUPT);
+}
+
+static void test_together_without_memory(void **state) {
+  tsr_fragment *fragment;
+  put_together();
+  for (uint64_t limit = 0; array->fragments.count < TOGETHER - 3; limit += 1024) {
+    environment->memory.limit = environment->memory.used + limit;
+    const int rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
+    environment->memory.limit = UINT64_MAX;
+    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    for (int i = 0; i < TOGETHER && array->fragments.count < TOGETHER - 3; i++) {
+      fragment = tsr__map_remove(&array->fragments, together_names[i]);
+      if (fragment) tsr__array_fragment_drop(array, fragment);
+    }
+    assert_true(limit < 1 << 20);
+  }
+}
+
 static void test_no_memory(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", DENSE, 1, true, false, 15, 42, 0, 0, NULL};
   tsr_fragment *fragment;
@@ -238,6 +351,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_many_files, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_together, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_together_in_one_thread, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_together_interrupted, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_together_without_memory, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
