@@ -1,4 +1,8 @@
 /* main.c: the entry point. Checks SQLite's version at run time, then registers everything for this connection. */
+#ifdef __APPLE__
+#include <dlfcn.h>
+#endif
+
 #include "extension.h"
 
 #ifndef SQLITE_CORE
@@ -10,6 +14,15 @@ SQLITE_EXTENSION_INIT1
 #else
 #define TSX_EXPORT __attribute__((visibility("default")))
 #endif
+
+/* Worker threads may outlive the connection that loaded the library. ELF's linkers have a flag for that; where there is none, the library
+ * holds itself. */
+static void stay_mapped(void) {
+#ifdef __APPLE__
+  Dl_info self;
+  if (dladdr((const void *)(uintptr_t)stay_mapped, &self)) dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}
 
 TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 
@@ -30,6 +43,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
     *message = sqlite3_mprintf("%s", error.message);
     return tsx_sqlite_code(error.code);
   }
+  stay_mapped();
   tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
   int code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
   if (code == SQLITE_OK) code = tsx_register_tables(connection);

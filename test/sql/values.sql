@@ -26,12 +26,17 @@ SELECT * FROM s_int64 ORDER BY 1, 2 LIMIT 3;
 CREATE VIRTUAL TABLE s_uint64 USING tessera('arrays/new/dtype/sparse_uint64');
 SELECT group_concat(name || ' ' || type, ', ') AS columns FROM pragma_table_info('s_uint64');
 SELECT * FROM s_uint64 ORDER BY 1, 2 LIMIT 3;
+-- In this mode the shell writes 20 digits of a number, more than a double has: what comes of that depends on the machine's long double.
+-- So does a half in the 16th digit, which SQLite rounds to 15 (the cell at 26).
+.mode list
+.nullvalue NULL
 CREATE VIRTUAL TABLE s_float32 USING tessera('arrays/new/dtype/sparse_float32');
 SELECT group_concat(name || ' ' || type, ', ') AS columns FROM pragma_table_info('s_float32');
-SELECT * FROM s_float32 ORDER BY 1, 2 LIMIT 3;
+SELECT * FROM s_float32 WHERE y <> 26 ORDER BY 1, 2 LIMIT 3;
 CREATE VIRTUAL TABLE s_float64 USING tessera('arrays/new/dtype/sparse_float64');
 SELECT group_concat(name || ' ' || type, ', ') AS columns FROM pragma_table_info('s_float64');
 SELECT * FROM s_float64 ORDER BY 1, 2 LIMIT 3;
+.mode quote
 CREATE VIRTUAL TABLE s_bool USING tessera('arrays/new/dtype/sparse_bool');
 SELECT group_concat(name || ' ' || type, ', ') AS columns FROM pragma_table_info('s_bool');
 SELECT * FROM s_bool ORDER BY 1, 2 LIMIT 3;
