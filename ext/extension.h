@@ -7,7 +7,7 @@
  *   define.c      column definitions -> a schema                      literals.c   values as text -> bytes of cells
  *   module.c      create, connect, destroy, rename of array tables; their declaration and shadow table
  *   creation.c    arrays that a CREATE makes, and when they appear
- *   store_sqlite.c  the files of arrays in the database, in shadow tables
+ *   store_sqlite.c, store_tables.c              the files of arrays in the database; the shadow tables that hold them
  *   database.c    arrays in the database: made, brought in, taken out
  *   transaction.c what the open transaction does to arrays: writers, savepoints, commit
  *   journal.c     NAME_commits: what this database has committed; recovery
@@ -124,7 +124,7 @@ typedef struct tsx_connection {
   int utf16; /* the database's text encoding: -1 not asked yet */
   struct tsx_table *array_tables; /* those that are connected, the newest first */
   tsx_key *keys;
-  struct tsx_tree *trees; /* store_sqlite.c: that are open */
+  struct tsx_tree *trees; /* store_tables.c: that are open */
   bool in_function; /* tsx_function_begin has opened a savepoint */
   bool quiet; /* a rollback goes on: the database is not touched */
   const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
@@ -696,7 +696,7 @@ void tsx_update_forget(tsx_table *table);
 void tsx_update_end(tsx_table *table); /* the transaction ends: lets go of all that is held of it */
 void tsx_update_free(tsx_table *table);
 
-/* ---- store_sqlite.c ---- */
+/* ---- store_sqlite.c, store_tables.c ---- */
 typedef struct tsx_tree tsx_tree;
 int tsx_store_register(tsx_connection *connection, tsr_error *error);
 bool tsx_store_is(const char *path); /* does it lead into the database? */

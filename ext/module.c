@@ -3,7 +3,7 @@
  * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
  * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, and of
  * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
- * database NAME_files and NAME_chunks hold the files (store_sqlite.c).
+ * database NAME_files and NAME_chunks hold the files (store_tables.c).
  */
 #include "extension.h"
 

@@ -84,7 +84,7 @@ def check_includes(root):
             continue
         for number, line in enumerate(lines(f"{root}/ext/{name}"), 1):
             match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
-            if match and match.group(1) not in ("extension.h", "tessera.h", "sqlite3.h", "sqlite3ext.h"):
+            if match and match.group(1) not in ("extension.h", "store_sqlite.h", "tessera.h", "sqlite3.h", "sqlite3ext.h"):
                 fault(f"ext/{name}:{number}: the extension sees the core through tessera.h only, not {match.group(1)}")
 
 
