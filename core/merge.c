@@ -25,6 +25,11 @@ typedef struct cursor {
   tsr_buffer last_row, last_text;
 } cursor;
 
+typedef struct place { /* in the heap */
+  const uint64_t *row; /* of the source's next cell, or of its corner */
+  cursor *source;
+} place;
+
 typedef struct merger {
   const tsr_merge_options *o;
   uint32_t dimensions, fields;
@@ -32,9 +37,10 @@ typedef struct merger {
   uint32_t *dimension_of; /* [list] */
   bool *is_tile; /* [list]: a tile number rather than a coordinate */
   bool hilbert; /* list 0 is the code */
+  bool texts; /* some dimension is a string: its number does not say all */
   cursor *cursors;
   uint32_t count;
-  cursor **heap;
+  place *heap;
   uint32_t heap_count;
   tsr_mixer mixer;
   const tsr_column **columns; /* by source */
@@ -127,7 +133,7 @@ static int compare_cells(const merger *m, const cursor *a, uint64_t i, const cur
   const uint64_t *x = row_of(m, a, i), *y = row_of(m, b, j);
   for (uint32_t l = 0; l < m->lists; l++) {
     if (x[l] != y[l]) return x[l] < y[l] ? -1 : 1;
-    if ((m->hilbert && l == 0) || !is_text(m, m->dimension_of[l])) continue;
+    if (!m->texts || (m->hilbert && l == 0) || !is_text(m, m->dimension_of[l])) continue;
     uint64_t x_size, y_size;
     const uint8_t *x_text = text_of(&a->shown[m->dimension_of[l]], i, &x_size),
                   *y_text = text_of(&b->shown[m->dimension_of[l]], j, &y_size);
@@ -178,7 +184,10 @@ static uint64_t special_of(const merger *m, const cursor *c, uint64_t cell, uint
 /* ---- The heap ------------------------------------------------------------------------------- */
 
 /* Does a stand before b? What is not loaded stands before cells that are equal: its own may be newer. */
-static bool before(const merger *m, const cursor *a, const cursor *b) {
+static bool before(const merger *m, const place *first, const place *second) {
+  const cursor *a = first->source, *b = second->source;
+  for (uint32_t l = 0; l < m->lists && !m->texts; l++)
+    if (first->row[l] != second->row[l]) return first->row[l] < second->row[l];
   uint64_t i = a->loaded ? cell_of(a, a->at) : 0, j = b->loaded ? cell_of(b, b->at) : 0;
   int order = compare_cells(m, a, i, b, j);
   if (order) return order < 0;
@@ -190,15 +199,30 @@ static bool before(const merger *m, const cursor *a, const cursor *b) {
   return a->number > b->number;
 }
 
-static void sink(merger *m, uint32_t at) {
-  cursor *moved = m->heap[at];
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child >= m->heap_count) break;
-    if (child + 1 < m->heap_count && before(m, m->heap[child + 1], m->heap[child])) child++;
-    if (!before(m, m->heap[child], moved)) break;
+static place place_of(const merger *m, cursor *c) {
+  return (place){row_of(m, c, c->loaded ? cell_of(c, c->at) : 0), c};
+}
+
+/* The child that stands before the other one; the heap's end if there is none. */
+static uint32_t first_child(const merger *m, uint32_t at) {
+  const uint32_t child = 2 * at + 1;
+  if (child >= m->heap_count) return m->heap_count;
+  return child + (child + 1 < m->heap_count && before(m, &m->heap[child + 1], &m->heap[child]));
+}
+
+/* A source whose next cell is the next of all stays; else it mostly belongs far below: it goes all the way down, comparing
+ * children only, and up again as far as it must. */
+static void sink(merger *m, uint32_t top) {
+  const place moved = m->heap[top];
+  uint32_t at = top, child = first_child(m, at);
+  if (child == m->heap_count || before(m, &moved, &m->heap[child])) return;
+  for (; child < m->heap_count; child = first_child(m, at)) {
     m->heap[at] = m->heap[child];
     at = child;
+  }
+  while (at > top && before(m, &moved, &m->heap[(at - 1) / 2])) {
+    m->heap[at] = m->heap[(at - 1) / 2];
+    at = (at - 1) / 2;
   }
   m->heap[at] = moved;
 }
@@ -317,11 +341,11 @@ static int run(merger *m, tsr_error *error) {
   for (uint32_t i = 0; i < m->count; i++) {
     cursor *c = &m->cursors[i];
     TSR_TRY(approach(m, c, error));
-    if (!c->ended) m->heap[m->heap_count++] = c;
+    if (!c->ended) m->heap[m->heap_count++] = place_of(m, c);
   }
   for (uint32_t i = m->heap_count / 2; i-- > 0;) sink(m, i);
   while (m->heap_count) {
-    cursor *c = m->heap[0];
+    cursor *c = m->heap[0].source;
     if (!c->loaded) {
       TSR_TRY(load(m, c, error));
     } else {
@@ -332,7 +356,7 @@ static int run(merger *m, tsr_error *error) {
       if (m->pick_count == PICKS) TSR_TRY(flush(m, error));
       TSR_TRY(advance(m, c, error));
     }
-    if (c->ended) m->heap[0] = m->heap[--m->heap_count];
+    m->heap[0] = c->ended ? m->heap[--m->heap_count] : place_of(m, c);
     if (m->heap_count) sink(m, 0);
   }
   return flush(m, error);
@@ -360,6 +384,7 @@ static int make_lists(merger *m, tsr_error *error) {
     uint32_t d = schema->tile_order == TSR_ORDER_COL ? n - 1 - i : i;
     if (schema->fields[d].has_extent) add_list(m, d, true);
   }
+  for (uint32_t d = 0; d < n; d++) m->texts = m->texts || is_text(m, d);
   for (uint32_t i = 0; i < n; i++) add_list(m, schema->cell_order == TSR_ORDER_COL ? n - 1 - i : i, false);
   return TSR_OK;
 }
@@ -376,7 +401,7 @@ static int prepare(merger *m, tsr_merge_source *const *sources, tsr_fragment_wri
     c->number = i;
     c->rows.memory = c->order_room.memory = c->last_row.memory = c->last_text.memory = memory;
   }
-  TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(cursor *), &room, error));
+  TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(place), &room, error));
   m->heap = room;
   TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(tsr_column *), &room, error));
   m->columns = room;

@@ -343,6 +343,31 @@ static void test_histories(void **state) {
   }
 }
 
+/* ---- Many fragments ------------------------------------------------------------------------- */
+
+/* The merge's heap has several levels, and most cells are there several times. */
+static void test_many(void **state) {
+  for (unsigned i = 0; i < KINDS; i++) {
+    const kind *k = &kinds[i];
+    const tsr_consolidate_options options = {.threads = 2};
+    uint64_t merged;
+    if (k->dense) continue;
+    seed = 100 + i;
+    create(k);
+    tsr_array *array = open_array(k);
+    for (uint64_t time = 1; time <= 90; time++) write_sparse(array, time);
+    tsr_array_close(array);
+    keep_views(k);
+    array = open_array(k);
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+    assert_int_equal(merged, 90);
+    tsr_array_close(array);
+    check_views(k, !keeps_times(k), "many consolidated");
+    check_sound(k);
+    remove_tree(path);
+  }
+}
+
 /* ---- Stopped at any point ------------------------------------------------------------------- */
 
 static tsr_store_methods broken;
@@ -705,7 +730,7 @@ static void test_box_set(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_crashes),
+      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_many), cmocka_unit_test(test_crashes),
       cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),     cmocka_unit_test(test_debris),
       cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),     cmocka_unit_test(test_orphans),
   };
