@@ -15,18 +15,14 @@
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-static int hex_digit(int c) {
-  return isdigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The path of a file:// URI, or any other as it is. */
 static char *plain_path(const char *path) {
   bool local = !strncmp(path, "file://localhost/", 17), uri = local || !strncmp(path, "file:///", 8);
   if (uri) path += local ? 16 : 7;
   char *text = sqlite3_mprintf("%s", path), *to = text;
   for (const char *from = text; text && *from; from++) {
-    int high = uri && *from == '%' ? hex_digit((unsigned char)from[1]) : -1;
-    int low = high < 0 ? -1 : hex_digit((unsigned char)from[2]);
+    int high = uri && *from == '%' ? tsx_hex_digit(from[1]) : -1;
+    int low = high < 0 ? -1 : tsx_hex_digit(from[2]);
     *to++ = low < 0 ? *from : (char)(high << 4 | low);
     if (low >= 0) from += 2;
   }
@@ -77,7 +73,7 @@ int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key
   tsx_key *made = canonical && key ? sqlite3_malloc64(sizeof *made + strlen(canonical) + 1) : NULL;
   if (!canonical || (key && !made)) {
     sqlite3_free(canonical);
-    return tsx_fail(error, TSR_NOMEM, "out of memory");
+    return tsx_out_of_memory(error);
   }
   for (tsx_key **link = &connection->keys; *link;) {
     tsx_key *old = *link;
@@ -150,7 +146,7 @@ static void note_stop(int code, int *stopped) {
 }
 static int fail_stopped(int stopped, tsr_error *error) {
   if (stopped == SQLITE_INTERRUPT) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
-  return tsx_fail(error, TSR_NOMEM, "out of memory");
+  return tsx_out_of_memory(error);
 }
 
 /* Runs a statement for its first row: 1 if there is one. */
@@ -239,7 +235,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   address->given = table->in_database ? sqlite3_mprintf("db:%s", text) : sqlite3_mprintf("%s", table->options.path);
   if (table->options.key_file) address->key_file = sqlite3_mprintf("%s", table->options.key_file);
   if (!address->path || !address->given || (table->options.key_file && !address->key_file))
-    return tsx_fail(error, TSR_NOMEM, "out of memory");
+    return tsx_out_of_memory(error);
   address->array = table->array;
   if (address->array) address->array->tables++; /* released by tsx_address_close */
   if (address->array && address->array->has_key) {
@@ -257,7 +253,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
   int stopped = SQLITE_OK;
   if (sqlite3_strnicmp(text, "db:", 3)) {
     *path = sqlite3_mprintf("%s", text);
-    return *path ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+    return *path ? TSR_OK : tsx_out_of_memory(error);
   }
   int code = tsx_address_parse(text + 3, &schema, &name, error);
   if (code < 0) return code;
@@ -293,7 +289,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   int code = TSR_OK;
   if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, is_given(key), address, error);
   else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   if (code == TSR_OK && is_given(as_of)) code = tsx_time_value(as_of, "as_of", &address->as_of, error);
   if (code == TSR_OK && is_given(since)) code = tsx_time_value(since, "since", &address->since, error);
   if (code == TSR_OK && is_given(key)) code = take_key(key, address, error);

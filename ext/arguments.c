@@ -74,14 +74,7 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
   if (relative && slash && stat(file, &status) == 0) /* other file systems of SQLite's have names that are no files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);
-  return *resolved ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
-}
-
-static int hex_digit(int c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+  return *resolved ? TSR_OK : tsx_out_of_memory(error);
 }
 
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error) {
@@ -91,11 +84,11 @@ int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *
     return TSR_OK;
   }
   bool hex = size == 64;
-  for (int i = 0; hex && i < 64; i++) hex = hex_digit(p[i]) >= 0;
+  for (int i = 0; hex && i < 64; i++) hex = tsx_hex_digit(p[i]) >= 0;
   if (!hex)
     return tsx_fail(error, TSR_AUTH, "a key is 32 bytes or 64 hex digits; this one has %llu bytes",
                     (unsigned long long)size);
-  for (int i = 0; i < 32; i++) key[i] = (uint8_t)(hex_digit(p[2 * i]) << 4 | hex_digit(p[2 * i + 1]));
+  for (int i = 0; i < 32; i++) key[i] = (uint8_t)(tsx_hex_digit(p[2 * i]) << 4 | tsx_hex_digit(p[2 * i + 1]));
   return TSR_OK;
 }
 
@@ -165,7 +158,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
   uint32_t count = 1;
   for (const char *p = text; *p; p++) count += *p == ',';
   options->columns = sqlite3_malloc64(count * sizeof(char *));
-  if (!options->columns) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!options->columns) return tsx_out_of_memory(error);
   for (const char *p = text;; p++) {
     p = skip_blanks(p);
     const char *end = p;
@@ -179,7 +172,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
       while (last > p && isspace((unsigned char)last[-1])) last--;
       name = sqlite3_mprintf("%.*s", (int)(last - p), p);
     }
-    if (end && !name) return tsx_fail(error, TSR_NOMEM, "out of memory");
+    if (end && !name) return tsx_out_of_memory(error);
     if (!end || !*name || (*end && *end != ',')) {
       sqlite3_free(name);
       return tsx_fail(error, TSR_ERROR, "option columns='%s': names separated by commas are wanted", text);
@@ -207,7 +200,7 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
   case TSX_OPTION_KEY_FILE:
     options->key_file = sqlite3_mprintf("%s", text);
-    return options->key_file ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+    return options->key_file ? TSR_OK : tsx_out_of_memory(error);
   case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
   case TSX_OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
   case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
@@ -228,7 +221,7 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
     return code;
   default: /* of creation: define.c */
     options->creation[which] = sqlite3_mprintf("%s", text);
-    return options->creation[which] ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+    return options->creation[which] ? TSR_OK : tsx_out_of_memory(error);
   }
 }
 
@@ -256,7 +249,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
     while (end > p && isspace((unsigned char)end[-1])) end--;
     text = sqlite3_mprintf("%.*s", (int)(end - p), p);
   }
-  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!text) return tsx_out_of_memory(error);
   int code = set_option(which, text, quoted, options, error);
   sqlite3_free(text);
   return code;
@@ -295,7 +288,7 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
                : TSR_OK;
   }
   char *path = unquote(first, &end);
-  if (end && !path) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (end && !path) return tsx_out_of_memory(error);
   bool alone = end && !*skip_blanks(end);
   if (!alone && *first == '"' && end) {
     sqlite3_free(path);
@@ -319,7 +312,7 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
   int code = count ? parse_path(arguments[0], &at, options, error) : TSR_OK;
   if (code < 0) return code;
   options->definitions = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *options->definitions);
-  if (!options->definitions) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!options->definitions) return tsx_out_of_memory(error);
   for (uint64_t seen = 0; at < count; at++)
     if ((code = parse_argument(arguments[at], &seen, options, error)) < 0) return code;
   if (!options->path && !options->definition_count)

@@ -383,21 +383,8 @@ static bool can_order(const choice *c, int column) {
   if (column < 0 || column >= (int)table->column_count) return false;
   const tsx_column *shown = &table->columns[column];
   if (!shown->description->is_dimension || shown->mixed) return false;
-  switch (shown->form) {
-  case TSX_TEXT:
-  case TSX_DATETIME: return !c->utf16;
-  case TSX_INT8:
-  case TSX_INT16:
-  case TSX_INT32:
-  case TSX_INT64:
-  case TSX_UINT8:
-  case TSX_UINT16:
-  case TSX_UINT32:
-  case TSX_UINT64:
-  case TSX_FLOAT32:
-  case TSX_FLOAT64: return true;
-  default: return false;
-  }
+  if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
+  return tsx_form_is_number(shown->form);
 }
 
 /* Where SQLite only wants equal values together, for GROUP BY and DISTINCT, a dense array gives them in its own order: the

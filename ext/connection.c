@@ -65,7 +65,7 @@ static bool single_threaded(void) {
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   tsx_connection *connection = sqlite3_malloc64(sizeof *connection);
-  if (!connection) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!connection) return tsx_out_of_memory(error);
   memset(connection, 0, sizeof *connection);
   connection->db = db;
   connection->references = 1;
@@ -173,7 +173,7 @@ static bool same_key(const tsx_array *array, const uint8_t *key) {
 static int open_core(tsx_connection *connection, const char *path, const uint8_t *key, unsigned threads,
                      tsr_creation *creation, tsx_array **out, tsr_error *error) {
   tsx_array *array = sqlite3_malloc64(sizeof *array);
-  if (!array) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!array) return tsx_out_of_memory(error);
   memset(array, 0, sizeof *array);
   tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
   array->in_database = tsx_store_is(path);
@@ -195,7 +195,7 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
 int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error) {
   if (tsx_store_is(path)) return tsx_store_identity(connection, path, key, error);
   *key = tsx_path_canonical(path); /* what it means now: the host may change its directory */
-  return *key ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  return *key ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* Opens what is open already, but for a creation, which is new. */
@@ -298,7 +298,7 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
     if (permitted < 0) return permitted;
   }
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
-  if (!snapshot) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!snapshot) return tsx_out_of_memory(error);
   *snapshot = (tsx_snapshot){
       .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement, .cursors = 1};
   int code = open_snapshot(array, snapshot, changes, error);

@@ -64,7 +64,7 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
     }
     tsx_array_release(connection, array);
   }
-  return answer == SQLITE_NOMEM ? tsx_fail(error, TSR_NOMEM, "out of memory") : found;
+  return answer == SQLITE_NOMEM ? tsx_out_of_memory(error) : found;
 }
 
 static void hint(tsr_environment *environment, const char *path, tsr_error *error) {
@@ -120,14 +120,14 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   table->array->creation_schema = sqlite3_mprintf("%s", table->schema_name);
   if (table->array->creation_name && table->array->creation_schema) return TSR_OK;
   tsx_creation_fail(table);
-  return tsx_fail(error, TSR_NOMEM, "out of memory");
+  return tsx_out_of_memory(error);
 }
 
 int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
   if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE) return 0; /* may go back */
   char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
   int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
-                    : tsx_fail(error, TSR_NOMEM, "out of memory");
+                    : tsx_out_of_memory(error);
   sqlite3_free(schema);
   return code;
 }

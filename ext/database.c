@@ -61,7 +61,7 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   int code = tsx_ddl_arguments(out, source, making->schema, error);
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
-  if (code == TSR_OK && !sql) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
   if (code == TSR_OK) {
     connection->making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
@@ -79,7 +79,7 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
   int code = tsx_address_parse(name, &database, &table, error);
   if (code == TSR_OK && !(place = tsx_store_path(database ? database : "main", table)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, place, source->key, error);
   if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
   sqlite3_free(database);

@@ -155,11 +155,6 @@ static void append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   sqlite3_str_appendchar(out, 1, '\'');
 }
 
-static bool is_opaque(tsr_datatype datatype) {
-  tsr_kind kind = tsr_datatype_kind(datatype);
-  return kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
-}
-
 /* A cell's value as a literal. UTF-16 and UTF-32 are written as their bytes. */
 static void append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
                            uint64_t size) {
@@ -168,7 +163,7 @@ static void append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t val
   char text[48];
   int64_t v = 0;
   if (kind == TSR_KIND_TEXT && each == 1) append_text(out, p, size);
-  else if (is_opaque(datatype)) append_hex(out, p, size);
+  else if (tsx_datatype_is_bytes(datatype)) append_hex(out, p, size);
   else if (values_per_cell != 1) {
     sqlite3_str_appendall(out, "'[");
     for (uint64_t i = 0; i + each <= size; i += each) {
@@ -192,7 +187,7 @@ static void append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t val
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 static void append_type(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell) {
-  bool variable = datatype != TSR_CHAR && is_opaque(datatype); /* without brackets */
+  bool variable = datatype != TSR_CHAR && tsx_datatype_is_bytes(datatype); /* without brackets */
   sqlite3_str_appendall(out, tsr_datatype_name(datatype));
   if (values_per_cell == TSR_VARIABLE && !variable) sqlite3_str_appendall(out, "[]");
   else if (values_per_cell != TSR_VARIABLE && (values_per_cell != 1 || variable))
@@ -344,7 +339,7 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   while (begin && path[begin - 1] != '/') begin--;
   char *part = sqlite3_mprintf("%.*s", (int)(end - begin), path + begin);
   char *name = part ? tsx_name_text(part) : NULL;
-  int code = name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = name ? TSR_OK : tsx_out_of_memory(error);
   if (name) append_name(out, *name ? name : "array");
   sqlite3_free(name);
   sqlite3_free(part);
@@ -355,7 +350,7 @@ int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_sc
   int code = schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error);
   if (code < 0) return code;
   char **names = tsx_names_make(schema);
-  if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!names) return tsx_out_of_memory(error);
   sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
     code = append_field(out, address->array->core, schema, i, names[i], error);

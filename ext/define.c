@@ -21,7 +21,7 @@ typedef struct tsx_block { /* one piece of a definition's memory */
 void *tsx_parser_take(tsx_parser *p, uint64_t size) {
   tsx_block *block = sqlite3_malloc64(sizeof *block + size + 1);
   if (!block) {
-    tsx_fail(p->error, TSR_NOMEM, "out of memory");
+    tsx_out_of_memory(p->error);
     return NULL;
   }
   memset(block, 0, sizeof *block + size + 1);

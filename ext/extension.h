@@ -66,6 +66,7 @@ int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error); /* sets zErrMsg,
 int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);
 void tsx_result_error(sqlite3_context *context, const tsr_error *error);
 int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int tsx_out_of_memory(tsr_error *error);
 
 /* ---- connection.c ---- */
 typedef struct tsx_snapshot { /* one state of an array, as a statement sees it */
@@ -187,6 +188,7 @@ bool tsx_token_is(const tsx_token *token, const char *word); /* this word, in an
  * written, a NUL is added. */
 #define TSX_TOKEN_NOTHING UINT64_MAX /* a blob that has no pairs of hex digits */
 uint64_t tsx_token_copy(const tsx_token *token, char *out);
+int tsx_hex_digit(char c); /* its value, or -1 */
 
 /* ---- literals.c ---- */
 /* Text as one value of a number, BOOL, datetime or time; `quoted`: datetimes are ISO-8601 text, else raw integers.
@@ -384,6 +386,17 @@ void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t 
                       uint64_t size);
 void tsx_result_unsigned(sqlite3_context *context, uint64_t value); /* TEXT past the signed range */
 void tsx_result_string(sqlite3_context *context, sqlite3_str *text); /* takes it */
+void tsx_result_text(sqlite3_context *context, const char *text); /* copied; NULL: none */
+/* A whole number of 1, 2, 4 or 8 bytes. */
+static inline uint64_t tsx_load_unsigned(const void *p, uint64_t size) {
+  uint64_t v = 0;
+  memcpy(&v, p, size);
+  return v;
+}
+static inline int64_t tsx_load_signed(const void *p, uint64_t size) {
+  const unsigned unused = (unsigned)(64 - 8 * size);
+  return (int64_t)(tsx_load_unsigned(p, size) << unused) >> unused;
+}
 
 /* Constraints. Operators of a request, as best_index.c encodes them. */
 typedef enum tsx_op {

@@ -146,7 +146,7 @@ static int stored_name(tsx_address *address, const char *shown, const char **nam
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
   if (code < 0) return code;
   char **names = tsx_names_make(schema);
-  if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!names) return tsx_out_of_memory(error);
   *name = shown;
   for (uint32_t i = schema->dimension_count; i < schema->dimension_count + schema->attribute_count; i++)
     if (!sqlite3_stricmp(names[i], shown)) *name = schema->fields[i].name;
@@ -199,7 +199,7 @@ static int extend(tsx_address *address, int count, sqlite3_value **labels, const
   more.data_size = 0;
   more.data = sqlite3_malloc64(room);
   more.offsets = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *more.offsets);
-  if (!more.data || !more.offsets) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!more.data || !more.offsets) code = tsx_out_of_memory(error);
   else more.offsets[0] = 0;
   for (int i = 0; i < count && code == TSR_OK; i++) {
     uint64_t size = 0;
@@ -294,7 +294,7 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   else {
     *relative = !strncmp(from, to, size) && to[size] == '/';
     *uri = *relative ? sqlite3_mprintf("%s", to + size + 1) : sqlite3_mprintf("file://%s", to);
-    if (!*uri) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    if (!*uri) code = tsx_out_of_memory(error);
   }
   free(from);
   free(to);

@@ -37,8 +37,6 @@ typedef struct copying {
   uint64_t selection_room;
 } copying;
 
-static int out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }
-
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 static const char *text_of(const tsx_json_option *o) {
@@ -88,11 +86,11 @@ static int take_filters(void *argument, const tsx_json_option *o, tsr_error *err
   tsx_parser p = {
       .definition = &c->definition, .in = tsx_tokens_of(text_of(o)), .noun = "filters of", .name = o->key, error};
   tsr_pipeline pipeline;
-  if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? out_of_memory(error) : code;
+  if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
   if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
   if (f < schema->dimension_count && !pipeline.count && schema->coords_filters.count) {
     /* an empty list would mean those of the coordinates */
-    if (!(pipeline.filters = tsx_parser_take(&p, sizeof *pipeline.filters))) return out_of_memory(error);
+    if (!(pipeline.filters = tsx_parser_take(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);
     pipeline.filters[0] = TSX_FILTER(TSR_FILTER_NONE);
     pipeline.count = 1;
   }
@@ -161,7 +159,7 @@ static int take_schema(copying *c, tsr_error *error) {
   c->columns = tsx_parser_take(&p, c->fields * sizeof *c->columns);
   c->gathered = tsx_parser_take(&p, c->fields * sizeof *c->gathered);
   c->names = tsx_names_make(c->source);
-  if (!schema->fields || !schema->enumerations || !c->columns || !c->gathered || !c->names) return out_of_memory(error);
+  if (!schema->fields || !schema->enumerations || !c->columns || !c->gathered || !c->names) return tsx_out_of_memory(error);
   memcpy(schema->fields, c->source->fields, c->fields * sizeof *schema->fields);
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *loaded;
@@ -250,7 +248,7 @@ static int append_batches(copying *c, tsr_writer *writer, tsr_error *error) {
     if (code <= 0) return code;
     if ((code = load_columns(c, error)) < 0) return code;
     const uint32_t *rows = select_rows(c, batch);
-    if (!rows && batch->first) return out_of_memory(error);
+    if (!rows && batch->first) return tsx_out_of_memory(error);
     if ((code = tsr_writer_append(writer, c->columns, rows, batch->count, error)) < 0) return code;
     c->cells += batch->count;
     tsr_work_done(c->connection->environment, batch->count);
@@ -303,12 +301,12 @@ static int gather(copying *c, uint32_t f, const tsr_batch *batch, uint64_t count
   int code = tsr_reader_column(c->reader, f, &column, error);
   if (code < 0) return code;
   const uint8_t *values = column->values;
-  if (!reserve_cells(g, count + batch->count, !size)) return out_of_memory(error);
-  if (size && !reserve_values(g, batch->count * size)) return out_of_memory(error);
+  if (!reserve_cells(g, count + batch->count, !size)) return tsx_out_of_memory(error);
+  if (size && !reserve_values(g, batch->count * size)) return tsx_out_of_memory(error);
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t row = batch->selection ? batch->selection[r] : batch->first + r, at = column->constant ? 0 : row;
     const uint64_t from = size ? at * size : column->offsets[at], n = size ? size : column->offsets[at + 1] - from;
-    if (!size && !reserve_values(g, n)) return out_of_memory(error);
+    if (!size && !reserve_values(g, n)) return tsx_out_of_memory(error);
     if (!size) g->offsets[count + r] = g->size;
     if (n) memcpy(g->values + g->size, values + from, n);
     g->size += n;
@@ -461,7 +459,7 @@ static int copy_dense(copying *c, tsr_request *request, tsr_error *error) {
   tsr_range *ranges = tsx_parser_take(&p, n * sizeof *ranges);
   tsr_ranges *dimensions = tsx_parser_take(&p, n * sizeof *dimensions);
   tsr_sort *order = tsx_parser_take(&p, n * sizeof *order);
-  if (!axes || !box || !ranges || !dimensions || !order) return out_of_memory(error);
+  if (!axes || !box || !ranges || !dimensions || !order) return tsx_out_of_memory(error);
   for (uint32_t d = 0; d < n; d++) {
     dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1};
     order[d] = (tsr_sort){.dimension = d};
@@ -484,7 +482,7 @@ static int copy_dense(copying *c, tsr_request *request, tsr_error *error) {
 static int copy_cells(copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   bool *fields = tsx_parser_take(&p, c->fields * sizeof *fields);
-  if (!fields) return out_of_memory(error);
+  if (!fields) return tsx_out_of_memory(error);
   for (uint32_t f = 0; f < c->fields; f++) fields[f] = true;
   tsr_request request = {.fields = fields, .fill_unwritten = true, .memory_bytes = c->from.memory_bytes};
   int code = tsr_reader_open(c->snapshot, &c->reader, error);
@@ -564,7 +562,7 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_add_table(c.connection); /* the host's interrupts are asked for as in a table's statements */
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
-  if (code == TSR_OK && !to) code = out_of_memory(&error);
+  if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
   if (code == TSR_OK) code = copy(&c, to, count > 2 ? values[2] : NULL, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);

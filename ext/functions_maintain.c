@@ -46,7 +46,7 @@ static int take_name(void *argument, const tsx_json_option *o, tsr_error *error)
   const char *text = (const char *)sqlite3_value_text(o->value);
   if (more) m->names = more;
   char *copy = more && text ? sqlite3_mprintf("%s", text) : NULL;
-  if (!copy) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!copy) return tsx_out_of_memory(error);
   m->names[n] = copy;
   m->options.fragment_count++;
   return TSR_OK;

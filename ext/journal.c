@@ -160,7 +160,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
       is_off(table->connection->db, sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file) return TSR_OK;
   transaction->owner = sqlite3_mprintf("%s", file);
-  if (!transaction->owner) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!transaction->owner) return tsx_out_of_memory(error);
   options->owner = transaction->owner;
   return TSR_OK;
 }

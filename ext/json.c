@@ -12,19 +12,6 @@
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-static int64_t load_signed(const void *p, uint64_t size) {
-  uint64_t v = 0;
-  memcpy(&v, p, size);
-  unsigned unused = (unsigned)(64 - 8 * size);
-  return (int64_t)(v << unused) >> unused;
-}
-
-static uint64_t load_unsigned(const void *p, uint64_t size) {
-  uint64_t v = 0;
-  memcpy(&v, p, size);
-  return v;
-}
-
 static void append_float(sqlite3_str *out, double value) {
   if (isnan(value)) {
     sqlite3_str_appendall(out, "null");
@@ -60,20 +47,20 @@ void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *p, bool
     break;
   case TSR_KIND_UNSIGNED:
   case TSR_KIND_BOOLEAN: {
-    uint64_t v = load_unsigned(p, size);
+    uint64_t v = tsx_load_unsigned(p, size);
     sqlite3_str_appendf(out, v > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)v);
     break;
   }
   case TSR_KIND_DATETIME:
   case TSR_KIND_TIME: {
-    int64_t v = load_signed(p, 8);
+    int64_t v = tsx_load_signed(p, 8);
     int printed = datetimes_integer ? 0 : tsr_datetime_print(datatype, v, text);
     if (printed) sqlite3_str_appendf(out, "\"%s\"", text);
     else if (v == INT64_MIN && !datetimes_integer) sqlite3_str_appendall(out, "null");
     else sqlite3_str_appendf(out, "%lld", (long long)v);
     break;
   }
-  default: sqlite3_str_appendf(out, "%lld", (long long)load_signed(p, size));
+  default: sqlite3_str_appendf(out, "%lld", (long long)tsx_load_signed(p, size));
   }
 }
 

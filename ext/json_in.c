@@ -78,7 +78,7 @@ static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, 
     tsx_json_option o = {.key = (const char *)sqlite3_column_text(statement, 0),
                          .type = (const char *)sqlite3_column_text(statement, 1),
                          .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
-    if (!o.value || !o.type || !o.key) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
     else code = take(argument, &o, error);
     sqlite3_value_free(o.value);
     rc = SQLITE_OK;

@@ -6,20 +6,7 @@
 #include "extension.h"
 
 bool tsx_labels_possible(const tsx_column *column) {
-  switch (column->label_form) {
-  case TSX_TEXT:
-  case TSX_INT8:
-  case TSX_INT16:
-  case TSX_INT32:
-  case TSX_INT64:
-  case TSX_UINT8:
-  case TSX_UINT16:
-  case TSX_UINT32:
-  case TSX_UINT64:
-  case TSX_FLOAT32:
-  case TSX_FLOAT64: return true;
-  default: return false;
-  }
+  return column->label_form == TSX_TEXT || tsx_form_is_number(column->label_form);
 }
 
 /* The labels as a column of their own. */
@@ -44,18 +31,14 @@ static int compare_text(const void *label, uint64_t size, const void *text, uint
 }
 
 static int64_t load_integer(tsx_form form, const void *p) {
-  int8_t i8;
-  int16_t i16;
-  int32_t i32;
-  int64_t i64 = 0;
   switch (form) {
-  case TSX_INT8: memcpy(&i8, p, 1); return i8;
-  case TSX_INT16: memcpy(&i16, p, 2); return i16;
-  case TSX_INT32: memcpy(&i32, p, 4); return i32;
-  case TSX_UINT8: memcpy(&i64, p, 1); return i64;
-  case TSX_UINT16: memcpy(&i64, p, 2); return i64;
-  case TSX_UINT32: memcpy(&i64, p, 4); return i64;
-  default: memcpy(&i64, p, 8); return i64;
+  case TSX_INT8: return tsx_load_signed(p, 1);
+  case TSX_INT16: return tsx_load_signed(p, 2);
+  case TSX_INT32: return tsx_load_signed(p, 4);
+  case TSX_UINT8: return (int64_t)tsx_load_unsigned(p, 1);
+  case TSX_UINT16: return (int64_t)tsx_load_unsigned(p, 2);
+  case TSX_UINT32: return (int64_t)tsx_load_unsigned(p, 4);
+  default: return tsx_load_signed(p, 8);
   }
 }
 

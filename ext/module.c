@@ -70,10 +70,10 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   if (code < 0) return code;
   uint32_t fields = schema->dimension_count + schema->attribute_count;
   table->columns = sqlite3_malloc64(fields * sizeof *table->columns);
-  if (!table->columns) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!table->columns) return tsx_out_of_memory(error);
   memset(table->columns, 0, fields * sizeof *table->columns);
   char **names = tsx_names_make(schema);
-  if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!names) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < fields; i++) table->columns[i].name = names[i];
   table->column_count = fields;
   sqlite3_free(names);
@@ -95,7 +95,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
                     table->path, table->column_count, most);
-  return name_hidden(table) ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  return name_hidden(table) ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. */
@@ -297,7 +297,7 @@ static int disconnect(sqlite3_vtab *vtab) {
 static int make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments, tsx_table **out,
                       tsr_error *error) {
   tsx_table *table = sqlite3_malloc64(sizeof *table);
-  if (!table) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!table) return tsx_out_of_memory(error);
   memset(table, 0, sizeof *table);
   table->connection = connection;
   tsx_connection_hold(connection);
@@ -306,13 +306,13 @@ static int make_table(sqlite3 *db, tsx_connection *connection, int count, const 
   connection->array_tables = table;
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
-  int code = table->schema_name && table->name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
   table->in_database = !table->options.path;
   if (code == TSR_OK && !table->in_database)
     code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
   else if (code == TSR_OK && !(table->path = tsx_store_path(table->schema_name, table->name)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   if (code < 0) {
     disconnect(&table->base);
     return code;

@@ -58,7 +58,7 @@ static int describe(const tsr_field *field, element *e, tsr_error *error) {
 int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
                        tsr_error *error) {
   char **names = tsx_names_make(schema);
-  if (!names) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!names) return tsx_out_of_memory(error);
   uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
   while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
   int code = f < end ? TSR_OK
@@ -95,11 +95,11 @@ static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t f
   uint8_t *file = NULL;
   char *text = NULL;
   element e;
-  int code = counts ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = counts ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = describe(&schema->fields[field], &e, error);
   if (code == TSR_OK && !empty) code = tsr_block_cells(snapshot, slice->box, counts, &cells, error);
   if (code == TSR_OK && !(text = header(&e, schema, empty ? NULL : counts, &text_size)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   const uint64_t head = MAGIC_SIZE + 4 + text_size, cell_size = schema->fields[field].cell_size;
   if (code == TSR_OK && (head > limit || text_size > UINT16_MAX || cells > (limit - head) / cell_size))
     code = tsx_fail(error, TSR_TOOBIG,
@@ -107,7 +107,7 @@ static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t f
                     "take smaller slices",
                     (unsigned long long)cells, (unsigned long long)cell_size, (unsigned long long)limit);
   if (code == TSR_OK && !(file = sqlite3_malloc64(head + cells * cell_size)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   if (code == TSR_OK) {
     memcpy(file, MAGIC "\x01\x00", MAGIC_SIZE + 2);
     file[MAGIC_SIZE + 2] = (uint8_t)text_size;
@@ -244,7 +244,7 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   }
   if (text_size > size - head) return tsx_fail(error, TSR_MISMATCH, "the NPY file ends within its header");
   char *text = sqlite3_mprintf("%.*s", (int)text_size, (const char *)bytes + head);
-  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!text) return tsx_out_of_memory(error);
   bool good = parse_dict(text, n);
   int code =
       good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "the header of the NPY file is not understood: %.100s", text);
@@ -317,7 +317,7 @@ static int native(const npy *n, const tsr_field *field, bool swap, uint8_t **cop
   const bool whole = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U';
   *copy = NULL;
   if ((!n->fortran || n->axes < 2) && (!swap || size == 1)) return TSR_OK;
-  if (!(*copy = sqlite3_malloc64(n->size + 1))) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!(*copy = sqlite3_malloc64(n->size + 1))) return tsx_out_of_memory(error);
   if (n->fortran && n->axes > 1) transpose(n, whole ? field->cell_size : size, *copy);
   else memcpy(*copy, n->data, n->size);
   if (swap) swap_bytes(*copy, n->size, size);
@@ -378,7 +378,7 @@ static int place(blocks *b, sqlite3 *db, sqlite3_value *origin, tsr_error *error
   tsx_slice slice = {0};
   char **names = tsx_names_make(b->schema);
   int code =
-      names ? tsx_slice_parse(db, origin, b->schema, &slice, error) : tsx_fail(error, TSR_NOMEM, "out of memory");
+      names ? tsx_slice_parse(db, origin, b->schema, &slice, error) : tsx_out_of_memory(error);
   for (uint32_t d = 0; code == TSR_OK && d < b->schema->dimension_count; d++) {
     const tsr_field *field = &b->schema->fields[d];
     const tsx_bound *bound = &slice.bounds[d];
@@ -434,7 +434,7 @@ static int write_npy(tsx_address *address, int count, sqlite3_value **values, ui
   b.copies = sqlite3_malloc64(fields * sizeof *b.copies);
   b.shape = sqlite3_malloc64(dimensions * sizeof *b.shape);
   b.box = sqlite3_malloc64(dimensions * sizeof *b.box);
-  if (!b.columns || !b.copies || !b.shape || !b.box) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!b.columns || !b.copies || !b.shape || !b.box) code = tsx_out_of_memory(error);
   else {
     memset(b.columns, 0, fields * sizeof *b.columns);
     memset(b.copies, 0, fields * sizeof *b.copies);

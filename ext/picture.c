@@ -120,7 +120,7 @@ static int take_option(void *argument, const tsx_json_option *o, tsr_error *erro
     return tsx_fail(error, TSR_MISMATCH, "'%s': the name of a %s is wanted", o->key, is_map ? "colour map" : "colour");
   if (!is_map) return tsx_colour_parse(text, p->colours.nodata, error);
   sqlite3_free(p->colormap);
-  if (!(p->colormap = sqlite3_mprintf("%s", text))) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!(p->colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
   return tsx_colours_make(p->colormap, 0, 1, &p->colours, error);
 }
 
@@ -195,7 +195,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   int code = tsx_address_open(p->connection, path, NULL, NULL, NULL, address, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &p->schema, error);
-  if (code == TSR_OK && !(p->names = tsx_names_make(p->schema))) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && !(p->names = tsx_names_make(p->schema))) code = tsx_out_of_memory(error);
   if (code == TSR_OK)
     code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
   if (code == TSR_OK) code = check_field(p, error);

@@ -82,13 +82,6 @@ const uint8_t *tsx_colour_of(const tsx_colours *colours, double value) {
   return value < 0 ? colours->below[step_of(value, colours->low, 0)] : colours->map[step_of(value, 0, colours->high)];
 }
 
-static int hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
   static const struct {
     const char *name;
@@ -106,7 +99,7 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
   uint8_t made[4] = {0, 0, 0, 255};
   bool good = *text == '#' && (size == 7 || size == 9);
   for (size_t i = 0; good && 2 * i + 2 < size; i++) {
-    const int high = hex_digit(text[2 * i + 1]), low = hex_digit(text[2 * i + 2]);
+    const int high = tsx_hex_digit(text[2 * i + 1]), low = tsx_hex_digit(text[2 * i + 2]);
     good = high >= 0 && low >= 0;
     made[i] = (uint8_t)(16 * high + low);
   }
@@ -138,7 +131,7 @@ static int reserve(file *f, uint64_t more, tsr_error *error) {
   if (f->size + more <= f->room) return TSR_OK;
   const uint64_t room = f->size + more + f->room / 2;
   uint8_t *larger = sqlite3_realloc64(f->bytes, room);
-  if (!larger) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!larger) return tsx_out_of_memory(error);
   f->bytes = larger;
   f->room = room;
   return TSR_OK;
@@ -198,9 +191,9 @@ int tsx_png_encode(uint32_t width, uint32_t height, tsx_png_row row, void *argum
   uint8_t *line = sqlite3_malloc64(1 + 4 * (uint64_t)width);
   store32(header, width);
   store32(header + 4, height);
-  int code = line ? reserve(&f, sizeof mark, error) : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = line ? reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
   if (code == TSR_OK && deflateInit(&f.stream, Z_DEFAULT_COMPRESSION) != Z_OK)
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   if (code == TSR_OK) {
     memcpy(f.bytes, mark, f.size = sizeof mark);
     code = add_chunk(&f, "IHDR", header, sizeof header, error);

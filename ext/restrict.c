@@ -73,7 +73,7 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   if (code == TSR_OK) code = tsx_restrict_permits(connection, real, &error);
   if (code == TSR_OK) code = check_open(connection, real, &error);
   char *copy = code == TSR_OK ? sqlite3_mprintf("%s", real) : NULL;
-  if (code == TSR_OK && !copy) code = tsx_fail(&error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && !copy) code = tsx_out_of_memory(&error);
   if (copy) {
     sqlite3_free(connection->restricted);
     connection->restricted = copy;

@@ -29,7 +29,7 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
   int code = TSR_OK;
   if (!source) source = "";
   *bytes = sqlite3_malloc64(4 * source_size + 8);
-  if (!*bytes || (type == SQLITE_FLOAT && !real)) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!*bytes || (type == SQLITE_FLOAT && !real)) code = tsx_out_of_memory(error);
   else if (type == SQLITE_BLOB) {
     if (source_size) memcpy(*bytes, source, source_size);
     if (source_size % each)
@@ -112,13 +112,6 @@ static int set_end(const tsr_field *field, const char *name, sqlite3_value *valu
   return code;
 }
 
-static int hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 /* SQLite's JSON functions cut text at \u0000 (before 3.45). Such an end of a string dimension comes from its JSON: a
  * string of ASCII with no other escapes than of this kind. */
 static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
@@ -137,7 +130,7 @@ static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
       continue;
     }
     for (int i = 0; *p == 'u' && i < 4 && code >= 0; i++) {
-      const int digit = hex_digit(p[1 + i]);
+      const int digit = tsx_hex_digit(p[1 + i]);
       code = digit < 0 ? -1 : code * 16 + digit;
     }
     if (*p != 'u' || code < 0 || code > 0x7F) break;
@@ -206,7 +199,7 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
   if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
   int code = TSR_OK, step = SQLITE_DONE;
-  if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_out_of_memory(error);
   while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
     const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
     uint32_t d = 0;
@@ -232,7 +225,7 @@ int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, 
   slice->bounds = sqlite3_malloc64(schema->dimension_count * sizeof *slice->bounds);
   char **names = tsx_names_make(schema);
   int code = TSR_OK;
-  if (!slice->box || !slice->bounds || !names) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!slice->box || !slice->bounds || !names) code = tsx_out_of_memory(error);
   if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
   if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
   if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)

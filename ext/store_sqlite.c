@@ -56,7 +56,7 @@ static int find_existing(tsx_tree *tree, const char *path, tsx_entry *found, tsr
 static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, const char **name, tsr_error *error) {
   const char *slash = strrchr(path, '/');
   char *directory = sqlite3_mprintf("%.*s", slash ? (int)(slash - path) : 0, path);
-  if (!directory) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!directory) return tsx_out_of_memory(error);
   int code = find(tree, directory, parent, error);
   sqlite3_free(directory);
   if (code < 0) return code;
@@ -98,7 +98,7 @@ static sqlite3_int64 piece_id(const file *f, uint64_t number) { return f->id << 
 
 static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writing, void **out, tsr_error *error) {
   file *f = sqlite3_malloc64(sizeof *f);
-  if (!f) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!f) return tsx_out_of_memory(error);
   *f = (file){.tree = tree, .id = id, .size = size, .writing = writing};
   *out = f;
   return TSR_OK;
@@ -203,7 +203,7 @@ static int flush(file *f, tsr_error *error) {
 }
 
 static int append_bytes(file *f, const uint8_t *from, uint64_t size, tsr_error *error) {
-  if (!f->tail && !(f->tail = sqlite3_malloc64(CHUNK))) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!f->tail && !(f->tail = sqlite3_malloc64(CHUNK))) return tsx_out_of_memory(error);
   while (size) {
     uint64_t part = CHUNK - f->tail_size;
     int code = TSR_OK;
@@ -261,7 +261,7 @@ static int list(void *it, const char *path, tsr_listing *listing, tsr_error *err
   while (code == TSR_OK && (step = tsx_tree_step(tree, statement)) != SQLITE_DONE) {
     const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     if (step != SQLITE_ROW) code = tsx_tree_fail(tree, step, error);
-    else if (!name) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    else if (!name) code = tsx_out_of_memory(error);
     else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
       code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is no name", name, tree->name);
     else

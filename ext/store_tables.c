@@ -318,7 +318,7 @@ int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error
   if (!tree) {
     sqlite3_free(schema);
     sqlite3_free(name);
-    return tsx_fail(error, TSR_NOMEM, "out of memory");
+    return tsx_out_of_memory(error);
   }
   memset(tree, 0, sizeof *tree);
   tree->connection = connection;
@@ -388,7 +388,7 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* another name may be its table's by now */
     if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) let_go(t);
   sqlite3_free(tree.schema);

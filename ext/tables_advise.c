@@ -52,7 +52,7 @@ static int add(state *s, const char *finding, char *detail, char *statement, tsr
   if (s->count == s->room || !detail || !statement) {
     sqlite3_free(detail);
     sqlite3_free(statement);
-    return tsx_fail(error, TSR_NOMEM, "out of memory");
+    return tsx_out_of_memory(error);
   }
   s->all[s->count++] = (advice){finding, detail, statement};
   return TSR_OK;
@@ -305,7 +305,7 @@ static int look(state *s, tsr_error *error) {
   tsr_snapshot *snapshot = s->in.snapshot->core;
   const uint32_t n = s->in.schema->dimension_count + s->in.schema->attribute_count;
   s->fields = sqlite3_malloc64(n * sizeof *s->fields);
-  if (!s->fields) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!s->fields) return tsx_out_of_memory(error);
   for (uint32_t f = 0; f < n; f++) s->fields[f] = (measured){.least = INFINITY, .most = -INFINITY};
   s->fragments = tsr_fragment_count(snapshot);
   const uint64_t step = s->fragments / FRAGMENTS_SEEN + 1;

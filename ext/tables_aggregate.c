@@ -54,7 +54,7 @@ static int add_by(state *s, const char *name, tsr_error *error) {
 
 static int take_by(void *argument, const tsx_json_option *o, tsr_error *error) {
   const char *name = (const char *)sqlite3_value_text(o->value);
-  if (!name && strcmp(o->type, "null") != 0) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!name && strcmp(o->type, "null") != 0) return tsx_out_of_memory(error);
   return add_by(argument, name, error);
 }
 
@@ -62,7 +62,7 @@ static int take_by(void *argument, const tsx_json_option *o, tsr_error *error) {
 static int parse_by(sqlite3 *db, state *s, sqlite3_value *by, tsr_error *error) {
   if (!by || sqlite3_value_type(by) == SQLITE_NULL) return TSR_OK;
   const char *text = (const char *)sqlite3_value_text(by);
-  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!text) return tsx_out_of_memory(error);
   if (text[strspn(text, " \t\r\n")] != '[') return add_by(s, text, error);
   return tsx_elements_each(db, by, "what to group by is a name or a JSON array of names", take_by, s, error);
 }
@@ -71,7 +71,7 @@ static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {
   sqlite3 *db = scan->connection->db;
   const tsr_schema *schema = s->in.schema;
   const char *name = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1));
-  if (!name) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!name) return tsx_out_of_memory(error);
   tsr_error lacking = {0};
   int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
   if (code < 0) tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
@@ -80,7 +80,7 @@ static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
-  if (!s->ranges || !s->dimensions) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!s->ranges || !s->dimensions) return tsx_out_of_memory(error);
   tsx_slice_ranges(&s->slice, schema, s->ranges, s->dimensions);
   return TSR_OK;
 }
@@ -186,7 +186,7 @@ static int aggregate_others(tsx_scan *scan, state *s, tsr_error *error) {
       sqlite3_mprintf("SELECT key1, key2, key3, count(min), sum(min), min(min), max(min), avg(min), count(*) - "
                       "count(min) FROM tessera_aggregate('', '')%s",
                       groups[s->by_count]);
-  if (!text) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!text) return tsx_out_of_memory(error);
   int code = sqlite3_prepare_v2(db, text, -1, &s->statement, NULL);
   sqlite3_free(text);
   if (code != SQLITE_OK) return statement_error(db, code, error);
@@ -217,7 +217,7 @@ static int open_cells(tsx_scan *scan, state *s, tsr_error *error) {
   if (code < 0) return code;
   tsx_column_choose(field, enumeration, &options, &s->column);
   bool *fields = sqlite3_malloc64(n * sizeof *fields);
-  if (!fields) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!fields) return tsx_out_of_memory(error);
   memset(fields, 0, n * sizeof *fields);
   fields[f->field] = true;
   for (uint32_t k = 0; k < f->by_count; k++) fields[f->by[k]] = true;

@@ -15,7 +15,7 @@ int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *er
                               &in->snapshot, error);
   if (code == TSR_OK && fragments) in->schema = tsr_snapshot_schema(in->snapshot->core);
   else if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &in->schema, error);
-  if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_out_of_memory(error);
   return code;
 }
 
@@ -27,10 +27,6 @@ void tsx_inside_close(tsx_scan *scan) {
 }
 
 static uint32_t field_count(const tsr_schema *schema) { return schema->dimension_count + schema->attribute_count; }
-
-static void result_text(sqlite3_context *context, const char *text) {
-  if (text) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
-}
 
 static void result_filters(sqlite3_context *context, const tsr_pipeline *pipeline) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
@@ -110,13 +106,13 @@ static int array_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   int code;
   switch (column) {
   case ARRAY_PATH: sqlite3_result_value(context, scan->hidden[0]); break;
-  case ARRAY_KIND: result_text(context, kind_name(schema->dense)); break;
+  case ARRAY_KIND: tsx_result_text(context, kind_name(schema->dense)); break;
   case ARRAY_FORMAT_VERSION: sqlite3_result_int64(context, schema->version); break;
-  case ARRAY_CELL_ORDER: result_text(context, tsx_order_name(schema->cell_order)); break;
-  case ARRAY_TILE_ORDER: result_text(context, tsx_order_name(schema->tile_order)); break;
+  case ARRAY_CELL_ORDER: tsx_result_text(context, tsx_order_name(schema->cell_order)); break;
+  case ARRAY_TILE_ORDER: tsx_result_text(context, tsx_order_name(schema->tile_order)); break;
   case ARRAY_CAPACITY: tsx_result_unsigned(context, schema->capacity); break;
   case ARRAY_DUPLICATES: sqlite3_result_int(context, schema->allows_duplicates); break;
-  case ARRAY_ENCRYPTION: result_text(context, state->in.address.array->has_key ? "aes_256_gcm" : "none"); break;
+  case ARRAY_ENCRYPTION: tsx_result_text(context, state->in.address.array->has_key ? "aes_256_gcm" : "none"); break;
   case ARRAY_COORDS_FILTERS: result_filters(context, &schema->coords_filters); break;
   case ARRAY_OFFSETS_FILTERS: result_filters(context, &schema->offsets_filters); break;
   case ARRAY_VALIDITY_FILTERS: result_filters(context, &schema->validity_filters); break;
@@ -216,9 +212,9 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   const tsr_field *field = &in->schema->fields[number];
   char *name;
   switch (column) {
-  case SCHEMA_NAME: result_text(context, in->names[number]); break;
-  case SCHEMA_ROLE: result_text(context, field->is_dimension ? "dimension" : "attribute"); break;
-  case SCHEMA_DATATYPE: result_text(context, tsr_datatype_name(field->datatype)); break;
+  case SCHEMA_NAME: tsx_result_text(context, in->names[number]); break;
+  case SCHEMA_ROLE: tsx_result_text(context, field->is_dimension ? "dimension" : "attribute"); break;
+  case SCHEMA_DATATYPE: tsx_result_text(context, tsr_datatype_name(field->datatype)); break;
   case SCHEMA_CELL_VAL_NUM:
     if (field->values_per_cell != TSR_VARIABLE) sqlite3_result_int64(context, field->values_per_cell);
     break;
@@ -236,7 +232,7 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   case SCHEMA_FILTERS: result_filters(context, tsx_filters_of(in->schema, number)); break;
   default:
     if (!field->enumeration) break;
-    if (!(name = tsx_name_text(field->enumeration))) return tsx_fail(error, TSR_NOMEM, "out of memory");
+    if (!(name = tsx_name_text(field->enumeration))) return tsx_out_of_memory(error);
     sqlite3_result_text(context, name, -1, sqlite3_free);
   }
   return TSR_OK;
@@ -345,8 +341,8 @@ static int fragments_column(tsx_scan *scan, sqlite3_context *context, int column
   const fragments_state *state = scan->state;
   const tsr_fragment_info *info = &state->info;
   switch (column) {
-  case FRAGMENTS_NAME: result_text(context, info->name); break;
-  case FRAGMENTS_KIND: result_text(context, kind_name(info->dense)); break;
+  case FRAGMENTS_NAME: tsx_result_text(context, info->name); break;
+  case FRAGMENTS_KIND: tsx_result_text(context, kind_name(info->dense)); break;
   case FRAGMENTS_FORMAT_VERSION: sqlite3_result_int64(context, info->version); break;
   case FRAGMENTS_START_TIME: tsx_result_unsigned(context, info->start); break;
   case FRAGMENTS_END_TIME: tsx_result_unsigned(context, info->end); break;
@@ -354,7 +350,7 @@ static int fragments_column(tsx_scan *scan, sqlite3_context *context, int column
   case FRAGMENTS_TILES: tsx_result_unsigned(context, info->tiles); break;
   case FRAGMENTS_BYTES: tsx_result_unsigned(context, info->bytes); break;
   case FRAGMENTS_NON_EMPTY_DOMAIN: result_box(context, &state->in, info->non_empty_domain); break;
-  default: result_text(context, info->schema->name);
+  default: tsx_result_text(context, info->schema->name);
   }
   return TSR_OK;
 }
@@ -425,7 +421,7 @@ static int take_fragment(tiles_state *state, tsr_error *error) {
   if (code == TSR_OK) code = tsr_tiles_open(snapshot, state->next_fragment, &state->tiles, error);
   if (code == TSR_OK && state->fragment.schema != state->in.schema &&
       !(state->names = tsx_names_make(state->fragment.schema)))
-    code = tsx_fail(error, TSR_NOMEM, "out of memory");
+    code = tsx_out_of_memory(error);
   state->next_fragment++;
   state->field = 0;
   state->tile = 0;
@@ -477,9 +473,9 @@ static int tiles_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   int64_t number = tsr_tiles_field(state->tiles, state->field);
   const tsr_field *field = number < 0 ? NULL : &state->fragment.schema->fields[number];
   switch (column) {
-  case TILES_FRAGMENT: result_text(context, state->fragment.name); break;
+  case TILES_FRAGMENT: tsx_result_text(context, state->fragment.name); break;
   case TILES_TILE: tsx_result_unsigned(context, state->shown); break;
-  case TILES_FIELD: result_text(context, state->name); break;
+  case TILES_FIELD: tsx_result_text(context, state->name); break;
   case TILES_CELLS: tsx_result_unsigned(context, info->cells); break;
   case TILES_BYTES: tsx_result_unsigned(context, info->bytes); break;
   case TILES_DECODED_BYTES: tsx_result_unsigned(context, info->decoded_bytes); break;

@@ -12,10 +12,6 @@ static int open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error
   return code;
 }
 
-static void result_text(sqlite3_context *context, const char *text) {
-  if (text) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
-}
-
 static const char *kind_name(tsr_object_kind kind) {
   return kind == TSR_OBJECT_ARRAY ? "array" : kind == TSR_OBJECT_GROUP ? "group" : "missing";
 }
@@ -71,7 +67,7 @@ static int metadata_column(tsx_scan *scan, sqlite3_context *context, int column,
   const tsr_metadatum *entry = &((const metadata_state *)scan->state)->metadata->entries[scan->row - 1];
   switch (column) {
   case 0: sqlite3_result_text64(context, entry->key, entry->key_size, SQLITE_TRANSIENT, SQLITE_UTF8); break;
-  case 1: result_text(context, tsr_datatype_name(entry->datatype)); break;
+  case 1: tsx_result_text(context, tsr_datatype_name(entry->datatype)); break;
   case 2: tsx_result_unsigned(context, entry->count); break;
   default: result_value(context, entry);
   }
@@ -121,9 +117,9 @@ static int members_next(tsx_scan *scan, tsr_error *error) {
 static int members_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
   const tsr_group_member *member = &((const members_state *)scan->state)->members->members[scan->row - 1];
   switch (column) {
-  case 0: result_text(context, member->name); break;
-  case 1: result_text(context, kind_name(member->kind)); break;
-  default: result_text(context, member->path);
+  case 0: tsx_result_text(context, member->name); break;
+  case 1: tsx_result_text(context, kind_name(member->kind)); break;
+  default: tsx_result_text(context, member->path);
   }
   return TSR_OK;
 }
@@ -164,7 +160,7 @@ static int objects_next(tsx_scan *scan, tsr_error *error) {
 
 static int objects_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
   const tsr_object *object = &((const objects_state *)scan->state)->objects->objects[scan->row - 1];
-  result_text(context, column == 0 ? object->path : kind_name(object->kind));
+  tsx_result_text(context, column == 0 ? object->path : kind_name(object->kind));
   return TSR_OK;
 }
 

@@ -31,7 +31,7 @@ static int partitions_open(tsx_scan *scan, tsr_error *error) {
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
-  if (!s->ranges || !s->dimensions) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!s->ranges || !s->dimensions) return tsx_out_of_memory(error);
   tsx_slice_ranges(&s->slice, schema, s->ranges, s->dimensions);
   return tsr_partitions_open(s->in.snapshot->core, s->dimensions, (uint64_t)sqlite3_value_int64(count), &s->partitions,
                              error);

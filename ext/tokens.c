@@ -90,7 +90,12 @@ bool tsx_token_is(const tsx_token *token, const char *word) {
          !sqlite3_strnicmp(token->text, word, (int)token->size);
 }
 
-static int hex_value(unsigned char c) { return isdigit(c) ? c - '0' : toupper(c) - 'A' + 10; }
+int tsx_hex_digit(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
 
 uint64_t tsx_token_copy(const tsx_token *token, char *out) {
   uint64_t n = 0;
@@ -105,8 +110,9 @@ uint64_t tsx_token_copy(const tsx_token *token, char *out) {
     break;
   case TSX_TOKEN_BLOB:
     for (p += 2, end--; p + 1 < end; p += 2) {
-      if (!isxdigit((unsigned char)p[0]) || !isxdigit((unsigned char)p[1])) break;
-      out[n++] = (char)(hex_value((unsigned char)p[0]) << 4 | hex_value((unsigned char)p[1]));
+      const int high = tsx_hex_digit(p[0]), low = tsx_hex_digit(p[1]);
+      if (high < 0 || low < 0) break;
+      out[n++] = (char)(high << 4 | low);
     }
     if (p != end) n = TSX_TOKEN_NOTHING;
     break;

@@ -72,14 +72,14 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
 static int begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
   tsx_transaction *transaction = sqlite3_malloc64(sizeof *transaction);
-  if (!transaction) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!transaction) return tsx_out_of_memory(error);
   memset(transaction, 0, sizeof *transaction);
   transaction->array = array;
   transaction->references = 1;
   transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);
   array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.memory_bytes, .threads = table->options.threads};
-  int code = transaction->schema_name ? TSR_OK : tsx_fail(error, TSR_NOMEM, "out of memory");
+  int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_recover(table, error);
   if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
@@ -97,7 +97,7 @@ static int note_newcomer(tsx_table *table, tsr_error *error) {
   for (const tsx_newcomer *one = transaction->newcomers; one; one = one->next)
     if (!strcmp(one->id, table->id)) return TSR_OK;
   tsx_newcomer *one = sqlite3_malloc64(sizeof *one);
-  if (!one) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!one) return tsx_out_of_memory(error);
   memcpy(one->id, table->id, sizeof one->id);
   one->mark = tsr_writer_mark(transaction->writer);
   one->next = transaction->newcomers;

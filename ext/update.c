@@ -93,8 +93,6 @@ void tsx_update_free(tsx_table *table) {
   table->changes = NULL;
 }
 
-static int out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }
-
 /* ---- The rows that a statement touches --------------------------------------------------------------------------- */
 
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
@@ -139,9 +137,9 @@ static touched *slot_of(const tsx_changes *u, int64_t row) {
 
 static int make_slots(tsx_changes *u, tsr_error *error) {
   uint64_t count = 16;
-  if (u->incomplete) return out_of_memory(error);
+  if (u->incomplete) return tsx_out_of_memory(error);
   while (count < u->row_count * 2) count *= 2;
-  if (!(u->slots = sqlite3_malloc64(count * sizeof *u->slots))) return out_of_memory(error);
+  if (!(u->slots = sqlite3_malloc64(count * sizeof *u->slots))) return tsx_out_of_memory(error);
   memset(u->slots, 0, count * sizeof *u->slots);
   u->slot_mask = count - 1;
   for (uint64_t i = 0; i < u->row_count; i++) *slot_of(u, u->rows[i]) = (touched){u->rows[i], FATE_PENDING};
@@ -373,7 +371,7 @@ static int note_move(tsx_changes *u, const move *made, tsr_error *error) {
   if (u->move_count == u->move_room) {
     uint64_t room = u->move_room ? u->move_room * 2 : 64;
     move *moves = sqlite3_realloc64(u->moves, room * sizeof *moves);
-    if (!moves) return out_of_memory(error);
+    if (!moves) return tsx_out_of_memory(error);
     u->moves = moves;
     u->move_room = room;
   }
@@ -444,7 +442,7 @@ static int check_twins(tsx_changes *u, const tsr_column *coordinates, uint64_t i
 
 static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *error) {
   tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
-  if (!coordinates) return out_of_memory(error);
+  if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
   if (code == TSR_OK) code = check_twins(u, coordinates, index, error);

@@ -88,23 +88,8 @@ bool tsx_column_shows(const tsx_column *column, const tsr_field *field) {
 
 /* ---- Cells as results -------------------------------------------------------------------------------------------- */
 
-static int64_t load_signed(const void *p, uint64_t size) {
-  int8_t a;
-  int16_t b;
-  int32_t c;
-  int64_t d;
-  switch (size) {
-  case 1: memcpy(&a, p, 1); return a;
-  case 2: memcpy(&b, p, 2); return b;
-  case 4: memcpy(&c, p, 4); return c;
-  default: memcpy(&d, p, 8); return d;
-  }
-}
-
-static uint64_t load_unsigned(const void *p, uint64_t size) {
-  uint64_t v = 0;
-  memcpy(&v, p, size);
-  return v;
+void tsx_result_text(sqlite3_context *context, const char *text) {
+  if (text) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
 void tsx_result_string(sqlite3_context *context, sqlite3_str *out) {
@@ -162,9 +147,9 @@ static void result_wide_text(sqlite3_context *context, const uint8_t *p, uint64_
   }
   uint64_t n = 0;
   for (uint64_t i = 0; i < units; i++) {
-    uint32_t c = (uint32_t)load_unsigned(p + i * unit, unit);
+    uint32_t c = (uint32_t)tsx_load_unsigned(p + i * unit, unit);
     if (unit == 2 && c >= 0xD800 && c < 0xDC00 && i + 1 < units) {
-      uint32_t low = (uint32_t)load_unsigned(p + (i + 1) * 2, 2);
+      uint32_t low = (uint32_t)tsx_load_unsigned(p + (i + 1) * 2, 2);
       if (low >= 0xDC00 && low < 0xE000) {
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
         i++;
@@ -200,13 +185,13 @@ void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *c
   double d;
   switch (form) {
   case TSX_INT8: sqlite3_result_int(context, ((const int8_t *)cells)[i]); break;
-  case TSX_INT16: sqlite3_result_int(context, (int)load_signed(cells + 2 * i, 2)); break;
-  case TSX_INT32: sqlite3_result_int(context, (int)load_signed(cells + 4 * i, 4)); break;
-  case TSX_INT64: sqlite3_result_int64(context, load_signed(cells + 8 * i, 8)); break;
+  case TSX_INT16: sqlite3_result_int(context, (int)tsx_load_signed(cells + 2 * i, 2)); break;
+  case TSX_INT32: sqlite3_result_int(context, (int)tsx_load_signed(cells + 4 * i, 4)); break;
+  case TSX_INT64: sqlite3_result_int64(context, tsx_load_signed(cells + 8 * i, 8)); break;
   case TSX_UINT8: sqlite3_result_int(context, cells[i]); break;
-  case TSX_UINT16: sqlite3_result_int(context, (int)load_unsigned(cells + 2 * i, 2)); break;
-  case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)load_unsigned(cells + 4 * i, 4)); break;
-  case TSX_UINT64: tsx_result_unsigned(context, load_unsigned(cells + 8 * i, 8)); break;
+  case TSX_UINT16: sqlite3_result_int(context, (int)tsx_load_unsigned(cells + 2 * i, 2)); break;
+  case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)tsx_load_unsigned(cells + 4 * i, 4)); break;
+  case TSX_UINT64: tsx_result_unsigned(context, tsx_load_unsigned(cells + 8 * i, 8)); break;
   case TSX_FLOAT32:
     memcpy(&f, cells + 4 * i, 4);
     sqlite3_result_double(context, f);
@@ -229,7 +214,7 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
   case TSX_TEXT16: result_wide_text(context, p, size, 2); break;
   case TSX_TEXT32: result_wide_text(context, p, size, 4); break;
   case TSX_BLOB: sqlite3_result_blob64(context, size ? (const void *)p : "", size, SQLITE_TRANSIENT); break;
-  case TSX_DATETIME: result_datetime(context, datatype, load_signed(p, 8)); break;
+  case TSX_DATETIME: result_datetime(context, datatype, tsx_load_signed(p, 8)); break;
   case TSX_JSON: result_json(context, datatype, p, size, column->datetimes_integer); break;
   case TSX_LABEL: break;
   default: tsx_number_result(context, form, p, 0);
@@ -240,7 +225,7 @@ static void result_label(sqlite3_context *context, const tsx_column *column, con
   const tsr_enumeration *enumeration = column->enumeration;
   uint64_t size = tsr_datatype_size(column->description->datatype);
   bool is_signed = tsr_datatype_kind(column->description->datatype) == TSR_KIND_SIGNED;
-  uint64_t code = is_signed ? (uint64_t)load_signed(p, size) : load_unsigned(p, size);
+  uint64_t code = is_signed ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
   if (code >= enumeration->count) { /* negative codes, too */
     sqlite3_result_null(context);
     return;
@@ -289,7 +274,7 @@ static bool reads_as_null(tsx_form form, const uint8_t *p) {
   switch (form) {
   case TSX_FLOAT32: memcpy(&f, p, sizeof f); return f != f;
   case TSX_FLOAT64: memcpy(&d, p, sizeof d); return d != d;
-  case TSX_DATETIME: return load_signed(p, 8) == INT64_MIN;
+  case TSX_DATETIME: return tsx_load_signed(p, 8) == INT64_MIN;
   default: return false;
   }
 }
@@ -304,7 +289,7 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
   const tsr_datatype datatype = column->description->datatype;
   const uint64_t size = tsr_datatype_size(datatype);
   const uint64_t code =
-      tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)load_signed(p, size) : load_unsigned(p, size);
+      tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
   return code >= labels->count || reads_as_null(column->label_form, labels->data + labels->offsets[code]);
 }
 
@@ -578,11 +563,11 @@ void tsx_column_prepare(tsx_column *column) {
   if (column->form == TSX_DATETIME) {
     find_printable(field->datatype, &column->printable_low, &column->printable_high);
     /* An attribute's NaT is NULL. */
-    int64_t low = field->has_domain ? load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
-    int64_t high = field->has_domain ? load_signed(field->high, 8) : INT64_MAX;
+    int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
+    int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
     column->mixed = low < column->printable_low || high > column->printable_high;
   } else if (column->form == TSX_UINT64) {
-    column->mixed = !field->has_domain || load_unsigned(field->high, 8) > INT64_MAX;
+    column->mixed = !field->has_domain || tsx_load_unsigned(field->high, 8) > INT64_MAX;
   }
 }
 

@@ -225,7 +225,7 @@ int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_
 static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   int64_t v;
   const char *p = (const char *)sqlite3_value_text(value);
-  if (!p) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!p) return tsx_out_of_memory(error);
   int code = tsr_datetime_parse(datatype, p, (uint64_t)sqlite3_value_bytes(value), &v, error);
   if (code == TSR_OK) memcpy(out, &v, 8);
   return code;
@@ -252,7 +252,7 @@ typedef struct bytes { /* of a cell */
 static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
   if (size <= f->room_size) return TSR_OK;
   uint8_t *room = sqlite3_realloc64(f->room, size * 2);
-  if (!room) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!room) return tsx_out_of_memory(error);
   f->room = room;
   f->room_size = size * 2;
   return TSR_OK;
@@ -273,7 +273,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
     return no_value(datatype, value, error);
   const uint8_t *p = type == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
-  if (!p && (size || type != SQLITE_BLOB)) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!p && (size || type != SQLITE_BLOB)) return tsx_out_of_memory(error);
   if (each > 1) {
     if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
     if ((code = tsx_text_convert(datatype, (const char *)p, size, f->room, &size, error)) < 0) return code;
@@ -363,7 +363,7 @@ static int make_index(cell_field *f, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
   uint64_t slots = 16;
   while (slots < e->count * 2) slots *= 2;
-  if (!(f->index = sqlite3_malloc64(slots * sizeof *f->index))) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  if (!(f->index = sqlite3_malloc64(slots * sizeof *f->index))) return tsx_out_of_memory(error);
   memset(f->index, 0, slots * sizeof *f->index);
   f->index_mask = slots - 1;
   for (uint64_t i = 0; i < e->count; i++) {
@@ -578,7 +578,7 @@ int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_
   if (!row || !names) {
     sqlite3_free(row);
     tsx_names_free(names, schema);
-    return tsx_fail(error, TSR_NOMEM, "out of memory");
+    return tsx_out_of_memory(error);
   }
   memset(row, 0, size);
   row->table = table;
