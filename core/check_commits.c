@@ -393,7 +393,31 @@ static int give_footers(tsr_checker *c, const char *path, const tsr_footers *foo
   return TSR_OK;
 }
 
-static int check_footers(tsr_checker *c, const char *path) {
+/* Readers take what is committed from the footers where a .con has their name. */
+static int check_twin(tsr_checker *c, const char *path, const char *name, const tsr_footers *footers) {
+  tsr_buffer content = {.memory = &c->memory};
+  tsr_arena arena;
+  tsr_commits commits;
+  tsr_error fault = {0};
+  tsr_check_path con;
+  tsr__check_join(&con, commits_directory, name, "");
+  strcpy(con.text + strlen(con.text) - strlen(".meta"), ".con");
+  tsr__arena_init(&arena, &c->memory);
+  int rc = tsr__store_read_all(c->store, con.text, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  tsr_input in = tsr__input(content.data, content.size);
+  if (rc >= 0) rc = tsr__commits_decode(&in, &arena, &commits, &fault);
+  const bool differs = rc >= 0 && !tsr__commits_match(&commits, footers);
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&content);
+  if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_CORRUPT) return tsr__check_fault(c, con.text, &fault, NULL);
+  if (!differs) return TSR_OK; /* or damaged, which has been told of */
+  return tsr__check_say(c, TSR_SEVERITY_ERROR, path,
+                        "it should hold the footers of the fragments that %s, of the same name, commits, and of no others: "
+                        "readers take the one for the other",
+                        con.text);
+}
+
+static int check_footers(tsr_checker *c, const char *path, const char *name) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena;
   tsr_footers footers;
@@ -408,6 +432,7 @@ static int check_footers(tsr_checker *c, const char *path) {
       rc = tsr__buffer_append(&c->contents, &content, sizeof content, c->error);
       kept = rc >= 0;
       if (kept) rc = give_footers(c, path, &footers, content.data);
+      if (rc >= 0 && name) rc = check_twin(c, path, name, &footers);
     }
   }
   tsr__arena_release(&arena);
@@ -424,7 +449,7 @@ static int check_footer_files(tsr_checker *c, const char *directory, const tsr_l
     bool named = entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".meta", &stem) &&
                  tsr__name_parse(entry->name, stem, &parsed);
     tsr__check_join(&path, directory, entry->name, "");
-    if (named) TSR_TRY(check_footers(c, path.text));
+    if (named) TSR_TRY(check_footers(c, path.text, *directory ? entry->name : NULL));
     else if (*directory) TSR_TRY(tsr__check_stray(c, path.text, entry->kind, directory));
   }
   return TSR_OK;

@@ -11,6 +11,9 @@
  *   9 an absolute URI), u64 offset of its footer from the start of the content; then the footers, without the lengths
  *   that follow them in fragments' own files. A footer ends where the next begins, the last with the content.
  *
+ * A .con and a .meta of the same name (t1, t2, UUID and version; __commits/NAME.con, __fragment_meta/NAME.meta) are a pair:
+ *   entries of the one are entries of the other, in the same order, writes of version 12 and later alone.
+ *
  * What is accepted: names are timestamped names (tsr__name_parse) where they must be; offsets rise and lie behind the
  * table.
  */
@@ -203,10 +206,23 @@ int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, t
   int code = read_footers(&in, arena, &all, error);
   if (code < 0) tsr__wrap(error, "consolidated fragment metadata");
   else {
-    all.count = count_placed(&all);
+    const uint64_t placed = count_placed(&all);
+    all.partial = placed < all.count;
+    all.count = placed;
     *footers = all;
   }
   return code;
+}
+
+bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers) {
+  if (footers->partial || commits->count != footers->count) return false;
+  for (uint64_t i = 0; i < commits->count; i++) {
+    const tsr_commit *commit = &commits->commits[i];
+    tsr_name parsed;
+    if (commit->kind != TSR_COMMIT_WRITE || strcmp(commit->name, footers->footers[i].name) != 0) return false;
+    if (!tsr__name_parse(commit->name, strlen(commit->name), &parsed) || parsed.version < 12) return false;
+  }
+  return true;
 }
 
 static int encode_line(const char *name, const char *suffix, tsr_buffer *out, tsr_error *error) {

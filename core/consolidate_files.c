@@ -4,6 +4,9 @@
  *   __commits/__FIRST_LAST_UUID_V.con        all commits of fragments of version 12 and later, and all deletes
  *   __fragment_meta/__FIRST_LAST_UUID_V.meta footers of fragments of versions 5 to 10, and 12 and later
  *   __meta/__T1_T2_UUID, and .vac            the last value of each key, and which keys are gone
+ *
+ * A .con and a .meta of the very same fragments get the same name, the second that of the first: readers then take what is
+ * committed from the footers, which they need, and leave the .con closed (listing.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +43,55 @@ int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uin
     return code;
   }
   return tsr__store_sync_directory(store, directory, error);
+}
+
+typedef struct consolidated_file { /* to be published */
+  const char *directory, *suffix;
+  uint64_t start, end;
+  uint32_t version;
+  char twin[128]; /* a name that it is to have if that is free; or "" */
+} consolidated_file;
+
+/* 1, and its path; 0: it is there already. */
+static int publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes, char path[160],
+                   tsr_error *error) {
+  if (*file->twin) {
+    tsr_error one;
+    bool exists;
+    snprintf(path, 160, "%s/%.128s%s", file->directory, file->twin, file->suffix);
+    int code = tsr__file_publish(store, path, bytes->data, bytes->size, &one);
+    if (code >= 0) return 1;
+    if (code != TSR_EXISTS) return *error = one, code;
+    TSR_TRY(tsr__store_find(store, path, &exists, error));
+    if (exists) return 0; /* else what a crash has left is in the way */
+  }
+  TSR_TRY(tsr__file_path(file->directory, file->start, file->end, file->version, file->suffix, path, error));
+  TSR_TRY(tsr__file_publish(store, path, bytes->data, bytes->size, error));
+  return 1;
+}
+
+/* The other one of a pair may be there: a .meta for new commits, a .con for new footers (the other is NULL). */
+static int find_twin(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers, consolidated_file *file,
+                     tsr_error *error) {
+  const char *directory = commits ? "__fragment_meta" : "__commits", *suffix = commits ? ".meta" : ".con";
+  tsr_listing entries = {.memory = &array->memory};
+  int code = tsr__store_list(array->store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0 && !*file->twin; i++) {
+    const char *name = entries.entries[i].name;
+    const tsr_commit_file *other;
+    tsr_name parsed;
+    uint64_t stem;
+    tsr_error unseen; /* gone, or damaged: no twin */
+    if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->twin || !tsr__name_parse(name, stem, &parsed)) continue;
+    if (parsed.start != file->start || parsed.end != file->end) continue;
+    tsr_path p = tsr__path_of(directory, name, "");
+    if (tsr__array_commit_file(array, p.text, &other, &unseen) < 0) continue;
+    if (tsr__commits_match(commits ? commits : &other->commits, commits ? &other->footers : footers))
+      snprintf(file->twin, sizeof file->twin, "%.*s", (int)stem, name);
+  }
+  tsr__listing_release(&entries);
+  return code;
 }
 
 int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const char *name, tsr_buffer *out,
@@ -149,33 +201,25 @@ static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return code;
 }
 
-/* What became of the fragments of a new .con while it was written. A commit of what is vacuumed would be damage: it is
- * cancelled. `*stale`: some are merged, and what vacuums them now may not know of this .con; they are not cancelled, as that
- * would count for an older one, too, which alone may commit them; but for the `last` time. A vacuum that comes later finds
- * the .con. */
-static int settle_con(tsr_array *array, const char *con, uint32_t version, bool last, bool *stale, tsr_error *error) {
+/* Fragments of a new .con that were merged and vacuumed while it was written: a commit of what is not there would be damage,
+ * so it is cancelled. What is merged and still there is what earlier times see: it stays, and a vacuum that is at it looks
+ * for such a .con when its commits have gone, and again when it has (cancel_late). */
+static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
   const tsr_commit_file *file;
-  tsr_map replaced = {.memory = &array->memory};
   tsr_buffer lines = {.memory = &array->memory};
   uint64_t start = UINT64_MAX, end = 0;
   char path[300];
   tsr_error one;
-  TSR_TRY(tsr__array_list(array, true, true, error));
-  int code = tsr__replaced(array, &replaced, error);
-  if (code >= 0) {
-    code = tsr__array_commit_file(array, con, &file, &one);
-    if (code == TSR_NOT_FOUND) return tsr__map_release(&replaced), TSR_OK; /* a vacuum found another .con for what it has */
-    if (code < 0) *error = one;
-  }
+  int code = tsr__array_commit_file(array, con, &file, &one);
+  if (code == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
+  if (code < 0) *error = one;
   for (uint64_t i = 0; code >= 0 && i < file->commits.count; i++) {
     const tsr_commit *commit = &file->commits.commits[i];
     tsr_name parsed;
+    bool exists = false;
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
-    const bool merged = tsr__map_get(&replaced, commit->name);
-    bool exists = false;
-    if (!merged || !last) code = tsr__directory_find(array->store, path, &exists, error);
-    *stale = *stale || (merged && exists);
+    code = tsr__directory_find(array->store, path, &exists, error);
     if (code < 0 || exists) continue;
     note_times(&parsed, &start, &end);
     code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
@@ -185,48 +229,37 @@ static int settle_con(tsr_array *array, const char *con, uint32_t version, bool 
     if (code >= 0) code = tsr__file_publish(array->store, path, lines.data, lines.size, error);
   }
   tsr__buffer_release(&lines);
-  tsr__map_release(&replaced);
   return code;
 }
 
-/* A .con of all that is committed now takes the place of an earlier attempt `con`; "" where it would be empty. */
-static int write_con(tsr_array *array, uint32_t version, char con[160], tsr_error *error) {
-  tsr_buffer out = {.memory = &array->memory};
-  uint64_t start = UINT64_MAX, end = 0;
-  char path[160] = "";
-  int code = gather_commits(array, &out, &start, &end, error);
-  if (code >= 0 && out.size) {
-    code = tsr__file_path("__commits", start, end, version, ".con", path, error);
-    if (code >= 0) code = tsr__file_publish(array->store, path, out.data, out.size, error);
-  }
-  tsr__buffer_release(&out);
-  if (code >= 0 && *con) {
-    tsr_error one;
-    code = tsr__store_remove(array->store, con, &one);
-    if (code == TSR_NOT_FOUND) code = TSR_OK;
-    if (code < 0) *error = one;
-    else code = tsr__store_sync_directory(array->store, "__commits", error);
-  }
-  if (code >= 0) memcpy(con, path, sizeof path);
-  return code;
+static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines, uint64_t start, uint64_t end, tsr_error *error) {
+  consolidated_file file = {.directory = "__commits", .suffix = ".con", .start = start, .end = end, .version = version};
+  tsr_input in = tsr__input(lines->data, lines->size);
+  tsr_commits commits;
+  tsr_arena arena;
+  char path[160];
+  tsr__arena_init(&arena, &array->memory);
+  int code = tsr__commits_decode(&in, &arena, &commits, error);
+  if (code >= 0) code = find_twin(array, &commits, NULL, &file, error);
+  tsr__arena_release(&arena);
+  if (code >= 0) code = publish(array->store, &file, lines, path, error);
+  return code <= 0 ? code : settle_con(array, path, version, error);
 }
 
 int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
-  uint64_t loose, consolidated;
-  char con[160] = "";
-  bool stale = true;
+  tsr_buffer out = {.memory = &array->memory};
+  uint64_t loose, consolidated, start = UINT64_MAX, end = 0;
   if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   if (loose + consolidated < 2) return TSR_OK;
   tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
-  for (int i = 0; stale && i < ATTEMPTS; i++) {
-    if (i) TSR_TRY(tsr__array_list(array, true, true, error));
-    TSR_TRY(write_con(array, version, con, error));
-    stale = false;
-    if (*con) TSR_TRY(settle_con(array, con, version, i + 1 == ATTEMPTS, &stale, error));
+  int code = gather_commits(array, &out, &start, &end, error);
+  if (code >= 0 && out.size) {
+    code = write_con(array, version, &out, start, end, error);
+    if (code >= 0) *merged = loose + consolidated;
   }
-  if (*con) *merged = loose + consolidated;
-  return TSR_OK;
+  tsr__buffer_release(&out);
+  return code;
 }
 
 /* ---- Footers -------------------------------------------------------------------------------- */
@@ -312,23 +345,35 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
   return code;
 }
 
+static int find_con(tsr_array *array, const tsr_buffer *content, consolidated_file *file, tsr_error *error) {
+  tsr_footers all;
+  tsr_arena arena;
+  tsr__arena_init(&arena, &array->memory);
+  int code = tsr__footers_decode(content->data, content->size, &arena, &all, error);
+  if (code >= 0) code = find_twin(array, NULL, &all, file, error);
+  tsr__arena_release(&arena);
+  return code;
+}
+
 int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since, uint64_t as_of, uint64_t *merged,
                              tsr_error *error) {
   tsr_memory *memory = &array->memory;
   const tsr_maintained object = {.store = array->store, .array = array, .version = version, .path = array->path};
   footers f = {.names.memory = memory, .starts.memory = memory, .bytes.memory = memory, .start = UINT64_MAX};
   tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
-  const char *directory = version < 12 ? "" : "__fragment_meta";
+  consolidated_file file = {.directory = version < 12 ? "" : "__fragment_meta", .suffix = ".meta", .version = version};
   char path[160];
   int code = gather_footers(array, since, as_of, &f, error);
   uint64_t count = f.starts.size / sizeof(uint64_t);
+  file.start = f.start;
+  file.end = f.end;
   if (code >= 0 && count >= 2) {
     code = encode_footers(&object, &f, &content, error);
     if (code >= 0)
       code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
-    if (code >= 0 && *directory) code = make_directory(array->store, directory, error);
-    if (code >= 0) code = tsr__file_path(directory, f.start, f.end, version, ".meta", path, error);
-    if (code >= 0) code = tsr__file_publish(array->store, path, tile.data, tile.size, error);
+    if (code >= 0 && *file.directory) code = make_directory(array->store, file.directory, error);
+    if (code >= 0 && *file.directory) code = find_con(array, &content, &file, error);
+    if (code >= 0) code = publish(array->store, &file, &tile, path, error);
     if (code >= 0) *merged = count;
   }
   tsr__buffer_release(&f.names);

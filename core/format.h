@@ -313,8 +313,11 @@ typedef struct tsr_footer {
 typedef struct tsr_footers {
   uint64_t count;
   tsr_footer *footers;
+  bool partial; /* there are more, whose places are not known */
 } tsr_footers;
 int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, tsr_footers *footers, tsr_error *error);
+/* Are both of the same fragments, of version 12 and later, in the same order, with no deletes beside them? */
+bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers);
 
 /* ---- condition.c: delete conditions ---- */
 /* A tree in post-order-free form: nodes with children by index. Cells that satisfy it are KEPT (errata.md). */

@@ -17,6 +17,9 @@
  * a fragment of version 3 or 4 got its metadata, which happens one level below. A commit always shows in __commits, a
  * schema in __schema; only of the old layout do they show in the array's own directory, which is not looked at where
  * nothing and no schema is that old. Files in __fragment_meta are a help: they are found when the rest is listed.
+ *
+ * Of a .con and a .meta of the same name, which are of the same fragments (commits.c), the second is read: who asks for
+ * fragments needs it anyhow. If that fails, the .con is; what is wrong with footers is told where they are needed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,6 +42,7 @@ typedef struct renewal { /* a listing being made */
   tsr_map in_con; /* names of fragments in .con files */
   tsr_map deletes; /* names of deletes, from .con files and .del */
   tsr_map ok; /* stems of .ok files */
+  tsr_map metas; /* names of __fragment_meta's files, without suffix -> their paths */
   tsr_error *error;
 } renewal;
 
@@ -280,11 +284,30 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
   return old_layout ? TSR_OK : add_fragment(r, item.name, &item.parsed, false);
 }
 
+/* The footers of the fragments that a .con commits, by its name; NULL: there are none. */
+static const tsr_commit_file *read_twin(renewal *r, const char *con) {
+  char name[192];
+  uint64_t stem;
+  const tsr_commit_file *file;
+  tsr_error unseen;
+  if (r->metas.count == 0 || !tsr__name_suffix(con, ".con", &stem) || stem >= sizeof name) return NULL;
+  memcpy(name, con, stem);
+  name[stem] = 0;
+  const char *path = tsr__map_get(&r->metas, name);
+  if (!path || tsr__array_commit_file(r->array, path, &file, &unseen) < 0 || file->footers.partial) return NULL;
+  ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+  return file;
+}
+
 static int read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
-    const tsr_commit_file *file;
-    if (!ends_in(entries->entries[i].name, ".con")) continue;
-    TSR_TRY(read_file(r, entries->entries[i].name, &file));
+    const char *name = entries->entries[i].name;
+    if (!ends_in(name, ".con")) continue;
+    const tsr_commit_file *file = read_twin(r, name);
+    for (uint64_t n = 0; file && n < file->footers.count; n++)
+      TSR_TRY(add_con_entry(r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
+    if (file) continue;
+    TSR_TRY(read_file(r, name, &file));
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
   }
   return TSR_OK;
@@ -506,8 +529,14 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
 static int list_footers(renewal *r) {
   tsr_listing entries;
   int rc = list_directory(r, FOOTERS, &entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++)
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+    const tsr_commit_list *footers = &r->listing->footers;
+    const uint64_t before = footers->count;
     rc = add_footers(r, directories[FOOTERS], entries.entries[i].name);
+    if (rc < 0 || footers->count == before) continue;
+    const tsr_committed *item = &footers->items[before];
+    rc = tsr__map_put(&r->metas, item->name, (void *)(uintptr_t)item->path, r->error);
+  }
   tsr__listing_release(&entries);
   return rc;
 }
@@ -580,10 +609,10 @@ static int list_all(renewal *r, bool commits) {
   if (rc >= 0 && r->listing->schemas.count == 0)
     rc = tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(&root));
   if (rc >= 0 && commits) {
-    rc = list_commits(r);
+    rc = list_footers(r); /* first, so that a pair is known */
+    if (rc >= 0) rc = list_commits(r);
     if (rc >= 0) rc = list_old_layout(r, &root);
     if (rc >= 0 && r->listing->old_layout) rc = check_root(r, &root);
-    if (rc >= 0) rc = list_footers(r);
     if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
   }
   tsr__listing_release(&root);
@@ -603,7 +632,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   tsr_commit_listing *listing = block;
   tsr_memory *memory = &array->memory;
   renewal r = {.array = array, .listing = listing, .error = error};
-  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = listing->names.memory = memory;
+  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
@@ -614,6 +643,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   tsr__map_release(&r.in_con);
   tsr__map_release(&r.deletes);
   tsr__map_release(&r.ok);
+  tsr__map_release(&r.metas);
   if (rc < 0) {
     free_listing(listing);
     return rc;

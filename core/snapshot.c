@@ -269,16 +269,19 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
   return count;
 }
 
-/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. */
+/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. Those that
+ * have been read already cost nothing: they come before. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->listing->footers;
   void *block;
   if (s->array->fragments.count >= s->array->listing->fragments.count) return TSR_OK;
   TSR_TRY(tsr__arena_array(&s->snapshot->arena, list->count, sizeof *s->footers, &block, s->error));
   s->footers = block;
-  for (uint64_t i = 0; i < list->count; i++) {
-    if (count_unread(s, &list->items[i].parsed) < 2) continue;
-    int rc = tsr__array_commit_file(s->array, list->items[i].path, &s->footers[s->footer_files], s->error);
+  for (uint64_t i = 0; i < 2 * list->count; i++) {
+    const tsr_committed *item = &list->items[i % list->count];
+    const bool known = tsr__map_get(&s->array->files, item->path);
+    if (known != (i < list->count) || count_unread(s, &item->parsed) < (known ? 1 : 2)) continue;
+    int rc = tsr__array_commit_file(s->array, item->path, &s->footers[s->footer_files], s->error);
     if (rc >= 0) s->footer_files++;
     else if (rc != TSR_NOT_FOUND) return rc; /* vacuumed meanwhile: the fragments have their own */
   }

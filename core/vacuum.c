@@ -268,25 +268,47 @@ static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, co
   return tsr__store_sync_directory(v->store, "__commits", error);
 }
 
-/* Of `sources` (const char *) none is committed afterwards. `at_once`: no reader sees some of them meanwhile. */
-static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
+/* How `sources` (const char *) are committed now. */
+static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found, tsr_error *error) {
   tsr_listing entries;
   tsr_memory *memory = v->store->memory;
   tsr_map living = {.memory = memory}, ignored = {.memory = memory};
-  commits_of found = {.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   const char *const *names = (const char *const *)(const void *)sources->data;
+  *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   int code = list(v, "__commits", &entries, error);
   if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++)
-    code = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, &found, error);
-  bool exists = false;
-  if (code >= 0) code = tsr__directory_find(v->store, "__commits", &exists, error);
-  if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
-  tsr__buffer_release(&found.con);
-  tsr__buffer_release(&found.ign);
+    code = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, found, error);
   tsr__map_release(&living);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
+  return code;
+}
+
+static void release_commits(commits_of *found) {
+  tsr__buffer_release(&found->con);
+  tsr__buffer_release(&found->ign);
+}
+
+/* None of the sources is committed afterwards. `at_once`: no reader sees some of them meanwhile. */
+static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
+  commits_of found;
+  bool exists = false;
+  int code = find_commits(v, sources, &found, error);
+  if (code >= 0) code = tsr__directory_find(v->store, "__commits", &exists, error);
+  if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
+  release_commits(&found);
+  return code;
+}
+
+/* Another process may have listed the sources before they were merged, and put them into a .con since. What is published
+ * after this has looked was published after the last step before: who published it sees that (settle_con). */
+static int cancel_late(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+  commits_of found;
+  char ign[160];
+  int code = find_commits(v, sources, &found, error);
+  if (code >= 0 && found.listed) code = publish(v, &found, ".ign", &found.ign, ign, error);
+  release_commits(&found);
   return code;
 }
 
@@ -328,12 +350,14 @@ static int vacuum_sources(vacuum *v, const vacuum_file *file, const tsr_buffer *
   bool timed;
   TSR_TRY(has_times(v, file, &timed, error));
   TSR_TRY(uncommit(v, sources, !timed, error));
+  TSR_TRY(cancel_late(v, sources, error));
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
     TSR_TRY(tsr__interrupted(v->environment, error));
     TSR_TRY(remove_directory(v, names[i], error));
     tsr_work_done(v->environment, 1);
   }
-  return sync_if_there(v, "__fragments", error);
+  TSR_TRY(sync_if_there(v, "__fragments", error));
+  return cancel_late(v, sources, error);
 }
 
 /* Does any of its fragments still exist? */
@@ -512,33 +536,57 @@ static int remove_commits(vacuum *v, const char *name, tsr_error *error) {
   return found < 0 ? found : TSR_OK;
 }
 
-/* Of two .con files with the same entries the first by name goes. */
+typedef struct consolidated { /* a .con */
+  const char *name;
+  const tsr_commit_file *file; /* NULL: it is gone */
+  uint64_t modified;
+} consolidated;
+
+static int read_con(vacuum *v, const char *name, consolidated *con, tsr_error *error) {
+  tsr_path p = tsr__path_of("__commits", name, "");
+  tsr_error one;
+  *con = (consolidated){.name = name};
+  TSR_TRY(read_file(v, name, &con->file, error));
+  if (!con->file) return TSR_OK;
+  int code = tsr__store_modified(v->store, p.text, &con->modified, &one);
+  if (code == TSR_NOT_FOUND) return con->file = NULL, TSR_OK;
+  if (code < 0) *error = one;
+  return code;
+}
+
+/* What all processes see alike, whatever they know of what is ignored: else each of two could go for the other's sake. */
+static bool is_later(const consolidated *a, const consolidated *b) {
+  const uint64_t x = a->file->commits.count, y = b->file->commits.count;
+  if (a->modified != b->modified) return a->modified > b->modified;
+  return x != y ? x > y : strcmp(a->name, b->name) > 0;
+}
+
+/* A .con goes for a later one that has its living entries. */
 static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
   void *room;
-  TSR_TRY(tsr__arena_array(&v->arena, entries->count, sizeof(tsr_commit_file *), &room, error));
-  const tsr_commit_file **files = room;
+  uint64_t count = 0;
+  TSR_TRY(tsr__arena_array(&v->arena, entries->count, sizeof(consolidated), &room, error));
+  consolidated *files = room;
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries->entries[i].name, ".con", &stem)) continue;
-    TSR_TRY(read_file(v, entries->entries[i].name, &files[i], error));
+    TSR_TRY(read_con(v, entries->entries[i].name, &files[count], error));
+    count += files[count].file != NULL;
   }
-  for (uint64_t i = 0; i < entries->count; i++) {
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_commits *commits = &files[i].file->commits;
     bool redundant = false, living = false;
-    for (uint64_t n = 0; files[i] && n < files[i]->commits.count; n++)
-      living = living || is_living(ignored, &files[i]->commits.commits[n]);
-    for (uint64_t k = 0; files[i] && k < entries->count && !redundant; k++)
-      redundant = files[k] && k != i && has_all(&files[i]->commits, &files[k]->commits, ignored);
-    if (!files[i] || (living && !redundant)) continue;
-    TSR_TRY(remove_commits(v, entries->entries[i].name, error));
-    files[i] = NULL;
+    for (uint64_t n = 0; n < commits->count; n++) living = living || is_living(ignored, &commits->commits[n]);
+    for (uint64_t k = 0; k < count && living && !redundant; k++)
+      redundant = k != i && is_later(&files[k], &files[i]) && has_all(commits, &files[k].file->commits, ignored);
+    if (!living || redundant) TSR_TRY(remove_commits(v, files[i].name, error));
   }
   return TSR_OK;
 }
 
-/* Those whose names no .con has any more. */
-static int vacuum_ignored(vacuum *v, tsr_error *error) {
+/* Names of fragments in .con files. */
+static int find_in_con(vacuum *v, tsr_map *in_con, tsr_error *error) {
   tsr_listing entries;
-  tsr_map in_con = {.memory = v->store->memory};
   int code = list(v, "__commits", &entries, error);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     const tsr_commit_file *file;
@@ -546,8 +594,19 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
     code = read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; code >= 0 && file && n < file->commits.count; n++)
-      code = tsr__map_put(&in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
+      code = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
   }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* Those whose names no .con has any more. They are listed first: the .con for which one came was there before it, but one
+ * listing may have the second and not the first. */
+static int vacuum_ignored(vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_map in_con = {.memory = v->store->memory};
+  int code = list(v, "__commits", &entries, error);
+  if (code >= 0) code = find_in_con(v, &in_con, error);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;

@@ -247,6 +247,13 @@ def consolidated_commit_of_nothing(c):
     put(path, contents(path) + b"__commits/__77_77_0_22.wrt\n")
 
 
+@case(EVERYTHING, ("error", ".meta", "of the same name, commits, and of no others"), ("note", "__fragments/", "not committed"))
+def pair_that_differs(c):
+    path = c.only("__commits", ".con")
+    os.rename(c.only("__fragment_meta", ".meta"), c.path("__fragment_meta", os.path.basename(path)[:-len(".con")] + ".meta"))
+    put(path, contents(path).split(b"\n", 1)[1])
+
+
 @case(CONSOLIDATED, ("error", ".wrt", "is committed, but missing"), ("error", ".vac", "it hides 4 fragments, but __10_40_\\w+"))
 def merged_fragment_missing(c):
     shutil.rmtree(c.path("__fragments", next(n for n in os.listdir(c.path("__fragments")) if n.startswith("__10_40_"))))

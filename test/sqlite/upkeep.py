@@ -72,7 +72,7 @@ def test_many_fragments():
     db.query("SELECT tessera_vacuum('db:t', 'commits')")
     costs(MANY + 2, 1, 0)
     same(db.query("SELECT tessera_consolidate('db:t', 'fragment_meta')"), [(MANY,)])
-    costs(3, 1, 1)   # schema, .con, .meta; metadata of fragments where tiles are wanted
+    costs(2, 1, 1)   # schema, .meta; metadata of fragments where tiles are wanted
     same(db.query("SELECT tessera_consolidate('db:t')"), [(MANY,)])
     db.query("SELECT tessera_vacuum('db:t')")
     got, stats = counted(path, slice)
@@ -82,7 +82,7 @@ def test_many_fragments():
 
 
 def test_what_is_opened_when():
-    """Where commits and footers are consolidated: the schema, the .con and the .meta, each once for a connection, however many fragments; then what is new."""
+    """Where commits and footers are consolidated: the schema and the .meta, each once for a connection, however many fragments; then what is new."""
     writer, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)")
 
     def write(*numbers):
@@ -100,7 +100,7 @@ def test_what_is_opened_when():
         same(reader.query("SELECT value FROM tessera_stats WHERE name = 'files_opened'"), [(files,)], f"files opened by {sql}")
     nothing, some = "SELECT count(*) FROM t WHERE x = -1", "SELECT sum(a) FROM t WHERE x BETWEEN 101 AND 112"
     opens(1, f"CREATE VIRTUAL TABLE t USING tessera({literal(array)})")   # the schema
-    opens(2, nothing, [(0,)])                                  # the .con, the .meta
+    opens(1, nothing, [(0,)])                                  # the .meta
     opens(0, nothing, [(0,)])
     opens(0, f"CREATE VIRTUAL TABLE u USING tessera({literal(array)}, since=1)")
     opens(0, nothing.replace("FROM t", "FROM u"), [(0,)])
@@ -118,6 +118,19 @@ def test_what_is_opened_when():
     writer.query("SELECT tessera_consolidate('db:t', 'fragment_meta')")
     opens(1, nothing, [(0,)])                                  # the new .meta: three were not known
     opens(0, some, [(52,)])
+    writer.query("SELECT tessera_consolidate('db:t', 'commits')")
+    opens(0, nothing, [(0,)])                                  # the .con of the fragments that the .meta has
+    writer.query("SELECT tessera_vacuum('db:t')")
+    opens(0, some, [(52,)])
+    writer.query("DELETE FROM t WHERE x = 101")
+    same(reader.query(some), [(42,)])                          # the condition; each fragment says in its metadata which ones its cells have been through
+    writer.query("SELECT tessera_consolidate('db:t', 'commits')")
+    opens(1, some, [(42,)])                                    # it is in the .con, with the rest
+    reader.close()
+
+    reader = Database()
+    opens(1, f"CREATE VIRTUAL TABLE t USING tessera({literal(array)})")
+    opens(2 + 36, nothing, [(0,)])                             # the .con, which has a condition; the .meta; metadata of fragments, as above
     reader.close()
     writer.close()
 

@@ -33,22 +33,29 @@ static void test_prepared_long_ago(void **state) {
 
 static const tsr_store_methods *plain;
 static tsr_store_methods watched;
-static const char *watched_part; /* of the path of what a rename makes, or of a file that is opened */
+static const char *watched_part; /* of the path of what a rename makes, of a file that is opened, or of what is removed */
 static void (*others)(void); /* what happens just before, once */
+static unsigned passed; /* so many times it does not, first */
+static bool removals; /* only what is removed counts */
 
 static void look(const char *name) {
   void (*act)(void) = others;
-  if (!act || !strstr(name, watched_part)) return;
+  if (!act || !strstr(name, watched_part) || (passed && passed--)) return;
   others = NULL;
   act();
 }
 static int watched_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
-  look(to);
+  if (!removals) look(to);
   return plain->rename_exclusive(s, from, to, e);
 }
 static int watched_open(tsr_store *s, const char *name, tsr_file **file, tsr_error *e) {
-  look(name);
+  if (!removals) look(name);
   return plain->open_file(s, name, file, e);
+}
+
+static int watched_remove(tsr_store *s, const char *name, tsr_error *e) {
+  look(name);
+  return plain->remove(s, name, e);
 }
 
 static void watch(tsr_array *array, const char *part, void (*act)(void)) {
@@ -56,6 +63,7 @@ static void watch(tsr_array *array, const char *part, void (*act)(void)) {
   watched = *plain;
   watched.rename_exclusive = watched_rename;
   watched.open_file = watched_open;
+  watched.remove = watched_remove;
   array->store->methods = &watched;
   watched_part = part;
   others = act;
@@ -125,6 +133,179 @@ static void test_merged_meanwhile(void **state) {
     no_faults();
     tsr_array_close(array);
     remove_tree(path);
+  }
+}
+
+/* What is in a new .con only as it was merged later, another process removes from where it was: it must stay in the .con. */
+static void vacuum_commits(void) {
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  assert_int_equal(removed, 3); /* all but the merged one's */
+  tsr_array_close(array);
+}
+static void merge_then_vacuum_commits(void) {
+  merge_first_two();
+  others = vacuum_commits; /* when the .con is opened */
+}
+static void test_three_at_once(void **state) {
+  uint64_t merged;
+  tsr_array *array = make_small(22, true, false);
+  write_small(array, 10, 0, 1, NULL);
+  write_small(array, 20, 0, 0, NULL);
+  write_small(array, 30, 4, 4, NULL);
+  watch(array, ".con", merge_then_vacuum_commits);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+  unwatch(array);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 ");
+  assert_string_equal(cells_of(array, 10), "0=1000 1=1001 ");
+  assert_string_equal(cells_of(array, 20), "0=2000 1=1001 ");
+  tsr_array_close(array);
+  no_faults();
+  remove_tree(path);
+}
+
+/* Commits that were listed before a merge become a .con at any moment of the vacuum that follows the merge. */
+static char late[2][128];
+static void come_late(void) {
+  tsr_store *store = open_store(path);
+  tsr_buffer lines = {.memory = &environment->memory}, cancelled = {.memory = &environment->memory};
+  for (int i = 0; i < 2; i++) ok(tsr__commits_encode_write(late[i], &lines, &error));
+  ok(tsr__file_publish(store, "__commits/__10_20_a0000000000000000000000000000000_22.con", lines.data, lines.size, &error));
+  for (int i = 0; i < 2; i++) {
+    const tsr_path directory = tsr__path_of("__fragments", late[i], "");
+    bool exists;
+    ok(tsr__directory_find(store, directory.text, &exists, &error));
+    if (!exists) ok(tsr__commits_encode_write(late[i], &cancelled, &error));
+  }
+  if (cancelled.size)
+    ok(tsr__file_publish(store, "__commits/__10_20_b0000000000000000000000000000000_22.ign", cancelled.data, cancelled.size,
+                         &error));
+  tsr__buffer_release(&lines);
+  tsr__buffer_release(&cancelled);
+  tsr__store_close(store);
+}
+static void come_late_at(bool dense) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t removed;
+    tsr_array *array = make_small(22, dense, false);
+    write_small(array, 10, 0, 1, late[0]);
+    write_small(array, 20, 0, 0, late[1]);
+    write_small(array, 30, 4, 4, NULL);
+    merge_first_two();
+    watch(array, "__", come_late);
+    passed = at;
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+    done = others != NULL;
+    others = NULL;
+    unwatch(array);
+    for (int round = 0; round < 2; round++) {
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 ");
+      assert_string_equal(cells_of(array, 10), dense ? "" : "0=1000 1=1001 ");
+      no_faults();
+    }
+    tsr_array_close(array);
+    remove_tree(path);
+    assert_true(at < 200);
+  }
+  passed = 0;
+}
+static void test_late_commits(void **state) {
+  come_late_at(true);
+  come_late_at(false);
+}
+
+/* A .con that came and what cancels it, of which a listing has only the second, as it went past the place of the first before. */
+static bool torn;
+static void come_cancelled(void) {
+  torn = true;
+  come_late();
+}
+static int torn_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
+  look(name);
+  int code = plain->list(s, name, out, e);
+  for (uint64_t i = 0; torn && code >= 0 && i < out->count; i++) {
+    if (!strstr(out->entries[i].name, "_a0000000000000000000000000000000_22.con")) continue;
+    tsr__free(out->entries[i].name);
+    memmove(out->entries + i, out->entries + i + 1, (out->count - i - 1) * sizeof *out->entries);
+    out->count--;
+  }
+  torn = false;
+  return code;
+}
+static void test_torn_listing(void **state) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t removed;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 0, 1, late[0]);
+    write_small(array, 20, 0, 0, late[1]);
+    merge_and_vacuum();
+    watch(array, "__commits", come_cancelled);
+    watched.rename_exclusive = plain->rename_exclusive;
+    watched.open_file = plain->open_file;
+    watched.list = torn_list;
+    removals = true; /* and listings */
+    passed = at;
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    done = others != NULL;
+    others = NULL;
+    removals = false;
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 ");
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+    assert_true(at < 50);
+  }
+  passed = 0;
+}
+
+/* Two processes vacuum commits, one has seen what a third has just cancelled: of two .con files they remove the same one. */
+static char here_and_there[128], cancelled[128];
+static void cancel_and_vacuum(void) {
+  uint64_t removed;
+  char line[200];
+  tsr_store *store = open_store(path);
+  snprintf(line, sizeof line, "__commits/%s.wrt\n", cancelled);
+  ok(tsr__file_publish(store, "__commits/__10_10_b0000000000000000000000000000000_22.ign", line, strlen(line), &error));
+  tsr__store_close(store);
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  tsr_array_close(array);
+}
+static void test_two_vacuums(void **state) {
+  for (int first = 0; first < 2; first++) { /* by name, it is the one with both */
+    const char *both = first ? "__commits/__1_1_a0000000000000000000000000000000_22.con"
+                             : "__commits/__3_3_a0000000000000000000000000000000_22.con";
+    const char *one = "__commits/__2_2_a0000000000000000000000000000000_22.con";
+    for (int older = 0; older < 2; older++) {
+      uint64_t removed;
+      tsr_array *array = make_small(22, true, false);
+      tsr_buffer lines = {.memory = &environment->memory};
+      write_small(array, 10, 0, 1, cancelled);
+      write_small(array, 20, 4, 4, here_and_there);
+      ok(tsr__commits_encode_write(here_and_there, &lines, &error));
+      ok(tsr__file_publish(array->store, one, lines.data, lines.size, &error));
+      ok(tsr__commits_encode_write(cancelled, &lines, &error));
+      ok(tsr__file_publish(array->store, both, lines.data, lines.size, &error));
+      tsr__buffer_release(&lines);
+      age(older ? one : both);
+      for (int i = 0; i < 2; i++) {
+        const tsr_path wrt = tsr__path_of("__commits", i ? cancelled : here_and_there, ".wrt");
+        ok(tsr__store_remove(array->store, wrt.text, &error));
+      }
+      watch(array, ".con", cancel_and_vacuum);
+      removals = true;
+      ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+      removals = false;
+      look(".con"); /* where none was removed */
+      unwatch(array);
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "4=2004 ");
+      tsr_array_close(array);
+      remove_tree(path);
+    }
   }
 }
 
@@ -235,6 +416,8 @@ static void test_limits_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
+                                     cmocka_unit_test(test_three_at_once),
+                                     cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
                                      cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_metadata_vacuumed),
                                      cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
