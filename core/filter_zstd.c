@@ -7,6 +7,10 @@
 
 #define DEFAULT_LEVEL 3
 #define LEAST_LEVEL   (-7)
+#define SMALL_CHUNK   65536 /* bytes: those that are as large or smaller ... */
+#define ROOMY_FIRST   4 /* ... get tables from zstd, at these levels, with two places for each byte */
+#define ROOMY_LAST    12
+#define LEAST_BITS    10
 
 /* A context costs more than a small chunk does: one serves all chunks of a tile. */
 typedef struct state {
@@ -67,12 +71,23 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
 
 static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return ZSTD_compressBound(size); }
 
+/* One place for each byte of a chunk finds what two find, and stays in the cache: the logarithm of how many there should be; 0:
+ * zstd's own choice. */
+static int table_bits(int level, uint64_t size) {
+  int bits = LEAST_BITS;
+  if (level < ROOMY_FIRST || level > ROOMY_LAST || size > SMALL_CHUNK) return 0;
+  while (UINT64_C(1) << bits < size) bits++;
+  return bits;
+}
+
 static int compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                     uint64_t *out_size, tsr_error *error) {
   state *s = NULL;
   TSR_TRY(get_state(context, false, &s, error));
   int level = context->filter->level < LEAST_LEVEL ? DEFAULT_LEVEL : context->filter->level;
-  size_t got = ZSTD_compressCCtx(s->encoder, out, *out_size, in, size, TSR_MIN(level, ZSTD_maxCLevel()));
+  size_t got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_compressionLevel, TSR_MIN(level, ZSTD_maxCLevel()));
+  if (!ZSTD_isError(got)) got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_hashLog, table_bits(level, size));
+  if (!ZSTD_isError(got)) got = ZSTD_compress2(s->encoder, out, *out_size, in, size);
   if (ZSTD_isError(got)) return tsr__fail(error, TSR_NOMEM, "zstd says: %s", ZSTD_getErrorName(got));
   *out_size = got;
   return charge(s, ZSTD_sizeof_CCtx(s->encoder), error);

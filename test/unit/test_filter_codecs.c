@@ -1,6 +1,8 @@
 /* test_filter_codecs.c: gzip, zstd, lz4, bzip2 and run lengths of cells: tiles written by TileDB 2.30, all levels,
  * sizes at the edges, hostile streams.
  */
+#include <zstd.h>
+
 #include "filter_test.h"
 
 #define GZIP  "000001000100000001050000000109000000"
@@ -91,7 +93,7 @@ static void test_levels(void **state) {
   uint64_t random = 7;
   for (unsigned i = 0; i < SIZE; i++) data[i] = i % 64 < 40 ? (uint8_t)(i / 64) : (uint8_t)next_random(&random);
   static const uint64_t sizes[] = {0, 1, 2, 255, 65535, 65536, 65537, SIZE};
-  static const int32_t levels[] = {INT32_MIN, -8, -7, -1, 0, 1, 3, 9, 10, 23, INT32_MAX};
+  static const int32_t levels[] = {INT32_MIN, -8, -7, -1, 0, 1, 3, 5, 9, 10, 12, 13, 23, INT32_MAX};
   static const char types[] = {1, 2, 3, 4, 5};
   for (unsigned t = 0; t < sizeof types; t++)
     for (unsigned l = 0; l < sizeof levels / sizeof *levels; l++) {
@@ -102,6 +104,60 @@ static void test_levels(void **state) {
       for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
         if (sizes[s] < 1000 || l % 3 == 0) round_trip(pipeline, TSR_UINT8, 1, data, sizes[s]);
     }
+  free(data);
+}
+
+/* What zstd makes of all chunks by its own choice. */
+static uint64_t plain_size(const uint8_t *data, uint64_t size, uint64_t chunk, int level) {
+  static uint8_t out[1 << 18];
+  uint64_t sum = 0;
+  for (uint64_t at = 0; at < size; at += chunk) {
+    const size_t got = ZSTD_compress(out, sizeof out, data + at, TSR_MIN(chunk, size - at), level);
+    assert_false(ZSTD_isError(got));
+    sum += got;
+  }
+  return sum;
+}
+
+static uint64_t stored_size(const uint8_t *data, uint64_t size, uint64_t chunk, int level) {
+  bench b;
+  bytes in = copy_bytes(data, size), tile;
+  bench_open(&b, ZSTD, TSR_UINT8, 22);
+  b.pipeline.max_chunk_size = (uint32_t)chunk;
+  b.pipeline.filters[0].level = level;
+  assert_int_equal(bench_encode(&b, in, NULL, 0, &tile), TSR_OK);
+  assert_int_equal(bench_decode(&b, tile.data, tile.size, in, NULL, 0), TSR_OK);
+  const uint64_t chunks = (size + chunk - 1) / chunk, stored = tile.size - 8 - chunks * (12 + 16);
+  free(in.data);
+  free(tile.data);
+  bench_close(&b);
+  return stored;
+}
+
+/* Smaller tables than zstd's own for small chunks, hardly less compression: labels, records that come again from afar, bytes of
+ * a kind that stand together, and a walk. */
+static void test_zstd_sizes(void **state) {
+  enum { SIZE = 1 << 19, KINDS = 4 };
+  uint8_t *data = malloc(SIZE);
+  static uint8_t records[1200][40];
+  uint64_t random = 11, value = 1 << 20;
+  for (unsigned i = 0; i < sizeof records; i++) records[i / 40][i % 40] = (uint8_t)next_random(&random);
+  for (unsigned kind = 0; kind < KINDS; kind++) {
+    for (unsigned i = 0; i < SIZE; i += 8) {
+      if (kind == 0) value = next_random(&random) % 5000 * 7919 | (next_random(&random) % 5000 * 7919) << 32;
+      if (kind == 1) value = tsr__load64(&records[next_random(&random) % 1200 / (i / 4096 % 2 + 1)][i % 40]);
+      if (kind == 2) value = i < SIZE / 2 ? 0x4041424344454647 + next_random(&random) % 3 : next_random(&random);
+      if (kind == 3) value += next_random(&random) % 2001 - 1000;
+      tsr__store64(data + i, value);
+    }
+    for (int level = -1; level <= 13; level++)
+      for (uint64_t chunk = 512; chunk <= 1 << 17; chunk *= 16) {
+        const uint64_t plain = plain_size(data, SIZE, chunk, level), stored = stored_size(data, SIZE, chunk, level);
+        if (stored > plain + plain / 100)
+          fail_msg("kind %u, level %d, chunks of %u: %u bytes, zstd's own choice gives %u", kind, level, (unsigned)chunk, (unsigned)stored,
+                   (unsigned)plain);
+      }
+  }
   free(data);
 }
 
@@ -335,6 +391,7 @@ int main(void) {
       cmocka_unit_test(test_gzip),           cmocka_unit_test(test_zstd),      cmocka_unit_test(test_lz4),
       cmocka_unit_test(test_bzip2),          cmocka_unit_test(test_rle),       cmocka_unit_test(test_rle_zstd),
       cmocka_unit_test(test_levels),         cmocka_unit_test(test_rle_cells), cmocka_unit_test(test_rle_longest_run),
+      cmocka_unit_test(test_zstd_sizes),
       cmocka_unit_test(test_hostile_frames), cmocka_unit_test(test_the_host_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
