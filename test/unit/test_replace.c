@@ -360,6 +360,29 @@ static void test_merge_ends(void **state) {
   remove_tree(path);
 }
 
+/* A vacuum that comes between a merge's commit and the last name of its vacuum file does what is left of the merge, and more. */
+static void vacuum_fragments(void) {
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  assert_int_equal(removed, 3); /* two fragments and the vacuum file */
+  tsr_array_close(array);
+}
+static void test_vacuumed_at_once(void **state) {
+  for (int dense = 0; dense < 2; dense++) {
+    tsr_array *array = make_small(22, dense, false);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    watch(array, ".vac", vacuum_fragments);
+    assert_int_equal(merge_small(array), 2);
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 ");
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+  }
+}
+
 /* ---- Metadata -------------------------------------------------------------------------------- */
 
 static void put_metadata(tsr_array *array, const char *key, int32_t value) {
@@ -418,7 +441,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
                                      cmocka_unit_test(test_three_at_once),
                                      cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
-                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_metadata_vacuumed),
+                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once), cmocka_unit_test(test_metadata_vacuumed),
                                      cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
