@@ -141,20 +141,25 @@ static const place directories[] = {
 };
 #define DIRECTORIES (sizeof directories / sizeof *directories)
 
-static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+/* Where `open` is not NULL the file is left open for the caller, who forces it to the disk and closes it. */
+static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_file **open, tsr_error *error) {
   tsr_file *file = NULL;
   int code = tsr__store_create_exclusive(c->store, path, &file, error);
   if (code >= 0 && size) code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0 && open) {
+    *open = file;
+    return TSR_OK;
+  }
   if (code >= 0 && c->durable) code = tsr__store_sync(file, error);
   tsr__store_close_file(file);
   return code;
 }
 
-static int write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content,
+static int write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content, tsr_file **open,
                       tsr_error *error) {
   tsr_buffer tile = {.memory = &c->memory};
   int code = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
-  if (code >= 0) code = write_file(c, path, tile.data, tile.size, error);
+  if (code >= 0) code = write_file(c, path, tile.data, tile.size, open, error);
   tsr__buffer_release(&tile);
   return code;
 }
@@ -176,7 +181,7 @@ static int write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *er
     code = name_enumeration(e, &c->arena, error);
     if (code >= 0) code = tsr__enumeration_encode(e, &content, error);
     if (code >= 0) code = enumeration_path(c, e, &path, error);
-    if (code >= 0) code = write_tile(c, (const char *)path.data, key, &content, error);
+    if (code >= 0) code = write_tile(c, (const char *)path.data, key, &content, NULL, error);
     if (code < 0) code = tsr__wrap(error, "enumeration '%s'", e->name);
   }
   tsr__buffer_release(&content);
@@ -193,12 +198,12 @@ static void pending_paths(const tsr_creation *c, char file[PATH_MOST], char enum
   snprintf(enumerations, PATH_MOST, "%s/__enumerations", pending);
 }
 
-static int write_schema(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+static int write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory};
   char path[PATH_MOST], enumerations[PATH_MOST];
   pending_paths(c, path, enumerations);
   int code = tsr__schema_encode(&c->schema, &content, error);
-  if (code >= 0) code = write_tile(c, path, key, &content, error);
+  if (code >= 0) code = write_tile(c, path, key, &content, open, error);
   tsr__buffer_release(&content);
   return code;
 }
@@ -210,18 +215,21 @@ static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   pending_paths(c, file, enumerations);
   for (unsigned i = 0; i < DIRECTORIES; i++)
     if (version >= directories[i].since) TSR_TRY(tsr__store_make_directory(c->store, directories[i].path, error));
-  if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, error));
+  if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, NULL, error));
   if (version >= 10) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
   if (version >= 20) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
   TSR_TRY(write_enumerations(c, key, error));
-  TSR_TRY(write_schema(c, key, error));
-  if (!c->durable) return TSR_OK;
+  if (!c->durable) return write_schema(c, key, NULL, error);
+  tsr_file *schema;
+  TSR_TRY(write_schema(c, key, &schema, error));
   const char *made[3] = {""};
   uint64_t count = 1;
   if (version >= 10) made[count++] = pending;
   if (version >= 20 && c->schema.enumeration_count > 0) made[count++] = enumerations;
-  const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count;
-  return tsr__store_sync_all(c->store, NULL, 0, made, count, threads, error);
+  const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count + 1;
+  int code = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
+  tsr__store_close_file(schema);
+  return code;
 }
 
 /* ---- Directories above the array ------------------------------------------------------------ */
