@@ -35,7 +35,7 @@ static struct {
   pthread_cond_t work;
   tsr_job *jobs; /* first come, first served */
   unsigned workers, busy;
-  _Atomic bool paused; /* for a fork */
+  _Atomic unsigned forking; /* threads that are: workers stand still until none is */
   unsigned parked; /* of those that are busy */
   pthread_cond_t quiet, resume;
   worker at[MOST_WORKERS]; /* those that were started */
@@ -64,25 +64,25 @@ static void park(void) {
   pthread_mutex_lock(&pool.mutex);
   pool.parked++;
   pthread_cond_broadcast(&pool.quiet);
-  while (atomic_load_explicit(&pool.paused, memory_order_relaxed)) pthread_cond_wait(&pool.resume, &pool.mutex);
+  while (atomic_load_explicit(&pool.forking, memory_order_relaxed)) pthread_cond_wait(&pool.resume, &pool.mutex);
   pool.parked--;
   pthread_mutex_unlock(&pool.mutex);
 }
 
 static void before_fork(void) {
   pthread_mutex_lock(&pool.mutex);
-  atomic_store_explicit(&pool.paused, true, memory_order_relaxed);
+  atomic_fetch_add_explicit(&pool.forking, 1, memory_order_relaxed);
   while (pool.busy > pool.parked) pthread_cond_wait(&pool.quiet, &pool.mutex);
 }
 
 static void after_fork(void) {
-  atomic_store_explicit(&pool.paused, false, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&pool.forking, 1, memory_order_relaxed);
   pthread_cond_broadcast(&pool.resume);
   pthread_mutex_unlock(&pool.mutex);
 }
 
 static void after_fork_in_child(void) { /* nobody is parked here; the pool is made anew when it is wanted */
-  atomic_store_explicit(&pool.paused, false, memory_order_relaxed);
+  atomic_store_explicit(&pool.forking, 0, memory_order_relaxed);
   pthread_mutex_unlock(&pool.mutex);
 }
 
@@ -141,7 +141,7 @@ static void fail_job(tsr_job *j, uint64_t index, int code, const tsr_error *erro
 static void run(tsr_job *j, bool parks) {
   tsr_error error;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
-    if (parks && atomic_load_explicit(&pool.paused, memory_order_relaxed)) park();
+    if (parks && atomic_load_explicit(&pool.forking, memory_order_relaxed)) park();
     uint64_t index = atomic_fetch_add_explicit(&j->at, 1, memory_order_relaxed);
     if (index >= j->count) return;
     error.code = TSR_OK;
@@ -182,7 +182,7 @@ static void *work(void *argument) {
     pthread_mutex_lock(&pool.mutex);
     me->helped = NULL;
     pool.busy--;
-    if (atomic_load_explicit(&pool.paused, memory_order_relaxed)) pthread_cond_broadcast(&pool.quiet);
+    if (atomic_load_explicit(&pool.forking, memory_order_relaxed)) pthread_cond_broadcast(&pool.quiet);
     if (--j->helpers == 0) pthread_cond_signal(&j->done);
   }
   return NULL;

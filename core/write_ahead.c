@@ -5,7 +5,8 @@
  * One block is in work at a time: where the last one has not been finished yet, or memory is short, a block is left out,
  * and sorted with the others at the end.
  *
- * Invariants: block i is of the cells i * TSR_ORDER_BLOCK and on, in memory; `working` only for the last one.
+ * Invariants: block i is of the cells i * TSR_ORDER_BLOCK and on, in memory; `next` is where the block ends that comes
+ * after the last one, or UINT64_MAX; `working` only for the last one.
  */
 #include "ops_writer.h"
 
@@ -107,7 +108,7 @@ void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
   }
   for (; block_count(writer) > whole; a->blocks.size -= sizeof(tsr_pair *))
     tsr__free(*block_at(writer, block_count(writer) - 1));
-  a->next = (whole + 1) * TSR_ORDER_BLOCK;
+  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK; /* there may be fewer than whole ones: memory was short */
 }
 
 tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {

@@ -69,7 +69,7 @@ static int make_places(sorter *s, tsr_error *error) {
     for (uint64_t i = STEP - 1; i < cells_of(s, b); i += STEP) sample[samples++] = (tsr_pair){s->blocks[b][i].key, 0};
   tsr__pairs_sort(sample, spare, samples);
   const uint64_t steps = TSR_MAX(PLACE, s->block_count / 16); /* of many blocks each gives a place a few dozen pairs */
-  s->place_count = samples / steps + 1;
+  s->place_count = samples ? (samples - 1) / steps + 1 : 1;
   TSR_TRY(tsr__arena_array(&s->arena, 3 * (s->place_count + 1), sizeof(uint64_t), &room, error));
   s->lows = room;
   s->starts = s->lows + s->place_count + 1;

@@ -285,6 +285,44 @@ static void test_fork_amid_a_job(void **state) {
   }
 }
 
+static int take_short(void *argument, uint64_t index, tsr_error *error) {
+  volatile double x = 1;
+  for (int i = 0; i < 10000; i++) x = x * 1.0000001;
+  return count_up(argument, index, error);
+}
+
+static void *fork_often(void *argument) {
+  pthread_barrier_t *together = argument;
+  for (int round = 0; round < 150; round++) {
+    pthread_barrier_wait(together);
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    if (child < 0 || waitpid(child, NULL, 0) != child) return argument;
+  }
+  return NULL;
+}
+
+/* The first of two that fork at once does not wake the workers for which the second still waits. */
+static void test_forks_at_once_amid_a_job(void **state) {
+  pthread_barrier_t together;
+  pthread_t threads[2];
+  tsr_job job;
+  tally t = {0};
+  pthread_barrier_init(&together, NULL, 2);
+  alarm(120); /* a hang is a failure */
+  tsr__job_start(&job, 3, 1000000000, take_short, &t);
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, fork_often, &together), 0);
+  for (int i = 0; i < 2; i++) {
+    void *failed;
+    assert_int_equal(pthread_join(threads[i], &failed), 0);
+    assert_null(failed);
+  }
+  tsr__job_cancel(&job);
+  alarm(0);
+  assert_true(t.calls > 0);
+  pthread_barrier_destroy(&together);
+}
+
 typedef struct signals {
   pthread_t caller;
   pthread_mutex_t mutex;
@@ -371,6 +409,7 @@ int main(void) {
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_fork),
       cmocka_unit_test(test_fork_amid_a_job),
+      cmocka_unit_test(test_forks_at_once_amid_a_job),
       cmocka_unit_test(test_fork_at_the_end_of_a_job),
       cmocka_unit_test(test_signals_stay_with_the_host),
       cmocka_unit_test(test_the_host_says_stop),

@@ -200,9 +200,37 @@ static void test_no_memory(void **state) {
   assert_true(counted.failed);
 }
 
+/* Nor is it where the list of blocks cannot grow: what is rewound then and goes on is of the cells that it says. */
+static void test_no_memory_for_the_list(void **state) {
+  (void)state;
+  create();
+  tsr_writer *writer = open_writer(2, 0);
+  while (writer->ahead.blocks.size < writer->ahead.blocks.capacity || !writer->ahead.blocks.size)
+    append(writer, TSR_ORDER_BLOCK, true);
+  append(writer, TSR_ORDER_BLOCK - 1, true);
+  for (uint32_t f = 0; f < 3; f++) ok(tsr__buffer_reserve(&writer->columns[f].values, 8, &error));
+  writer->unweighed = 0;
+  counted.left = 0;
+  append(writer, 1, true);
+  counted.left = -1;
+  assert_int_equal(writer->ahead.next, UINT64_MAX);
+  append(writer, TSR_ORDER_BLOCK + 9, true);
+  const tsr_mark mark = tsr_writer_mark(writer);
+  append(writer, 5, false);
+  ok(tsr_writer_rewind(writer, mark, &error));
+  append(writer, 3 * TSR_ORDER_BLOCK, true);
+  const tsr_order_ahead ahead = tsr__ahead_blocks(writer);
+  for (uint64_t b = 0; b < ahead.count; b++)
+    if (ahead.blocks[b]) assert_int_equal(ahead.blocks[b][0].cell / TSR_ORDER_BLOCK, b);
+  assert_int_equal(ahead.count, (writer->count - writer->first) / TSR_ORDER_BLOCK);
+  check(writer);
+  commit(writer);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rewinding), cmocka_unit_test(test_going_on),
                                      cmocka_unit_test(test_batches), cmocka_unit_test(test_spilling),
-                                     cmocka_unit_test(test_no_memory)};
+                                     cmocka_unit_test(test_no_memory),
+                                     cmocka_unit_test(test_no_memory_for_the_list)};
   return cmocka_run_group_tests(tests, setup_counted, teardown);
 }
