@@ -7,10 +7,19 @@ datetimes=integer, enums=code, vectors=json.
 import json
 import math
 import os
-import struct
+import sqlite3
 
 OPTIONS = "datetimes=integer, enums=code, unwritten=fill"
 WIDE = {"STRING_UTF16": "utf-16-le", "STRING_UCS2": "utf-16-le", "STRING_UTF32": "utf-32-le", "STRING_UCS4": "utf-32-le"}
+
+
+def connect(extension, isolation_level=""):
+    """A connection with the extension, on which text comes as bytes."""
+    db = sqlite3.connect(":memory:", isolation_level=isolation_level)
+    db.text_factory = bytes
+    db.enable_load_extension(True)
+    db.load_extension(extension)
+    return db
 
 
 def find(root, pattern="", kind="array"):

@@ -19,9 +19,8 @@ def check(db, directory, key):
 
 
 def connect(extension):
-    db = sqlite3.connect(":memory:")
-    db.enable_load_extension(True)
-    db.load_extension(extension)
+    db = arrays.connect(extension)
+    db.text_factory = str
     return db
 
 

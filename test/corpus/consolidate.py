@@ -19,14 +19,6 @@ import read
 MOST_TIMES = 3  # more are sampled
 
 
-def connect(extension):
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    db.enable_load_extension(True)
-    db.load_extension(extension)
-    db.text_factory = bytes
-    return db
-
-
 def fragments(db):
     """name -> (start, end) of what is seen now."""
     rows = db.execute("SELECT name, start_time, end_time FROM tessera_fragments('db:t')").fetchall()
@@ -123,7 +115,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         several = [item for item in arrays.find(corpus, pattern or "") if item[2].get("fragments", 2) > 1 and not read.uses_webp(item[2])]
         for name, directory, description in several[::3] if pattern is None else several:
-            db = connect(extension)
+            db = arrays.connect(extension, None)
             copy = os.path.join(place, "copy")
             shutil.copytree(directory, copy)
             try:

@@ -15,14 +15,6 @@ import arrays
 import read
 
 
-def connect(extension):
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    db.enable_load_extension(True)
-    db.load_extension(extension)
-    db.text_factory = bytes
-    return db
-
-
 def rows_of(db, directory, description, keys):
     """All rows; of dense arrays only what was written."""
     read.open_table(db, directory, description, None, None, keys, False)
@@ -70,7 +62,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         found = [item for item in arrays.find(corpus, pattern or "") if not read.uses_webp(item[2])]
         for name, directory, description in found[::5] if pattern is None else found:
-            db = connect(extension)
+            db = arrays.connect(extension, None)
             copy = os.path.join(place, "copy")
             try:
                 wrong, result = check(db, directory, description, place, copy)

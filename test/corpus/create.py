@@ -78,10 +78,8 @@ def main():
     passed = failed = refused = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, directory, description in arrays.find(corpus, pattern):
-            db = sqlite3.connect(":memory:")
+            db = arrays.connect(extension)
             db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-            db.enable_load_extension(True)
-            db.load_extension(extension)
             if uses_webp(description):
                 continue
             try:

@@ -6,7 +6,6 @@ usage: inside.py EXTENSION CORPUS [PATTERN]
 import json
 import os
 import re
-import sqlite3
 import struct
 import sys
 
@@ -352,10 +351,7 @@ def main():
     extension, corpus = sys.argv[1:3]
     pattern = sys.argv[3] if len(sys.argv) > 3 else ""
     passed = failed = 0
-    db = sqlite3.connect(":memory:")
-    db.text_factory = bytes
-    db.enable_load_extension(True)
-    db.load_extension(extension)
+    db = arrays.connect(extension)
     for kind, check in (("array", check_array), ("group", check_group)):
         for name, directory, description in arrays.find(corpus, pattern, kind):
             try:

@@ -5,7 +5,7 @@ usage: read.py [--database] EXTENSION CORPUS [PATTERN]
 """
 import hashlib
 import os
-import sqlite3
+import random
 import sys
 import tempfile
 
@@ -105,16 +105,29 @@ def uses_webp(description):
     return any(f["filter"] == "webp" for a in description["attrs"] for f in a["filters"]["list"])
 
 
+def questions(count, but=None):
+    """For tests that ask generated questions, EXTENSION CORPUS [COUNT [SEED [PATTERN]]], of every array that TileDB can read, but those with
+    `but` in their names: (name, what a check is called with: db, directory, description, count, random, directory for keys)."""
+    extension, corpus = sys.argv[1:3]
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else count
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    pattern = sys.argv[5] if len(sys.argv) > 5 else ""
+    with tempfile.TemporaryDirectory() as keys:
+        for name, directory, description in arrays.find(corpus, pattern):
+            if uses_webp(description) or any("error" in r for r in description["reads"]) or (but and but in name):
+                continue
+            db = arrays.connect(extension)
+            yield name, (db, directory, description, count, random.Random(f"{seed} {name}"), keys)
+            db.close()
+
+
 def main():
     inside = "--database" in sys.argv
     extension, corpus, pattern = ([a for a in sys.argv[1:] if a != "--database"] + [""])[:3]
     passed = failed = 0
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
-            db = sqlite3.connect(":memory:")
-            db.text_factory = bytes
-            db.enable_load_extension(True)
-            db.load_extension(extension)
+            db = arrays.connect(extension)
             for read in description["reads"]:
                 try:
                     wrong = check_read(db, directory, description, read, keys, inside)

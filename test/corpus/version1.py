@@ -142,10 +142,7 @@ def main():
                 if not make(directory, target, description, kind):
                     continue
                 made[kind] += 1
-                db = sqlite3.connect(":memory:")
-                db.text_factory = bytes
-                db.enable_load_extension(True)
-                db.load_extension(extension)
+                db = arrays.connect(extension)
                 for wrong in check(db, target, description, folder):
                     passed += not wrong
                     if wrong:

@@ -64,10 +64,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             target = os.path.join(folder, "array")
             make(directory, target, len(description["dims"]))
-            db = sqlite3.connect(":memory:")
-            db.text_factory = bytes
-            db.enable_load_extension(True)
-            db.load_extension(extension)
+            db = arrays.connect(extension)
             for one in description["reads"]:
                 try:
                     wrong = read.check_read(db, target, description, one, folder, False)

@@ -71,10 +71,7 @@ def query(db, statement):
 
 
 def check(extension, directory, key, what):
-    db = sqlite3.connect(":memory:")
-    db.text_factory = bytes
-    db.enable_load_extension(True)
-    db.load_extension(extension)
+    db = arrays.connect(extension)
     db.set_progress_handler(lambda: 1, STEPS)
     options = f", key_file={read.literal(key)}" if key else ""
     opened = query(db, f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}, memory_mb=64, cache_mb=16{options})")
