@@ -568,7 +568,7 @@ static int open_coordinates(coordinates_check *k, bool *usable) {
   TSR_TRY(tsr__arena_array(&f->arena, dimensions, sizeof(bool), &block, f->c->error));
   k->dimension_lossy = block;
   for (uint32_t d = 0; d < dimensions; d++) {
-    k->dimension_lossy[d] = tsr__check_is_lossy(tsr__schema_pipeline(k->schema, d));
+    k->dimension_lossy[d] = tsr__pipeline_is_lossy(tsr__schema_pipeline(k->schema, d));
     k->lossy = k->lossy || k->dimension_lossy[d];
   }
   for (uint32_t d = 0; opened && d < (k->together ? 1 : dimensions); d++) {

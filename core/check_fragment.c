@@ -25,12 +25,6 @@ const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_che
   return label->text;
 }
 
-bool tsr__check_is_lossy(const tsr_pipeline *pipeline) {
-  for (uint32_t i = 0; i < pipeline->count; i++)
-    if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT) return true;
-  return false;
-}
-
 static const char *part_noun(const tsr_fragment_check *f, uint32_t slot, unsigned part) {
   if (part == TSR_PART_VALIDITY) return "validity";
   bool variable = tsr__fragment_slot_has_part(&f->metadata, slot, TSR_PART_VARIABLE);

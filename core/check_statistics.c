@@ -51,7 +51,7 @@ static statistics_field field_of(const tsr_fragment_check *f, uint32_t slot) {
   if (number < 0 && special == TSR_SLOT_COORDS) return (statistics_field){0};
   if (number < 0) return (statistics_field){KIND_NUMBER, TSR_UINT64, 8, false, true};
   const tsr_field *field = &f->metadata.schema->fields[number];
-  if (field->is_dimension || tsr__check_is_lossy(tsr__schema_pipeline(f->metadata.schema, (uint32_t)number)))
+  if (field->is_dimension || tsr__pipeline_is_lossy(tsr__schema_pipeline(f->metadata.schema, (uint32_t)number)))
     return (statistics_field){0};
   statistics_field made = {.datatype = field->datatype, .size = field->cell_size, .nullable = field->nullable};
   if (field->datatype == TSR_CHAR || field->datatype == TSR_ASCII) {

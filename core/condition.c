@@ -28,17 +28,12 @@ enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
 
 #define GUARDS_FROM 16 /* children of an AND that are looked up */
 
-typedef struct slice {
-  const uint8_t *bytes;
-  uint64_t size;
-} slice;
-
 /* The values of a set, sorted. Where all have one size of 1, 2, 4 or 8 bytes they are kept as integers. */
 typedef struct tsr_condition_set {
   uint64_t count;
   uint64_t width; /* of keys; 0: slices */
   uint64_t *keys;
-  slice *slices;
+  tsr_slice *slices;
 } tsr_condition_set;
 
 /* Children of an AND that hold wherever a field is not a certain value: groups of them, by value. */
@@ -73,11 +68,6 @@ static int compare_keys(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static int compare_slices(const void *a, const void *b) {
-  const slice *x = a, *y = b;
-  return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
-}
-
 static uint64_t load_key(const uint8_t *bytes, uint64_t width) {
   uint64_t key = 0;
   memcpy(&key, bytes, width);
@@ -100,13 +90,13 @@ static int make_set(decoder *d, tsr_condition_node *node) {
     for (uint64_t i = 0; i < count; i++) set->keys[i] = load_key(node->value + node->value_offsets[i], width);
     qsort(set->keys, count, 8, compare_keys);
   } else {
-    TSR_TRY(tsr__arena_array(d->arena, count, sizeof(slice), &room, d->error));
+    TSR_TRY(tsr__arena_array(d->arena, count, sizeof(tsr_slice), &room, d->error));
     set->slices = room;
     for (uint64_t i = 0; i < count; i++) {
       uint64_t at = node->value_offsets[i];
-      set->slices[i] = (slice){node->value + at, node->value_offsets[i + 1] - at};
+      set->slices[i] = (tsr_slice){node->value + at, node->value_offsets[i + 1] - at};
     }
-    qsort(set->slices, count, sizeof(slice), compare_slices);
+    qsort(set->slices, count, sizeof(tsr_slice), tsr__slices_compare);
   }
   node->set = set;
   return TSR_OK;
@@ -517,12 +507,12 @@ static void compare_numbers(const tsr_condition_node *node, const operand *o, ui
 #undef COMPARE
 }
 
-static slice text_of(const evaluation *e, const operand *o, uint64_t row) {
+static tsr_slice text_of(const evaluation *e, const operand *o, uint64_t row) {
   uint64_t i = cell_of(e, o, row), cell = o->field->cell_size;
   const uint8_t *values = o->column->values;
-  if (cell) return (slice){values + i * cell, cell};
+  if (cell) return (tsr_slice){values + i * cell, cell};
   uint64_t at = o->column->offsets[i];
-  return (slice){values + at, o->column->offsets[i + 1] - at};
+  return (tsr_slice){values + at, o->column->offsets[i + 1] - at};
 }
 
 /* Does an order (-1, 0, 1) satisfy the operator? Bits 0 to 2. */
@@ -534,13 +524,13 @@ static void compare_texts(const evaluation *e, const tsr_condition_node *node, c
   unsigned bits = satisfied[node->op];
   if (node->op == TSR_EQ || node->op == TSR_NE) {
     for (uint64_t r = 0; r < e->count; r++) {
-      slice text = text_of(e, o, r);
+      tsr_slice text = text_of(e, o, r);
       mask[r] = (text.size == size && !memcmp(text.bytes, value, size)) == (node->op == TSR_EQ);
     }
     return;
   }
   for (uint64_t r = 0; r < e->count; r++) {
-    slice text = text_of(e, o, r);
+    tsr_slice text = text_of(e, o, r);
     int order = tsr__bytes_compare(text.bytes, text.size, value, size);
     mask[r] = bits >> ((order > 0) - (order < 0) + 1) & 1;
   }
@@ -563,12 +553,12 @@ static bool has_key(const tsr_condition_set *set, uint64_t key) {
   return *base == key;
 }
 
-static bool has_text(const tsr_condition_set *set, slice text) {
+static bool has_text(const tsr_condition_set *set, tsr_slice text) {
   if (set->width) return text.size == set->width && has_key(set, load_key(text.bytes, set->width));
   uint64_t low = 0, high = set->count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
-    int order = compare_slices(&text, set->slices + middle);
+    int order = tsr__slices_compare(&text, set->slices + middle);
     if (!order) return true;
     if (order < 0) high = middle;
     else low = middle + 1;
@@ -645,7 +635,7 @@ static void evaluate_node(const evaluation *e, const tsr_condition_node *node, u
 
 static uint64_t key_at(const evaluation *e, const operand *o, uint64_t row) {
   if (o->as == AS_NUMBER) return load_key(o->values + row * o->field->cell_size, o->field->cell_size);
-  slice text = text_of(e, o, row);
+  tsr_slice text = text_of(e, o, row);
   return guard_key(text.bytes, text.size);
 }
 

@@ -460,15 +460,12 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
 
 /* Coordinates that a filter has moved cannot be written again as they were. */
 static int check_filters(const tsr_schema *schema, tsr_error *error) {
-  for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++) {
-    const tsr_pipeline *pipeline = tsr__schema_pipeline(schema, d);
-    for (uint32_t i = 0; i < pipeline->count; i++)
-      if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT)
-        return tsr__fail(error, TSR_UNSUPPORTED,
-                         "dimension '%s' goes through scale_float, which changes coordinates: such fragments are not "
-                         "merged",
-                         schema->fields[d].name);
-  }
+  for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++)
+    if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d)))
+      return tsr__fail(error, TSR_UNSUPPORTED,
+                       "dimension '%s' goes through scale_float, which changes coordinates: such fragments are not "
+                       "merged",
+                       schema->fields[d].name);
   return TSR_OK;
 }
 

@@ -310,7 +310,7 @@ bool tsr__spans_contain_text(const tsr_spans *spans, const uint8_t *value, uint6
 
 /* ---- Columns of cells against spans ---- */
 
-static uint64_t select_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
+uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
   if (selection && selection != out) memmove(out, selection, count * sizeof *out);
   for (uint64_t i = 0; !selection && i < count; i++) out[i] = (uint32_t)i;
   return count;
@@ -417,7 +417,7 @@ static uint64_t select_nans(tsr_datatype datatype, const uint8_t *values, const 
 
 uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const void *values, const uint32_t *selection,
                            uint64_t count, uint32_t *out) {
-  if (spans->all) return select_all(selection, count, out);
+  if (spans->all) return tsr__select_all(selection, count, out);
   if (spans->nans) return select_nans(datatype, values, selection, count, out);
   if (spans->count == 0) return 0;
   if (spans->count > 1) return select_several(spans, datatype, values, selection, count, out);
@@ -450,7 +450,7 @@ static uint64_t select_equal(const tsr_text_span *span, const uint8_t *values, c
 
 uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, const uint64_t *offsets,
                                 const uint32_t *selection, uint64_t count, uint32_t *out) {
-  if (spans->all) return select_all(selection, count, out);
+  if (spans->all) return tsr__select_all(selection, count, out);
   if (spans->count == 0) return 0;
   const tsr_text_span *first = &spans->texts[0];
   if (spans->count == 1 && !first->high_open && !first->high_exclusive &&

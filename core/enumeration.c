@@ -12,27 +12,17 @@
 
 #include "format.h"
 
-typedef struct slice {
-  const uint8_t *bytes;
-  uint64_t size;
-} slice;
-
-static int compare_slices(const void *a, const void *b) {
-  const slice *x = a, *y = b;
-  return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
-}
-
-static int check_unique(const tsr_enumeration *e, tsr_memory *memory, tsr_error *error) {
+int tsr__enumeration_unique(const tsr_enumeration *e, tsr_memory *memory, int wrong, tsr_error *error) {
   void *room;
-  TSR_TRY(tsr__alloc_array(memory, e->count, sizeof(slice), &room, error));
-  slice *labels = room;
+  TSR_TRY(tsr__alloc_array(memory, e->count, sizeof(tsr_slice), &room, error));
+  tsr_slice *labels = room;
   for (uint64_t i = 0; i < e->count; i++)
-    labels[i] = (slice){e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]};
-  qsort(labels, e->count, sizeof *labels, compare_slices);
+    labels[i] = (tsr_slice){e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]};
+  qsort(labels, e->count, sizeof *labels, tsr__slices_compare);
   int code = TSR_OK;
   for (uint64_t i = 1; i < e->count && code >= 0; i++)
-    if (!compare_slices(labels + i - 1, labels + i))
-      code = tsr__fail(error, TSR_CORRUPT, "two labels are the same, '%.*s'", (int)TSR_MIN(labels[i].size, 64),
+    if (!tsr__slices_compare(labels + i - 1, labels + i))
+      code = tsr__fail(error, wrong, "two labels are the same, '%.*s'", (int)TSR_MIN(labels[i].size, 64),
                        (const char *)labels[i].bytes);
   tsr__free(labels);
   return code;
@@ -97,7 +87,7 @@ static int decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *e, tsr_error
   TSR_TRY(tsr__arena_copy(arena, data, e->data_size, &copy, error));
   e->data = copy;
   TSR_TRY(make_offsets(e, stored, stored_size, arena, error));
-  TSR_TRY(check_unique(e, arena->memory, error));
+  TSR_TRY(tsr__enumeration_unique(e, arena->memory, TSR_CORRUPT, error));
   e->loaded = true;
   return TSR_OK;
 }

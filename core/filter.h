@@ -35,6 +35,8 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
                               uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
                               tsr_error *error);
 
+/* Does this pipeline give back other values than went in? */
+bool tsr__pipeline_is_lossy(const tsr_pipeline *pipeline);
 /* Does this pipeline keep a variable string field's offsets inside the data? (RLE: ASCII from 12, UTF8 from 17;
  * dictionary: ASCII from 13, UTF8 from 17.) */
 bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,

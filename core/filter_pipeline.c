@@ -144,6 +144,12 @@ int tsr__pipeline_write(const tsr_pipeline *pipeline, uint32_t version, tsr_buff
   return rc;
 }
 
+bool tsr__pipeline_is_lossy(const tsr_pipeline *pipeline) {
+  for (uint32_t i = 0; i < pipeline->count; i++)
+    if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT) return true;
+  return false;
+}
+
 /* ---- Rules of a schema ------------------------------------------------------------------------------------------ */
 
 static bool is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }

@@ -48,6 +48,14 @@ static inline double tsr__machine_double(tsr_machine machine, const void *value)
   return 0;
 }
 
+static inline double tsr__value_double(tsr_datatype datatype, const void *value) {
+  return tsr__machine_double(tsr__datatype_machine(datatype), value);
+}
+static inline bool tsr__datatype_is_integral(tsr_datatype datatype) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
+}
+
 /* The order key of one value of a fixed-size dimension datatype, and of many. */
 #define TSR_KEY_NAN UINT64_MAX /* of floats: FLOAT32, too */
 uint64_t tsr__key(tsr_datatype datatype, const void *value);
@@ -62,6 +70,19 @@ uint64_t tsr__key_max(tsr_datatype datatype);
 static inline int tsr__bytes_compare(const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
   int c = TSR_MIN(a_size, b_size) ? memcmp(a, b, TSR_MIN(a_size, b_size)) : 0;
   return c ? c : a_size < b_size ? -1 : a_size > b_size;
+}
+
+typedef struct tsr_slice { /* bytes of somebody else's */
+  const uint8_t *bytes;
+  uint64_t size;
+} tsr_slice;
+static inline int tsr__slices_compare(const void *a, const void *b) { /* likewise, for qsort */
+  const tsr_slice *x = a, *y = b;
+  return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
+}
+
+static inline int tsr__names_compare(const void *a, const void *b) { /* of char *, for qsort */
+  return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* A string's first 8 bytes as a key: of strings with equal ones the rest decides. */
@@ -115,6 +136,8 @@ tsr_relation tsr__spans_relate(const tsr_spans *spans, uint64_t low, uint64_t hi
 tsr_relation tsr__spans_relate_text(const tsr_spans *spans, const uint8_t *low, uint64_t low_size, const uint8_t *high,
                                     uint64_t high_size);
 bool tsr__spans_contain_text(const tsr_spans *spans, const uint8_t *value, uint64_t size);
+/* Copies selection[0..count), or 0..count-1 where it is NULL; returns count. */
+uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *out);
 /* Keeps of selection[0..count) those cells whose value lies in the spans; returns how many. Typed loops on the values
  * as they stand in a tile. selection == NULL with `identity` cells: all of 0..count-1 are looked at, and written to
  * out. */

@@ -109,8 +109,6 @@ int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment);
 static inline bool tsr__check_is_text(const tsr_fragment_check *f, uint32_t dimension) {
   return f->metadata.schema->fields[dimension].values_per_cell == TSR_VARIABLE;
 }
-/* Does this pipeline give back other values than went in? */
-bool tsr__check_is_lossy(const tsr_pipeline *pipeline);
 /* "field 'a'", or "__coords", "t" and so on. */
 const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label);
 int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind part, tsr_check_path *path);

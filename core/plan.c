@@ -123,11 +123,8 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
 
 /* scale_float rounds. Boxes are of the values before it, so neither skips a tile nor spares a look at its cells. */
 static bool is_lossy(const tsr_schema *schema) {
-  for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    const tsr_pipeline *pipeline = tsr__schema_pipeline(schema, d);
-    for (uint32_t i = 0; i < pipeline->count; i++)
-      if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT) return true;
-  }
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d))) return true;
   return false;
 }
 

@@ -106,12 +106,6 @@ static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *
   return keep_number_f64(values, selection, count, wanted, out);
 }
 
-static uint64_t keep_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
-  if (selection && selection != out) memmove(out, selection, count * sizeof *out);
-  for (uint64_t i = 0; !selection && i < count; i++) out[i] = (uint32_t)i;
-  return count;
-}
-
 /* Nulls of any kind: NaN and NaT, too. */
 static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, const uint32_t *selection, uint64_t count,
                              uint32_t *out) {
@@ -161,7 +155,7 @@ static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const 
   if (test->nan && test->kind == TSR_PREDICATE_NOT_NULL)
     count = keep_numbers(column->values, column->cell_size, selection, count, true, out), selection = out;
   if (test->nat) count = keep_time(column->values, selection, count, true, out), selection = out;
-  return keep_all(selection, count, out);
+  return tsr__select_all(selection, count, out);
 }
 
 static uint64_t select_cells(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
@@ -193,7 +187,7 @@ uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const 
   const tsr_field *field = &reader->snapshot->schema->fields[test->field];
   if (!column->constant) return select_cells(test, field->datatype, column, selection, count, out);
   if (!constant_passes(reader, test, column)) return 0;
-  return keep_all(selection, count, out);
+  return tsr__select_all(selection, count, out);
 }
 
 /* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
@@ -231,16 +225,10 @@ int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error) {
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
-static bool is_lossy(const tsr_pipeline *pipeline) {
-  for (uint32_t i = 0; i < pipeline->count; i++)
-    if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT) return true;
-  return false;
-}
-
 bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field) {
   const tsr_field *f = &metadata->schema->fields[field];
   const tsr_kind kind = tsr_datatype_kind(f->datatype);
-  if (metadata->version < 11 || is_lossy(tsr__schema_pipeline(metadata->schema, field))) return false;
+  if (metadata->version < 11 || tsr__pipeline_is_lossy(tsr__schema_pipeline(metadata->schema, field))) return false;
   if (f->datatype == TSR_CHAR || f->datatype == TSR_ASCII) {
     if (metadata->version < 18) return false;
     return !metadata->dense || (f->values_per_cell != TSR_VARIABLE && (!f->nullable || metadata->version >= 21));

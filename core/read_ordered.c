@@ -80,22 +80,17 @@ static int set_text(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_er
 
 /* ---- Values of gathered strings ---------------------------------------------------------------------------------- */
 
-typedef struct slice {
-  const uint8_t *bytes;
-  uint64_t size;
-} slice;
-
-static slice text_of(const ordered_source *s, const level *v, uint64_t row) {
+static tsr_slice text_of(const ordered_source *s, const level *v, uint64_t row) {
   const tsr_gathered_column *c = &s->gathered.columns[v->dimension];
   const uint64_t *offsets = words(&c->offsets);
-  return (slice){c->values.data + offsets[row], offsets[row + 1] - offsets[row]};
+  return (tsr_slice){c->values.data + offsets[row], offsets[row + 1] - offsets[row]};
 }
 
-static uint64_t text_key(const level *v, slice text) { /* its first bytes: equal ones are to be looked into */
+static uint64_t text_key(const level *v, tsr_slice text) { /* its first bytes: equal ones are to be looked into */
   return directed(v, tsr__text_prefix(text.bytes, text.size));
 }
 
-static int compare_text(const level *v, slice a, slice b) {
+static int compare_text(const level *v, tsr_slice a, tsr_slice b) {
   const int c = tsr__bytes_compare(a.bytes, a.size, b.bytes, b.size);
   return v->descending ? -c : c;
 }
@@ -441,7 +436,7 @@ static int compare_values(const void *argument, uint32_t a, uint32_t b) {
 static int compare_end(const ordered_source *s, const level *v, const tsr_pair *pair) {
   if (!v->text) return pair->key < v->end ? -1 : pair->key > v->end;
   if (!v->end_set || v->end_exclusive) return -1;
-  return compare_text(v, text_of(s, v, pair->cell), (slice){v->end_text.data, v->end_text.size});
+  return compare_text(v, text_of(s, v, pair->cell), (tsr_slice){v->end_text.data, v->end_text.size});
 }
 
 static bool begins_at_end(const level *v) {
@@ -465,7 +460,7 @@ static int cut_slab(ordered_source *s, const tsr_pair *pairs, tsr_error *error) 
     v->end_exclusive = true;
     return 1;
   }
-  const slice text = text_of(s, v, pairs[i].cell);
+  const tsr_slice text = text_of(s, v, pairs[i].cell);
   v->end_set = true;
   v->end_exclusive = false;
   TSR_TRY(set_text(&v->end_text, text.bytes, text.size, error));

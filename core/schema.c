@@ -95,19 +95,10 @@ static int read_pipeline(decoder *d, const char *what, tsr_pipeline *pipeline) {
   return code;
 }
 
-static bool is_integral(tsr_datatype datatype) {
-  tsr_kind kind = tsr_datatype_kind(datatype);
-  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
-}
-
 static bool is_zero(const uint8_t *bytes, uint64_t size) {
   for (uint64_t i = 0; i < size; i++)
     if (bytes[i]) return false;
   return true;
-}
-
-static double as_double(tsr_datatype datatype, const uint8_t *value) {
-  return tsr__machine_double(tsr__datatype_machine(datatype), value);
 }
 
 /* ---- Dimensions ---------------------------------------------------------------------------------------------------
@@ -115,7 +106,7 @@ static double as_double(tsr_datatype datatype, const uint8_t *value) {
 
 static int check_range(decoder *d, const tsr_field *field, const uint8_t *low, const uint8_t *high, const char *what) {
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
-      (!isfinite(as_double(field->datatype, low)) || !isfinite(as_double(field->datatype, high))))
+      (!isfinite(tsr__value_double(field->datatype, low)) || !isfinite(tsr__value_double(field->datatype, high))))
     return tsr__fail(d->error, TSR_CORRUPT, "its %s is not finite", what);
   if (tsr__key(field->datatype, low) > tsr__key(field->datatype, high))
     return tsr__fail(d->error, TSR_CORRUPT, "the low end of its %s is above the high end", what);
@@ -132,7 +123,7 @@ static int read_extent(decoder *d, tsr_field *field) {
   if (!field->has_domain) return tsr__fail(d->error, TSR_CORRUPT, "it has a tile extent but no domain");
   bool positive = !is_zero(bytes, size);
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
-    double extent = as_double(field->datatype, bytes);
+    double extent = tsr__value_double(field->datatype, bytes);
     positive = !(extent <= 0);
     if (!isfinite(extent) && positive) return TSR_OK; /* TileDB lets NaN pass; all cells are in one tile then */
   }
@@ -388,11 +379,9 @@ static int read_current_domain(decoder *d) {
 /* ---- What must hold between the parts -------------------------------------------------------------------------------
  */
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* `names` is sorted here. */
 static int check_unique(decoder *d, char **names, uint64_t count, const char *what) {
-  qsort(names, count, sizeof *names, compare_names);
+  qsort(names, count, sizeof *names, tsr__names_compare);
   for (uint64_t i = 1; i < count; i++)
     if (!strcmp(names[i - 1], names[i])) return tsr__fail(d->error, TSR_CORRUPT, "two %s '%s'", what, names[i]);
   return TSR_OK;
@@ -414,10 +403,10 @@ static int check_names(decoder *d) {
     const tsr_field *field = s->fields + i;
     if (!field->enumeration) continue;
     const void *key = &field->enumeration;
-    if (!bsearch(key, names, s->enumeration_count, sizeof *names, compare_names))
+    if (!bsearch(key, names, s->enumeration_count, sizeof *names, tsr__names_compare))
       code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has the enumeration '%s', which is not listed",
                        field->name, field->enumeration);
-    else if (!is_integral(field->datatype) || field->values_per_cell != 1)
+    else if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
       code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has an enumeration but no single integer", field->name);
   }
   tsr__free(names);
@@ -431,7 +420,7 @@ static int check_dense(decoder *d) {
   for (uint32_t i = 0; i < s->dimension_count; i++) {
     tsr_datatype datatype = s->fields[i].datatype;
     tsr_kind kind = tsr_datatype_kind(datatype);
-    if (!is_integral(datatype) && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
+    if (!tsr__datatype_is_integral(datatype) && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
       return tsr__fail(d->error, TSR_CORRUPT, "a dense array with dimension '%s' of %s", s->fields[i].name,
                        tsr_datatype_name(datatype));
     if (datatype != s->fields[0].datatype)

@@ -9,16 +9,7 @@
 
 #define HILBERT_MAX_DIMENSIONS 16
 
-static bool is_integral(tsr_datatype datatype) {
-  tsr_kind kind = tsr_datatype_kind(datatype);
-  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
-}
-
 static bool is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
-
-static double as_double(tsr_datatype datatype, const uint8_t *value) {
-  return tsr__machine_double(tsr__datatype_machine(datatype), value);
-}
 
 /* ---- Versions ------------------------------------------------------------------------------- */
 
@@ -91,7 +82,8 @@ static int check_text_dimension(const tsr_schema *schema, const tsr_field *field
 
 static int check_domain(const tsr_field *field, tsr_error *error) {
   tsr_datatype datatype = field->datatype;
-  if (is_float(datatype) && (!isfinite(as_double(datatype, field->low)) || !isfinite(as_double(datatype, field->high))))
+  if (is_float(datatype) &&
+      (!isfinite(tsr__value_double(datatype, field->low)) || !isfinite(tsr__value_double(datatype, field->high))))
     return tsr__fail(error, TSR_RANGE, "the ends of its domain must be finite");
   uint64_t low = tsr__key(datatype, field->low), high = tsr__key(datatype, field->high);
   if (low > high) return tsr__fail(error, TSR_RANGE, "the low end of its domain is above the high end");
@@ -102,8 +94,8 @@ static int check_domain(const tsr_field *field, tsr_error *error) {
 }
 
 static int check_float_extent(const tsr_field *field, tsr_error *error) {
-  double extent = as_double(field->datatype, field->extent);
-  double low = as_double(field->datatype, field->low), high = as_double(field->datatype, field->high);
+  double extent = tsr__value_double(field->datatype, field->extent);
+  double low = tsr__value_double(field->datatype, field->low), high = tsr__value_double(field->datatype, field->high);
   double most = field->datatype == TSR_FLOAT32 ? (double)((float)high - (float)low + 1.0f) : high - low + 1.0;
   if (!isfinite(extent) || extent <= 0)
     return tsr__fail(error, TSR_RANGE, "its tile extent must be finite and above 0");
@@ -134,7 +126,7 @@ static int check_extent(const tsr_field *field, tsr_error *error) {
 
 static int check_dense_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   tsr_kind kind = tsr_datatype_kind(field->datatype);
-  if (!is_integral(field->datatype) && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
+  if (!tsr__datatype_is_integral(field->datatype) && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
     return tsr__fail(error, TSR_CONSTRAINT, "a dense array cannot have a dimension of %s",
                      tsr_datatype_name(field->datatype));
   if (field->datatype != schema->fields[0].datatype)
@@ -148,7 +140,7 @@ static int check_dense_dimension(const tsr_schema *schema, const tsr_field *fiel
 /* Hilbert buckets are shares of high - low as doubles: a width that overflows gives every cell the same. */
 static int check_hilbert_dimension(const tsr_field *field, tsr_error *error) {
   if (!is_float(field->datatype)) return TSR_OK;
-  double width = as_double(field->datatype, field->high) - as_double(field->datatype, field->low);
+  double width = tsr__value_double(field->datatype, field->high) - tsr__value_double(field->datatype, field->low);
   if (isfinite(width)) return TSR_OK;
   return tsr__fail(error, TSR_RANGE, "Hilbert order needs a domain whose width is finite");
 }
@@ -181,7 +173,7 @@ static int check_dimension(const tsr_schema *schema, const tsr_field *field, tsr
 
 /* A code of the greatest value of its type cannot be told from others by all readers. */
 static int check_enumeration_fits(const tsr_field *field, const tsr_enumeration *e, tsr_error *error) {
-  if (!is_integral(field->datatype) || field->values_per_cell != 1)
+  if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
     return tsr__fail(error, TSR_CONSTRAINT, "an enumerated attribute is a single integer");
   uint64_t most = tsr__key_max(field->datatype) - tsr__key(field->datatype, (const uint8_t[8]){0});
   if (most <= e->count)
@@ -252,42 +244,19 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
 
 /* ---- Enumerations, current domain ----------------------------------------------------------- */
 
-typedef struct label {
-  const uint8_t *bytes;
-  uint64_t size;
-} label;
-
-static int compare_labels(const void *a, const void *b) {
-  const label *x = a, *y = b;
-  return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
-}
-
 static int check_enumeration(const tsr_enumeration *e, tsr_memory *memory, tsr_error *error) {
   if (!*e->name) return tsr__fail(error, TSR_CONSTRAINT, "it has no name");
   if (!e->loaded || !tsr__datatype_valid((uint8_t)e->datatype) || !e->values_per_label)
     return tsr__fail(error, TSR_CONSTRAINT, "its labels are not given");
   if (e->datatype == TSR_ANY) return tsr__fail(error, TSR_CONSTRAINT, "its labels cannot be of ANY");
-  void *room;
-  TSR_TRY(tsr__alloc_array(memory, e->count, sizeof(label), &room, error));
-  label *labels = room;
-  int code = TSR_OK;
   uint64_t fixed = e->values_per_label == TSR_VARIABLE ? 0 : e->values_per_label * tsr_datatype_size(e->datatype);
-  for (uint64_t i = 0; i < e->count && code >= 0; i++) {
+  for (uint64_t i = 0; i < e->count; i++) {
     uint64_t begin = e->offsets[i], end = e->offsets[i + 1];
     if (begin > end || end > e->data_size || (fixed && end - begin != fixed))
-      code = tsr__fail(error, TSR_CONSTRAINT, "label %llu has no size that labels of %s have", (unsigned long long)i,
+      return tsr__fail(error, TSR_CONSTRAINT, "label %llu has no size that labels of %s have", (unsigned long long)i,
                        tsr_datatype_name(e->datatype));
-    else labels[i] = (label){e->data + begin, end - begin};
   }
-  if (code >= 0) {
-    qsort(labels, e->count, sizeof *labels, compare_labels);
-    for (uint64_t i = 1; i < e->count && code >= 0; i++)
-      if (!compare_labels(labels + i - 1, labels + i))
-        code = tsr__fail(error, TSR_CONSTRAINT, "two labels are the same, '%.*s'", (int)TSR_MIN(labels[i].size, 64),
-                         (const char *)labels[i].bytes);
-  }
-  tsr__free(labels);
-  return code;
+  return tsr__enumeration_unique(e, memory, TSR_CONSTRAINT, error);
 }
 
 static int check_current(const tsr_field *field, const tsr_interval *interval, tsr_error *error) {
@@ -305,8 +274,6 @@ static int check_current(const tsr_field *field, const tsr_interval *interval, t
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 static int check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   uint64_t fields = (uint64_t)schema->dimension_count + schema->attribute_count;
   void *room;
@@ -314,12 +281,12 @@ static int check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *
   char **names = room;
   int code = TSR_OK;
   for (uint64_t i = 0; i < fields; i++) names[i] = schema->fields[i].name;
-  qsort(names, fields, sizeof *names, compare_names);
+  qsort(names, fields, sizeof *names, tsr__names_compare);
   for (uint64_t i = 1; i < fields && code >= 0; i++)
     if (!strcmp(names[i - 1], names[i]))
       code = tsr__fail(error, TSR_CONSTRAINT, "two dimensions or attributes are named '%s'", names[i]);
   for (uint64_t i = 0; i < schema->enumeration_count; i++) names[i] = schema->enumerations[i].name;
-  qsort(names, schema->enumeration_count, sizeof *names, compare_names);
+  qsort(names, schema->enumeration_count, sizeof *names, tsr__names_compare);
   for (uint64_t i = 1; i < schema->enumeration_count && code >= 0; i++)
     if (!strcmp(names[i - 1], names[i]))
       code = tsr__fail(error, TSR_CONSTRAINT, "two enumerations are named '%s'", names[i]);

@@ -296,15 +296,10 @@ static void gather_keys(const tsr_field *field, const uint8_t *values, const uin
   for (uint64_t i = 0; i < count; i++) keys[i] = tsr__key(field->datatype, values + cells[i] * field->cell_size);
 }
 
-typedef struct slice {
-  const uint8_t *bytes;
-  uint64_t size;
-} slice;
-
-static slice text_at(const swept_tile *t, uint32_t k, uint64_t position) {
+static tsr_slice text_at(const swept_tile *t, uint32_t k, uint64_t position) {
   const uint64_t cell = t->tile.cells[position];
   const tsr_coordinates *c = &t->text[k];
-  return (slice){c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell]};
+  return (tsr_slice){c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell]};
 }
 
 /* Coordinates of two cells, by position, whose keys are equal. */
@@ -314,7 +309,7 @@ static int compare_rest(const tsr_sweep *s, const swept_tile *a, uint64_t i, con
       if (a->keys[k][i] != b->keys[k][j]) return a->keys[k][i] < b->keys[k][j] ? -1 : 1;
       continue;
     }
-    const slice x = text_at(a, k, i), y = text_at(b, k, j);
+    const tsr_slice x = text_at(a, k, i), y = text_at(b, k, j);
     const int c = tsr__bytes_compare(x.bytes, x.size, y.bytes, y.size);
     if (c) return c;
   }
@@ -369,7 +364,7 @@ static uint64_t count_outside(const uint64_t *keys, uint64_t count, uint64_t low
 static uint64_t count_outside_text(const swept_tile *t, uint32_t k, const box *b, uint32_t d) {
   uint64_t outside = 0;
   for (uint64_t i = 0; i < t->tile.count; i++) {
-    const slice x = text_at(t, k, i);
+    const tsr_slice x = text_at(t, k, i);
     outside += tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]) < 0 ||
                tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d + 1], b->sizes[2 * d + 1]) > 0;
   }
@@ -392,7 +387,7 @@ static int fill_keys(const tsr_sweep *s, swept_tile *t, const uint32_t *cells, u
       t->text[k] = c;
       outside = count_outside_text(t, k, &b, d);
       for (uint64_t i = 0; k == 0 && i < n; i++) {
-        const slice x = text_at(t, k, i);
+        const tsr_slice x = text_at(t, k, i);
         t->first[i] = tsr__text_prefix(x.bytes, x.size);
       }
     } else {
@@ -584,7 +579,7 @@ static int compare_corner(const tsr_sweep *s, const box *b) {
     if (t->keys[k]) {
       c = t->keys[k][t->at] < b->keys[2 * d] ? -1 : t->keys[k][t->at] > b->keys[2 * d];
     } else {
-      const slice x = text_at(t, k, t->at);
+      const tsr_slice x = text_at(t, k, t->at);
       c = tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]);
     }
     if (c) return c;

@@ -324,10 +324,6 @@ static int start_reader(tsr_boxes *b, const uint64_t *low, const uint64_t *high,
   return code;
 }
 
-static uint64_t index_of(const tsr_batch *batch, uint64_t row) {
-  return batch->selection ? batch->selection[row] : batch->first + row;
-}
-
 /* The ordinals, tile and place of a row. */
 static void locate(const tsr_boxes *b, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
                    uint64_t *place) {
@@ -385,7 +381,7 @@ static int is_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, t
     TSR_TRY(load_coordinates(b, columns, error));
     for (uint64_t r = 0; r < batch->count; r++) {
       uint64_t place, *tile = b->scratch;
-      locate(b, columns, index_of(batch, r), tile, &place);
+      locate(b, columns, tsr_batch_index(batch, r), tile, &place);
       uint64_t number = find_tile(b, tile);
       if (number == b->tile_count || !has_cell(b, number, place)) return 0;
     }
@@ -633,7 +629,7 @@ static int take_rows(tsr_boxes *b, const tsr_batch *batch, uint64_t *order, uint
   TSR_TRY(load_coordinates(b, coordinates, error));
   b->taken.size = 0;
   for (uint64_t r = 0; r < batch->count; r++) {
-    uint64_t place, index = index_of(batch, r);
+    uint64_t place, index = tsr_batch_index(batch, r);
     locate(b, coordinates, index, b->scratch, &place);
     if (order[place] != TSR_NO_CELL) continue;
     order[place] = (*next)++;

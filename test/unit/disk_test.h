@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "chance.h"
 
 static char top[256], path[512];
 static tsr_environment *environment;
@@ -77,12 +78,26 @@ static inline void refused(int code, int expected, const char *says) {
     fail_msg("%s \"%s\" instead of %s with \"%s\"", tsr_code_name(code), error.message, tsr_code_name(expected), says);
 }
 
-/* A number below n, by chance: each test sets the seed that it wants. */
-static uint64_t seed = 1;
-static inline uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
+/* A dimension of INT32; `extent` 0: none. */
+static inline tsr_field int32_dimension(char *name, int32_t low, int32_t high, uint8_t extent) {
+  tsr_field field = {.name = name, .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
+  memcpy(field.low, &low, sizeof low);
+  memcpy(field.high, &high, sizeof high);
+  field.has_extent = extent > 0;
+  field.extent[0] = extent;
+  return field;
 }
+
+/* Labels of text, as an initializer: all of them in one string, and where each one begins and the last one ends. */
+#define LABELS(of, type, texts, ...)                                                                                   \
+  {.name = (of),                                                                                                       \
+   .loaded = true,                                                                                                     \
+   .datatype = (type),                                                                                                 \
+   .values_per_label = TSR_VARIABLE,                                                                                   \
+   .count = sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t) - 1,                                                  \
+   .data = (uint8_t *)(texts),                                                                                         \
+   .data_size = sizeof(texts) - 1,                                                                                     \
+   .offsets = (uint64_t[]){__VA_ARGS__}}
 
 /* How many entries a directory of the array has; or how many that begin with a dot: what is provisional. */
 static inline uint64_t count_entries(const char *directory, bool hidden) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "chance.h"
 #include "filter.h"
 
 typedef struct harness {
@@ -181,12 +182,36 @@ static inline void harness_round_trip(harness *h, const tsr_chunk *in) {
   free(earlier.data);
 }
 
-/* A repeatable stream of numbers. */
-static inline uint64_t harness_random(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  *state ^= *state << 17;
-  return *state;
+/* Datatypes whose values the filter looks at from version 20 on: before, it passes bytes and metadata on; then there are
+ * `metadata` bytes. */
+static inline void harness_passes_before_20(harness *h, uint64_t metadata) {
+  tsr_part m = {0}, d = {0}, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
+  tsr_chunk chunk = {&earlier, 1, &bytes, 1};
+  h->shape.version = 19;
+  assert_int_equal(harness_encode(h, &chunk, &m, &d), TSR_OK);
+  harness_equal(m, earlier);
+  harness_equal(d, bytes);
+  harness_round_trip(h, &chunk);
+  free(m.data);
+  free(d.data);
+  h->shape.version = 20;
+  assert_int_equal(harness_encode(h, &chunk, &m, &d), TSR_OK);
+  assert_int_equal(m.size, metadata);
+  free(m.data);
+  free(d.data);
+  free(bytes.data);
+  free(earlier.data);
+}
+
+/* More than the budget allows is refused, and leaves nothing behind. */
+static inline void harness_out_of_budget(const tsr_filter_methods *methods) {
+  uint8_t bytes[8192] = {0};
+  tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
+  harness h;
+  harness_open(&h, methods, TSR_INT32);
+  h.memory.limit = 4096;
+  assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_NOMEM);
+  harness_close(&h);
 }
 
 /* Round trips of `count` sizes, with values that are random, or small steps, or extremes; in one part, and in two of
@@ -197,9 +222,9 @@ static inline void harness_sizes(harness *h, unsigned width, unsigned sizes) {
   uint8_t earlier[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   for (int kind = 0; kind < 3; kind++)
     for (uint64_t count = 0; count < sizes; count++) {
-      uint64_t value = harness_random(&state);
+      uint64_t value = next_random(&state);
       for (uint64_t i = 0; i < count; i++) {
-        uint64_t random = harness_random(&state);
+        uint64_t random = next_random(&state);
         value = kind == 0 ? random : kind == 1 ? value + random % 7 : (uint64_t)0 - random % 2 + (random >> 1) % 3;
         if (kind == 2 && random % 5 == 0) value ^= (uint64_t)1 << (8 * width - 1);
         memcpy(bytes + i * width, &value, width);

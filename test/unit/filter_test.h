@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chance.h"
 #include "filter.h"
 
 typedef struct bytes {
@@ -33,13 +34,6 @@ static inline bytes unhex(const char *text) {
     b.data[i] = (uint8_t)value;
   }
   return b;
-}
-
-static inline uint64_t next_random(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  *state ^= *state << 17;
-  return *state;
 }
 
 /* Memory, and a pipeline made of its stored form. */

@@ -452,6 +452,30 @@ static inline void made_random_sparse(made_array *m, bool text, int32_t across) 
   }
 }
 
+/* Gives a fragment the statistics of `a`, tile by tile, over all cells of the tile. `sums` are theirs, to be changed. */
+static inline const tsr_statistics *made_statistics(made_array *m, tsr_fragment *fragment, uint64_t **sums) {
+  const uint64_t tiles = fragment->metadata.tile_count;
+  int32_t *min = made_array_of(fragment, tiles, 4), *max = made_array_of(fragment, tiles, 4);
+  tsr_memory memory;
+  tsr__memory_init(&memory, &m->array.memory, UINT64_MAX, "test");
+  *sums = made_array_of(fragment, tiles, 8);
+  for (uint64_t t = 0; t < tiles; t++) {
+    tsr_want want = {.fragment = fragment, .slot = 0, .number = t};
+    assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &memory, NULL), TSR_OK);
+    min[t] = INT32_MAX, max[t] = INT32_MIN;
+    for (uint64_t i = 0; i < want.tile->cells; i++) {
+      const int32_t v = (int32_t)tsr__load32(want.tile->values + 4 * i);
+      min[t] = TSR_MIN(min[t], v), max[t] = TSR_MAX(max[t], v);
+      (*sums)[t] += (uint64_t)(int64_t)v;
+    }
+    tsr__tile_return(want.tile, &memory);
+  }
+  tsr_statistics *s = fragment->metadata.slots[0].statistics = made_array_of(fragment, 1, sizeof *s);
+  *s = (tsr_statistics){.count = tiles, .value_size = 4, .sums = *sums};
+  s->min = (const uint8_t *)min, s->max = (const uint8_t *)max;
+  return s;
+}
+
 /* Up to three ranges in each int32 dimension, within low..high; or all of it. */
 static inline void made_random_request(made_request *r, uint32_t dimensions, bool text, int32_t low, int32_t high) {
   memset(r, 0, sizeof *r);
@@ -490,6 +514,11 @@ typedef struct made_row {
   bool written, seen;
   uint64_t time;
 } made_row;
+
+static inline int made_by_rowid(const void *a, const void *b) {
+  const int64_t x = ((const made_row *)a)->rowid, y = ((const made_row *)b)->rowid;
+  return x < y ? -1 : x > y;
+}
 
 static inline void made_check_column(const tsr_column *c, uint64_t i, int32_t value, bool fill) {
   const uint64_t j = c->constant ? 0 : i;

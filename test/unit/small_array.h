@@ -16,11 +16,7 @@ static inline tsr_array *open_small(void) {
 
 static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicates) {
   static tsr_field fields[3];
-  const int32_t low = 0, high = 99, extent = 10;
-  fields[0] = (tsr_field){.name = "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true, .has_extent = true};
-  memcpy(fields[0].low, &low, 4);
-  memcpy(fields[0].high, &high, 4);
-  memcpy(fields[0].extent, &extent, 4);
+  fields[0] = int32_dimension("x", 0, 99, 10);
   fields[1] = (tsr_field){.name = "a", .datatype = TSR_INT32, .values_per_cell = 1};
   fields[2] = (tsr_field){.name = "n", .datatype = TSR_INT32, .values_per_cell = 1};
   const tsr_schema schema = {.version = version,

@@ -6,30 +6,11 @@
 
 static bool lie; /* statistics say what the cells do not, to see who is believed */
 
-/* Of `a`, tile by tile, over all cells of the tile. */
 static void give_statistics(made_array *m) {
-  tsr_memory memory;
-  tsr__memory_init(&memory, &m->array.memory, UINT64_MAX, "test");
   for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
-    tsr_fragment *fragment = m->fragments[f].fragment;
-    const uint64_t tiles = fragment->metadata.tile_count;
-    int32_t *min = made_array_of(fragment, tiles, 4), *max = made_array_of(fragment, tiles, 4);
-    uint64_t *sums = made_array_of(fragment, tiles, 8);
-    for (uint64_t t = 0; t < tiles; t++) {
-      tsr_want want = {.fragment = fragment, .slot = 0, .number = t};
-      assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &memory, NULL), TSR_OK);
-      min[t] = INT32_MAX, max[t] = INT32_MIN;
-      for (uint64_t i = 0; i < want.tile->cells; i++) {
-        const int32_t v = (int32_t)tsr__load32(want.tile->values + 4 * i);
-        min[t] = TSR_MIN(min[t], v), max[t] = TSR_MAX(max[t], v);
-        sums[t] += (uint64_t)(int64_t)v;
-      }
-      if (lie) sums[t] += 1000000;
-      tsr__tile_return(want.tile, &memory);
-    }
-    tsr_statistics *s = fragment->metadata.slots[0].statistics = made_array_of(fragment, 1, sizeof *s);
-    *s = (tsr_statistics){.count = tiles, .value_size = 4, .sums = sums};
-    s->min = (const uint8_t *)min, s->max = (const uint8_t *)max;
+    uint64_t *sums;
+    const tsr_statistics *s = made_statistics(m, m->fragments[f].fragment, &sums);
+    for (uint64_t t = 0; t < s->count && lie; t++) sums[t] += 1000000;
   }
 }
 

@@ -10,30 +10,17 @@ static tsr_object_kind kind(void) {
   return found;
 }
 
+static tsr_enumeration onetwo = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
+
 /* A dimension x and an enumerated attribute a; below version 20 it is a plain one. */
 static tsr_creation *prepare_kind(uint32_t version, bool dense) {
   static tsr_field fields[2];
-  static uint64_t offsets[] = {0, 3, 6};
-  static tsr_enumeration labels;
-  const int32_t low = 1, high = 100;
-  fields[0] = (tsr_field){.name = "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
-  memcpy(fields[0].low, &low, 4);
-  memcpy(fields[0].high, &high, 4);
+  fields[0] = int32_dimension("x", 1, 100, dense ? 10 : 0);
   fields[1] = (tsr_field){.name = "a", .datatype = TSR_UINT8, .values_per_cell = 1};
-  labels = (tsr_enumeration){.name = "e",
-                             .loaded = true,
-                             .datatype = TSR_ASCII,
-                             .values_per_label = TSR_VARIABLE,
-                             .count = 2,
-                             .data = (uint8_t *)"onetwo",
-                             .data_size = 6,
-                             .offsets = offsets};
   tsr_schema schema = {
       .version = version, .dense = dense, .capacity = 10, .dimension_count = 1, .attribute_count = 1, .fields = fields};
-  fields[0].has_extent = dense;
-  fields[0].extent[0] = 10;
   if (version >= 20) {
-    schema.enumerations = &labels;
+    schema.enumerations = &onetwo;
     schema.enumeration_count = 1;
     fields[1].enumeration = "e";
   }
@@ -107,10 +94,7 @@ static void test_parents(void **state) {
   char above[600];
   for (int used = 0; used < 2; used++) {
     tsr_creation *creation = NULL;
-    const int32_t low = 1, high = 9;
-    tsr_field field = {.name = "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
-    memcpy(field.low, &low, 4);
-    memcpy(field.high, &high, 4);
+    tsr_field field = int32_dimension("x", 1, 9, 0);
     const tsr_schema schema = {.capacity = 10, .dimension_count = 1, .fields = &field};
     const tsr_create_options options = {.unsynced = true};
     snprintf(path, sizeof path, "%s/p%d/q//r/array", top, used);

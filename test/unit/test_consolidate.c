@@ -34,14 +34,7 @@ static bool keeps_times(const kind *k) { return !k->dense && k->version >= 15; }
 static void create(const kind *k) {
   tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = -1, .reinterpret = TSR_ANY};
   tsr_field fields[5] = {{0}};
-  for (int d = 0; d < 2; d++) {
-    fields[d] = (tsr_field){.name = d ? "y" : "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
-    fields[d].has_extent = true;
-    fields[d].extent[0] = d ? 7 : 10;
-    const int32_t low = -5, high = 24;
-    memcpy(fields[d].low, &low, 4);
-    memcpy(fields[d].high, &high, 4);
-  }
+  for (int d = 0; d < 2; d++) fields[d] = int32_dimension(d ? "y" : "x", -5, 24, d ? 7 : 10);
   fields[2] = (tsr_field){.name = "a", .datatype = TSR_INT64, .values_per_cell = 1, .filters = {0, 1, &zstd}};
   fields[3] = (tsr_field){.name = "s", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
   fields[4] = (tsr_field){.name = "n", .datatype = TSR_INT16, .values_per_cell = 3, .nullable = true};

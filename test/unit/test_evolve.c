@@ -1,24 +1,14 @@
 /* test_evolve.c: schemas that change, from 12 on; metadata beside them; arrays that are dropped, also in two goes. */
 #include "disk_test.h"
 
-static uint64_t offsets[] = {0, 3, 6};
-static tsr_enumeration labels = {.name = "e",
-                                 .loaded = true,
-                                 .datatype = TSR_ASCII,
-                                 .values_per_label = TSR_VARIABLE,
-                                 .count = 2,
-                                 .data = (uint8_t *)"onetwo",
-                                 .data_size = 6,
-                                 .offsets = offsets};
+static tsr_enumeration labels = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
 
 /* x from 1 to 100, now to 10 where the version has current domains; a. */
 static tsr_creation *prepare(uint32_t version) {
   static tsr_field fields[2];
   static tsr_interval now;
-  const int32_t low = 1, high = 100, present = 10;
-  fields[0] = (tsr_field){.name = "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
-  memcpy(fields[0].low, &low, 4);
-  memcpy(fields[0].high, &high, 4);
+  const int32_t low = 1, present = 10;
+  fields[0] = int32_dimension("x", low, 100, 0);
   memcpy(now.low, &low, 4);
   memcpy(now.high, &present, 4);
   fields[1] = (tsr_field){.name = "a", .datatype = TSR_UINT8, .values_per_cell = 1};
@@ -83,13 +73,7 @@ static void test_enumerations(void **state) {
   refused(tsr_array_add_attribute(array, &field, NULL, &error), TSR_CONSTRAINT, "no enumeration 'e'");
   ok(tsr_array_add_attribute(array, &field, &labels, &error));
   refused(tsr_array_extend_enumeration(array, &labels, &error), TSR_CONSTRAINT, "same");
-  const tsr_enumeration three = {.name = "e",
-                                 .datatype = TSR_ASCII,
-                                 .values_per_label = TSR_VARIABLE,
-                                 .count = 1,
-                                 .data = (uint8_t *)"three",
-                                 .data_size = 5,
-                                 .offsets = (uint64_t[]){0, 5}};
+  const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
   tsr_enumeration other = three;
   other.datatype = TSR_INT32;
   refused(tsr_array_extend_enumeration(array, &other, &error), TSR_MISMATCH, "ASCII");
@@ -168,13 +152,7 @@ static void expand_more(tsr_array *array) {
   ok(tsr_array_expand_domain(array, &box, &error));
 }
 static void add_label(tsr_array *array) {
-  const tsr_enumeration one = {.name = "e",
-                               .datatype = TSR_ASCII,
-                               .values_per_label = TSR_VARIABLE,
-                               .count = 1,
-                               .data = (uint8_t *)"four",
-                               .data_size = 4,
-                               .offsets = (uint64_t[]){0, 4}};
+  const tsr_enumeration one = LABELS("e", TSR_ASCII, "four", 0, 4);
   ok(tsr_array_extend_enumeration(array, &one, &error));
 }
 
@@ -226,13 +204,7 @@ static void test_two_labels_at_once(void **state) {
   tsr_array *array = make(22);
   const tsr_enumeration *all = NULL;
   const tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
-  const tsr_enumeration three = {.name = "e",
-                                 .datatype = TSR_ASCII,
-                                 .values_per_label = TSR_VARIABLE,
-                                 .count = 1,
-                                 .data = (uint8_t *)"three",
-                                 .data_size = 5,
-                                 .offsets = (uint64_t[]){0, 5}};
+  const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
   ok(tsr_array_add_attribute(array, &field, &labels, &error));
   beside(array, 1, add_label);
   ok(tsr_array_extend_enumeration(array, &three, &error));

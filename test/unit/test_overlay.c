@@ -22,17 +22,7 @@ static bool is_dense(void) { return present_kind == DENSE || present_kind == DEN
 static void create(uint64_t capacity) {
   tsr_field fields[4];
   tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = -1, .reinterpret = TSR_ANY};
-  const int32_t low = LOW, high = LOW + SIDE - 1;
-  for (int d = 0; d < 2; d++) {
-    fields[d] = (tsr_field){.name = d ? "y" : "x",
-                            .datatype = TSR_INT32,
-                            .values_per_cell = 1,
-                            .has_domain = true,
-                            .has_extent = true,
-                            .extent = {(uint8_t)(d ? 7 : 5)}};
-    memcpy(fields[d].low, &low, 4);
-    memcpy(fields[d].high, &high, 4);
-  }
+  for (int d = 0; d < 2; d++) fields[d] = int32_dimension(d ? "y" : "x", LOW, LOW + SIDE - 1, d ? 7 : 5);
   if (present_kind == STRINGS)
     fields[0] = (tsr_field){.name = "x", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
   fields[2] =

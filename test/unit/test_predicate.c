@@ -443,33 +443,13 @@ static void give_own_statistics(tsr_fragment *fragment, const int32_t *min, cons
 }
 
 static void give_statistics(made_array *m) {
-  tsr_memory memory;
-  tsr__memory_init(&memory, &m->array.memory, UINT64_MAX, "test");
   for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
     tsr_fragment *fragment = m->fragments[f].fragment;
-    const uint64_t tiles = fragment->metadata.tile_count;
-    int32_t *min = made_array_of(fragment, tiles, 4), *max = made_array_of(fragment, tiles, 4);
-    for (uint64_t t = 0; t < tiles; t++) {
-      tsr_want want = {.fragment = fragment, .slot = 0, .number = t};
-      assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &memory, NULL), TSR_OK);
-      min[t] = INT32_MAX, max[t] = INT32_MIN;
-      for (uint64_t i = 0; i < want.tile->cells; i++) {
-        const int32_t v = (int32_t)tsr__load32(want.tile->values + 4 * i);
-        min[t] = TSR_MIN(min[t], v), max[t] = TSR_MAX(max[t], v);
-      }
-      tsr__tile_return(want.tile, &memory);
-    }
-    tsr_statistics *s = fragment->metadata.slots[0].statistics = made_array_of(fragment, 1, sizeof *s);
-    *s = (tsr_statistics){.count = tiles, .value_size = 4};
-    s->min = (const uint8_t *)min, s->max = (const uint8_t *)max;
+    uint64_t *sums;
+    const tsr_statistics *s = made_statistics(m, fragment, &sums);
     fragment->metadata.slots[1].statistics = made_array_of(fragment, 1, sizeof *s);
-    give_own_statistics(fragment, min, max, tiles);
+    give_own_statistics(fragment, (const int32_t *)(const void *)s->min, (const int32_t *)(const void *)s->max, s->count);
   }
-}
-
-static int compare_rows(const void *a, const void *b) {
-  const int64_t x = ((const made_row *)a)->rowid, y = ((const made_row *)b)->rowid;
-  return x < y ? -1 : x > y;
 }
 
 static uint64_t fragments_skipped;
@@ -484,7 +464,7 @@ static uint64_t check_predicates(made_array *m, tsr_reader *reader, int32_t most
   assert_int_equal(tsr_reader_start(reader, NULL, &error), TSR_OK);
   const int64_t total = made_read(reader, m, all, 5000, &error);
   assert_true(total >= 0);
-  qsort(all, (size_t)total, sizeof all[0], compare_rows);
+  qsort(all, (size_t)total, sizeof all[0], made_by_rowid);
   tsr_environment_counters(m->environment, &before);
   for (unsigned round = 0; round < 8; round++) {
     const int32_t low = (int32_t)made_random((uint32_t)most) - 10,
@@ -505,7 +485,7 @@ static uint64_t check_predicates(made_array *m, tsr_reader *reader, int32_t most
     assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
     const int64_t count = made_read(reader, m, some, 5000, &error);
     assert_true(count >= 0);
-    qsort(some, (size_t)count, sizeof some[0], compare_rows);
+    qsort(some, (size_t)count, sizeof some[0], made_by_rowid);
     int64_t at = 0;
     for (int64_t i = 0; i < total; i++) {
       const made_row *row = &all[i];

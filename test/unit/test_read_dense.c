@@ -63,11 +63,6 @@ static bool look_up(const made_array *m, const model *w, const int32_t *at, int3
   return false;
 }
 
-static int compare_rowids(const void *a, const void *b) {
-  const int64_t x = ((const made_row *)a)->rowid, y = ((const made_row *)b)->rowid;
-  return x < y ? -1 : x > y;
-}
-
 /* Reads the request, checks each row against the model and counts them against the request. */
 static void check_read(made_array *m, const model *w, tsr_reader *reader, const made_request *request, int32_t low,
                        int32_t high) {
@@ -103,7 +98,7 @@ static void check_read(made_array *m, const model *w, tsr_reader *reader, const 
     for (c.at[1] = from[1]; c.at[1] <= to[1]; c.at[1]++)
       for (c.at[2] = from[2]; c.at[2] <= to[2]; c.at[2]++) expected += made_asked(request, n, false, &c);
   assert_int_equal(count, expected);
-  qsort(rows, (size_t)count, sizeof rows[0], compare_rowids);
+  qsort(rows, (size_t)count, sizeof rows[0], made_by_rowid);
   for (int64_t i = 1; i < count; i++) assert_true(rows[i].rowid > rows[i - 1].rowid);
 }
 

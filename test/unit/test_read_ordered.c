@@ -6,11 +6,6 @@
 
 enum { ROWS = 6000 };
 
-static int by_rowid(const void *a, const void *b) {
-  const int64_t x = ((const made_row *)a)->rowid, y = ((const made_row *)b)->rowid;
-  return x < y ? -1 : x > y;
-}
-
 static int compare(const made_array *m, const tsr_sort *order, uint32_t count, const made_row *a, const made_row *b) {
   for (uint32_t k = 0; k < count; k++) {
     const uint32_t d = order[k].dimension;
@@ -65,7 +60,7 @@ static void check_orders(made_array *m, unsigned rounds) {
     if (tsr_reader_start(reader, &request, &error) < 0) fail_msg("%s", error.message);
     const int64_t total = made_read(reader, m, all, ROWS, &error);
     assert_true(total >= 0);
-    qsort(all, (size_t)total, sizeof all[0], by_rowid);
+    qsort(all, (size_t)total, sizeof all[0], made_by_rowid);
     make_order(n, order, &count);
     request.order = order;
     request.order_count = count;
@@ -76,7 +71,7 @@ static void check_orders(made_array *m, unsigned rounds) {
     if (got == TSR_NOMEM && request.memory_bytes > 0) continue;
     assert_int_equal(got, total);
     for (int64_t i = 1; i < got; i++) assert_true(compare(m, order, count, &some[i - 1], &some[i]) <= 0);
-    qsort(some, (size_t)got, sizeof some[0], by_rowid);
+    qsort(some, (size_t)got, sizeof some[0], made_by_rowid);
     for (int64_t i = 0; i < got; i++) {
       assert_int_equal(some[i].rowid, all[i].rowid);
       assert_int_equal(some[i].cell.value, all[i].cell.value);

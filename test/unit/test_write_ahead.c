@@ -21,12 +21,7 @@ static int setup_counted(void **state) {
 
 static void create(void) {
   tsr_field fields[3];
-  const int32_t low = 0, high = SIDE - 1;
-  for (int d = 0; d < 2; d++) {
-    fields[d] = (tsr_field){.name = d ? "y" : "x", .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
-    memcpy(fields[d].low, &low, 4);
-    memcpy(fields[d].high, &high, 4);
-  }
+  for (int d = 0; d < 2; d++) fields[d] = int32_dimension(d ? "y" : "x", 0, SIDE - 1, 0);
   fields[2] = (tsr_field){.name = "v", .datatype = TSR_INT64, .values_per_cell = 1};
   const tsr_schema schema = {.version = 22,
                              .cell_order = TSR_ORDER_HILBERT,

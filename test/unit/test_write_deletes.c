@@ -10,16 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "ops.h"
 
 #define MOST       20000 /* cells */
 #define DIMENSIONS 3
-
-static uint64_t seed = 1;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
 
 static tsr_memory memory;
 static tsr_error error;

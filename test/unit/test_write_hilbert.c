@@ -6,15 +6,10 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "chance.h"
 #include "ops.h"
 
 #define MOST (4 * TSR_ORDER_BLOCK)
-
-static uint64_t seed = 1;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
 
 static int32_t x[MOST];
 static int64_t y[MOST];

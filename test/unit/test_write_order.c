@@ -7,15 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "ops.h"
 
 #define MOST 3000
-
-static uint64_t seed = 1;
-static uint64_t chance(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
 
 typedef struct cells { /* up to three dimensions of any kind */
   tsr_field fields[3];

@@ -14,17 +14,7 @@ typedef struct made {
 
 static void make(made *m, bool dense, uint32_t version) {
   *m = (made){.zstd = {.type = TSR_FILTER_ZSTD, .level = -1, .reinterpret = TSR_ANY}};
-  for (int d = 0; d < 2; d++) {
-    m->fields[d] = (tsr_field){.name = d ? "y" : "x",
-                               .datatype = TSR_INT32,
-                               .values_per_cell = 1,
-                               .has_domain = true,
-                               .has_extent = true,
-                               .extent = {(uint8_t)(d ? 7 : 10)}};
-    const int32_t low = -5, high = 54;
-    memcpy(m->fields[d].low, &low, 4);
-    memcpy(m->fields[d].high, &high, 4);
-  }
+  for (int d = 0; d < 2; d++) m->fields[d] = int32_dimension(d ? "y" : "x", -5, 54, d ? 7 : 10);
   m->fields[2] = (tsr_field){
       .name = "a", .datatype = TSR_INT64, .values_per_cell = 1, .filters = {.count = 1, .filters = &m->zstd}};
   m->fields[3] = (tsr_field){.name = "s", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
@@ -496,15 +486,7 @@ static void test_creation(void **state) {
 
 static void test_enumerations(void **state) {
   made m;
-  uint64_t offsets[] = {0, 3, 7};
-  tsr_enumeration colours = {.name = "colours",
-                             .loaded = true,
-                             .datatype = TSR_UTF8,
-                             .values_per_label = TSR_VARIABLE,
-                             .count = 2,
-                             .data = (uint8_t *)"redblue",
-                             .data_size = 7,
-                             .offsets = offsets};
+  tsr_enumeration colours = LABELS("colours", TSR_UTF8, "redblue", 0, 3, 7);
   make(&m, false, 22);
   m.fields[2].enumeration = "colours";
   m.schema.enumeration_count = 1;
