@@ -372,12 +372,6 @@ static bool asks(const tsr_array *array, const char *commit) {
   return array->committed && array->committed(array->committed_argument, commit);
 }
 
-static bool has_entry(const tsr_listing *listing, const char *name) {
-  for (uint64_t i = 0; i < listing->count; i++)
-    if (strcmp(listing->entries[i].name, name) == 0) return true;
-  return false;
-}
-
 static int is_outdated(renewal *r, const char *marker) {
   return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
 }
@@ -394,7 +388,7 @@ static int add_marker(renewal *r, const char *marker, const tsr_listing *entries
   TSR_TRY(append(r, &r->listing->prepared, &item));
   TSR_TRY(rc = tsr__pending_published(r->array->store, pending.commit, r->error));
   const char *slash = strrchr(pending.commit, '/');
-  if (rc > 0 && entries && !has_entry(entries, slash ? slash + 1 : pending.commit)) return is_outdated(r, marker);
+  if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit)) return is_outdated(r, marker);
   if (rc > 0) return 1;
   if (asks(r->array, pending.commit)) return (rc = count_prepared(r, pending.commit)) < 0 ? rc : 1;
   r->listing->undecided = true;
@@ -486,7 +480,7 @@ static int add_old_fragment(renewal *r, const tsr_listing *root, const char *tex
   if (parsed.version >= 5) {
     const tsr_path commit = tsr__path_of("", name, ".ok");
     TSR_TRY(tsr__store_find(r->array->store, commit.text, &exists, r->error));
-    return exists && !has_entry(root, commit.text) ? is_outdated(r, item.path) : TSR_OK;
+    return exists && !tsr__listing_has(root, commit.text) ? is_outdated(r, item.path) : TSR_OK;
   }
   TSR_TRY(join_path(r, name, "__fragment_metadata.tdb", &item.path));
   TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
@@ -547,7 +541,7 @@ static int list_pending(renewal *r, const tsr_listing *root) {
   char path[TSR_PENDING_PATH];
   tsr_committed item = {.name = name};
   tsr__pending_path(name, path);
-  if (!has_entry(root, path)) return TSR_OK;
+  if (!tsr__listing_has(root, path)) return TSR_OK;
   bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
   r->listing->old_layout = true; /* it appears there */
   int rc = old ? copy_text(r, path, strlen(path), &item.path) : join_path(r, path, name, &item.path);
@@ -557,7 +551,7 @@ static int list_pending(renewal *r, const tsr_listing *root) {
 static int list_schemas(renewal *r, const tsr_listing *root) {
   tsr_listing entries;
   int rc = list_directory(r, SCHEMA, &entries);
-  const char *old = has_entry(root, OLD_SCHEMA) ? OLD_SCHEMA : has_entry(root, KV_SCHEMA) ? KV_SCHEMA : NULL;
+  const char *old = tsr__listing_has(root, OLD_SCHEMA) ? OLD_SCHEMA : tsr__listing_has(root, KV_SCHEMA) ? KV_SCHEMA : NULL;
   r->listing->old_layout |= old != NULL;
   if (rc >= 0 && old) rc = append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old});
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
@@ -576,8 +570,8 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
 /* ---- Renewal ---------------------------------------------------------------------------------------------------- */
 
 static const char *why_no_array(const tsr_listing *root) {
-  if (has_entry(root, "__schema")) return "its __schema holds no schema";
-  if (has_entry(root, "__group") || has_entry(root, "__tiledb_group.tdb")) return "it is a group, not an array";
+  if (tsr__listing_has(root, "__schema")) return "its __schema holds no schema";
+  if (tsr__listing_has(root, "__group") || tsr__listing_has(root, "__tiledb_group.tdb")) return "it is a group, not an array";
   return "the directory holds no schema; tessera_objects lists the arrays below one";
 }
 

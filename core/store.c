@@ -198,6 +198,17 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
   return TSR_OK;
 }
 
+bool tsr__listing_has(const tsr_listing *listing, const char *name) {
+  for (uint64_t a = 0, b = listing->count; a < b;) {
+    uint64_t middle = a + (b - a) / 2;
+    int order = strcmp(listing->entries[middle].name, name);
+    if (order == 0) return true;
+    if (order < 0) a = middle + 1;
+    else b = middle;
+  }
+  return false;
+}
+
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   return wrap(store, path, store->methods->stamp(store, path, stamp, error), error);

@@ -25,6 +25,7 @@ struct tsr_listing {
   uint64_t count;
 };
 void tsr__listing_release(tsr_listing *listing);
+bool tsr__listing_has(const tsr_listing *listing, const char *name); /* one of tsr__store_list, which sorts them */
 
 /* What a directory's listing looked like: two equal stamps with known = true mean that nothing was added or removed in
  * between. */

@@ -55,17 +55,6 @@ static int list(vacuum *v, const char *directory, tsr_listing *entries, tsr_erro
   return code == TSR_NOT_FOUND ? TSR_OK : code;
 }
 
-static bool has_entry(const tsr_listing *listing, const char *name) {
-  for (uint64_t a = 0, b = listing->count; a < b;) { /* sorted */
-    uint64_t middle = a + (b - a) / 2;
-    int order = strcmp(listing->entries[middle].name, name);
-    if (order == 0) return true;
-    if (order < 0) a = middle + 1;
-    else b = middle;
-  }
-  return false;
-}
-
 /* A .con or .ign; NULL if another vacuum has removed it. */
 static int read_file(vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
   tsr_path p = tsr__path_of("__commits", name, "");
@@ -141,7 +130,7 @@ static bool is_source(const vacuum_file *file, const char *name) {
 
 static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file *file, tsr_error *error) {
   file->done = true;
-  if (!has_entry(entries, file->name)) return TSR_OK;
+  if (!tsr__listing_has(entries, file->name)) return TSR_OK;
   for (uint64_t n = file->names.count; n-- > 0;) { /* the newest first: earlier times lose what is later, not before */
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__interrupted(v->environment, error));
@@ -232,7 +221,7 @@ static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, b
   if (!tsr__name_parse(name, strlen(name), &one) || one.version < 5) return TSR_OK;
   const char *suffix = one.version < 12 ? ".ok" : ".wrt";
   tsr_path file = tsr__path_of("", name, suffix);
-  bool loose = has_entry(entries, file.text);
+  bool loose = tsr__listing_has(entries, file.text);
   if (one.version < 12) TSR_TRY(tsr__store_find(v->store, file.text, &loose, error));
   if (!loose && !listed) return TSR_OK;
   found->all.start = TSR_MIN(found->all.start, one.start);
