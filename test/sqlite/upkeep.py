@@ -135,6 +135,32 @@ def test_what_is_opened_when():
     writer.close()
 
 
+def test_encrypted_pair():
+    """The commits are plain, the footers of the same name are not."""
+    key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+    for order in (("commits", "fragment_meta"), ("fragment_meta", "commits")):
+        db, path = database()
+        with open(os.path.join(os.path.dirname(path), "key"), "w") as f:
+            f.write(key)
+        db.query("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, encryption=aes_256_gcm, key_file='key')")
+        for i in range(9):
+            db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+        for what in order:
+            db.query("SELECT tessera_consolidate('db:t', ?)", (what,))
+        db.query("SELECT tessera_vacuum('db:t', 'commits')")
+        array = os.path.join(os.path.dirname(path), "a")
+        db.close()
+        db = Database()
+        db.query("SELECT tessera_set_key(?, ?)", (array, key))
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({literal(array)})")
+        db.query("SELECT tessera_reset_stats()")
+        same(db.query("SELECT count(*) FROM t WHERE x = -1"), [(0,)])
+        same(db.query("SELECT value FROM tessera_stats WHERE name = 'files_opened'"), [(1,)])
+        same(db.query("SELECT sum(a) FROM t"), [(36,)])
+        same(db.query("SELECT * FROM tessera_check('db:t')"), [])
+        db.close()
+
+
 def test_first_and_last_write():
     """Of all commits, deletes too: the last one's time shows what is there now."""
     for where in ("'a', ", ""):
