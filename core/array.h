@@ -108,7 +108,7 @@ struct tsr_array {
   uint64_t open_files, file_epoch;
   _Atomic uint64_t kept_bytes; /* of metadata files in memory */
   uint64_t pruned; /* the listing's generation when the registry was last pruned */
-  bool (*committed)(void *argument, const char *commit); /* asked of prepared commits, or NULL */
+  int (*committed)(void *argument, const char *commit, tsr_error *error); /* asked of prepared commits, or NULL */
   void *committed_argument;
   uint64_t frozen; /* the clock of the moment at which snapshots stand still; 0: they do not */
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */

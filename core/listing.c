@@ -368,8 +368,8 @@ static int count_prepared(renewal *r, const char *commit) {
   return add_fragment(r, copy, &parsed, false);
 }
 
-static bool asks(const tsr_array *array, const char *commit) {
-  return array->committed && array->committed(array->committed_argument, commit);
+static int asks(const tsr_array *array, const char *commit, tsr_error *error) {
+  return array->committed ? array->committed(array->committed_argument, commit, error) : 0;
 }
 
 static int is_outdated(renewal *r, const char *marker) {
@@ -390,7 +390,8 @@ static int add_marker(renewal *r, const char *marker, const tsr_listing *entries
   const char *slash = strrchr(pending.commit, '/');
   if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit)) return is_outdated(r, marker);
   if (rc > 0) return 1;
-  if (asks(r->array, pending.commit)) return (rc = count_prepared(r, pending.commit)) < 0 ? rc : 1;
+  TSR_TRY(rc = asks(r->array, pending.commit, r->error));
+  if (rc > 0) return (rc = count_prepared(r, pending.commit)) < 0 ? rc : 1;
   r->listing->undecided = true;
   return 1;
 }
@@ -409,10 +410,11 @@ static bool is_decided(const tsr_array *array) {
   for (uint64_t i = 0; i < listing->prepared.count; i++) {
     const tsr_committed *item = &listing->prepared.items[i];
     bool exists, published;
+    tsr_error unseen;
     if (tsr__store_find(array->store, item->path, &exists, NULL) < 0 ||
         tsr__store_find(array->store, item->name, &published, NULL) < 0)
       return true; /* the next listing says what is wrong */
-    if (exists && !published && asks(array, item->name)) return true;
+    if (exists && !published && asks(array, item->name, &unseen)) return true;
   }
   return false;
 }

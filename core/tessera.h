@@ -182,9 +182,10 @@ typedef struct tsr_array_options {
   const struct tsr_creation *creation; /* NULL, or a prepared array ("Writing"), opened before it is published: for
                                           this handle it is there already, can be written to, and stays the same when
                                           it appears */
-  /* Is a commit that was prepared and not published (`commit` is its tsr_writer_commit) to count as committed? Asked on
-   * the caller's thread for each of them, and until the answer is yes; NULL: it is not. */
-  bool (*committed)(void *argument, const char *commit);
+  /* Is a commit that was prepared and not published (`commit` is its tsr_writer_commit) to count as committed? 1, 0, or
+   * why that cannot be known, which is what the reader is told. Asked on the caller's thread for each of them, and until
+   * the answer is yes; NULL: it is not. */
+  int (*committed)(void *argument, const char *commit, tsr_error *error);
   void *committed_argument;
 } tsr_array_options;
 

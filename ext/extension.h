@@ -694,7 +694,7 @@ int tsx_journal_write(tsx_table *table, tsr_error *error); /* the prepared commi
 /* After an xSync: is it certain that the database has not committed? */
 bool tsx_journal_untouched(const tsx_table *table);
 /* Has some database of the connection committed it? For tsr_array_options. */
-bool tsx_journal_committed(void *connection, const char *commit);
+int tsx_journal_committed(void *connection, const char *commit, tsr_error *error);
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path) */
 
 /* ---- update.c ---- */

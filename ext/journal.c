@@ -224,17 +224,22 @@ static bool is_own(const tsx_connection *connection, const char *commit) {
   return false;
 }
 
-bool tsx_journal_committed(void *argument, const char *commit) {
+int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) {
   commit_question q = {argument, NULL, commit};
-  if (is_own(q.connection, commit)) return false;
+  if (is_own(q.connection, commit)) return 0;
+  sqlite3 *db = q.connection->db;
   sqlite3_stmt *names = NULL;
-  int code = tsx_schemas_prepare(q.connection->db, &names);
-  bool found = false;
+  int code = tsx_schemas_prepare(db, &names), answer = SQLITE_DONE;
   const char *schema;
-  while (!found && (schema = tsx_schemas_next(names, &code)))
-    found = ask_tables(q.connection->db, schema, "_commits", ask_commits, &q) == SQLITE_ROW;
+  while (answer == SQLITE_DONE && (schema = tsx_schemas_next(names, &code)))
+    answer = ask_tables(db, schema, "_commits", ask_commits, &q);
+  if (code == SQLITE_ROW || code == SQLITE_DONE) code = answer;
+  int result = code == SQLITE_ROW;
+  if (code != SQLITE_ROW && code != SQLITE_DONE)
+    result = tsx_fail(error, tsx_core_code(code), "whether this database has committed '%s' cannot be asked: %s", commit,
+                      code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
   sqlite3_finalize(names);
-  return found;
+  return result;
 }
 
 static tsr_verdict decide(void *argument, const char *commit) {

@@ -260,6 +260,25 @@ def test_committed_here_counts_here():
         sound(array(file))
 
 
+SQLITE_PRAGMA, SQLITE_READ = 19, 20   # to an authorizer
+
+
+def test_what_cannot_be_asked_is_an_error():
+    """Where the database does not say whether a commit is its own, the rows are not simply left out."""
+    file, db = open_database()
+    make(db)
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    cut_off(file)
+    reader = again(file)
+    same(keys(reader), [1])
+    for denied in (SQLITE_PRAGMA, SQLITE_READ):
+        reader = again(file)
+        reader.raw.set_authorizer(lambda action, name, *others: int(action == denied and name in (None, "database_list", "t_commits")))
+        holds(reader.error("SELECT x FROM t").text, "cannot be asked")
+        reader.raw.set_authorizer(None)
+        same(keys(reader), [1])
+
+
 def test_recover_publishes():
     file, db = open_database()
     make(db)

@@ -96,6 +96,17 @@ static void test_another_size(void **state) {
   delete_where(array, 40, TSR_NE, "n", &value, 8);
   write_small(array, 50, 4, 4, NULL);
   merge_and_compare(array, 2, "4=5004 ");
+
+  array = make_small(22, false, false); /* and once more, with the size that it had at first */
+  write_small(array, 10, 1, 2, NULL);
+  write_small(array, 20, 3, 4, NULL);
+  ok(tsr_array_drop_attribute(array, "n", &error));
+  add_attribute(array, "n", TSR_FLOAT64);
+  delete_where(array, 40, TSR_NE, "n", &value, 8);
+  ok(tsr_array_drop_attribute(array, "n", &error));
+  add_attribute(array, "n", TSR_INT32);
+  write_small(array, 50, 4, 4, NULL);
+  merge_and_compare(array, 3, "4=5004 ");
 }
 
 /* One that nobody ever had is an error, of reads as well. */

@@ -4,9 +4,10 @@
 static const char *counts; /* the commit that the host says is committed */
 static int asked;
 
-static bool committed(void *argument, const char *commit) {
+static int committed(void *argument, const char *commit, tsr_error *why) {
   assert_ptr_equal(argument, &counts);
   asked++;
+  if (counts && !*counts) return tsr__fail(why, TSR_BUSY, "nobody knows");
   return counts && strcmp(commit, counts) == 0;
 }
 
@@ -120,6 +121,18 @@ static void test_one_fragment_counts(void **state) {
   assert_string_equal(fragments(), "5 7 ");
   tiny_text(store, commit, "");
   assert_string_equal(fragments(), "5 7 ");
+}
+
+/* Where the host cannot say whether it is committed, nobody is told that it is not. */
+static void test_nobody_knows(void **state) {
+  tiny_text(store, "__commits/__5_5" U "_22.wrt", "");
+  mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "here", "__7_7" U "_22");
+  assert_string_equal(fragments(), "5 ");
+  counts = "";
+  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_BUSY);
+  assert_non_null(strstr(error.message, "nobody knows"));
+  counts = NULL;
+  assert_string_equal(fragments(), "5 ");
 }
 
 static void test_several_count(void **state) {
@@ -337,6 +350,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
       cmocka_unit_test_setup_teardown(test_markers, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_fragment_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_nobody_knows, setup, teardown),
       cmocka_unit_test_setup_teardown(test_several_count, setup, teardown),
       cmocka_unit_test_setup_teardown(test_published_twice, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_delete_counts, setup, teardown),
