@@ -71,6 +71,10 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
 
 static int begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
+  if (!array->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
+    int permitted = tsr_path_permitted(table->connection->environment, array->path, error);
+    if (permitted < 0) return permitted;
+  }
   tsx_transaction *transaction = sqlite3_malloc64(sizeof *transaction);
   if (!transaction) return tsx_out_of_memory(error);
   memset(transaction, 0, sizeof *transaction);

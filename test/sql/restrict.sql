@@ -3,12 +3,24 @@
 .mode list
 .headers off
 CREATE VIRTUAL TABLE before USING tessera('outside', x INT32 DIMENSION(0, 9), v INT8);
+CREATE VIRTUAL TABLE dense_before USING tessera('outside_dense', kind=dense, x INT32 DIMENSION(0, 9, 5), v INT8);
 SELECT count(*) FROM before;
+INSERT INTO before VALUES(1, 1);
+INSERT INTO dense_before VALUES(1, 1);
 SELECT tessera_restrict('nowhere');
 SELECT tessera_restrict(1);
 SELECT tessera_restrict('sql') IS NULL;
 -- a table that is open already is bound, too
 SELECT count(*) FROM before;
+INSERT INTO before VALUES(2, 2);
+INSERT INTO before SELECT 2, 2;
+INSERT INTO dense_before VALUES(2, 2);
+BEGIN;
+INSERT INTO before VALUES(2, 2);
+INSERT INTO dense_before VALUES(2, 2);
+COMMIT;
+UPDATE before SET v = 2;
+DELETE FROM before;
 SELECT count(*) FROM tessera_array('outside');
 CREATE VIRTUAL TABLE made USING tessera('made', x INT32 DIMENSION(0, 9), v INT8);
 SELECT count(*) FROM tessera_objects('.');
