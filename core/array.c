@@ -393,6 +393,19 @@ int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema *
   return rc;
 }
 
+int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
+  const tsr_commit_list *list = &array->listing->schemas;
+  for (uint64_t i = 0; i < list->count; i++)
+    if (strcmp(list->items[i].name, schema->name) == 0) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+}
+
+int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
+  int rc = tsr__array_has_schema(array, schema, error);
+  if (rc < 0) tsr__wrap(error, "array %s", array->path);
+  return rc;
+}
+
 /* ---- Enumerations ----------------------------------------------------------------------------------------------- */
 
 static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {

@@ -132,6 +132,8 @@ int tsr__array_committed(const tsr_array *array, tsr_error *error);
 uint32_t tsr__array_schema_version(const tsr_array *array, const char *name);
 /* The schema in force at `as_of` by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* Is that schema among the last listing's? If not, another array stands at the path. */
+int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 /* A file that is one generic tile: appends its content. */
 int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
                    tsr_generic_tile *header, tsr_error *error);

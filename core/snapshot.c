@@ -432,18 +432,10 @@ static int number_unwritten(selection *s) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Schemas are never removed: one that was there, and is not listed now, belonged to another array. */
-static int check_listed(const selection *s, const tsr_schema *schema) {
-  const tsr_commit_list *list = &s->array->listing->schemas;
-  for (uint64_t i = 0; i < list->count; i++)
-    if (strcmp(list->items[i].name, schema->name) == 0) return TSR_OK;
-  return tsr__fail(s->error, TSR_ERROR, "it has been replaced by another array: open it again");
-}
-
 static int fill(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   snapshot->schema = snapshot->asked_schema;
-  if (snapshot->schema) TSR_TRY(check_listed(s, snapshot->schema));
+  if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   find_next_change(snapshot, s->array->listing);
   TSR_TRY(select_fragments(s));

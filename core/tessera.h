@@ -205,6 +205,9 @@ TSR_API const char *tsr_array_path(const tsr_array *array); /* borrowed: as give
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* The same of what the last look at the directories has found, that of the newest snapshot, say. */
 TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* Has the last look found it, too? Schemas are never removed: one that was there, and is not now, belonged to another
+ * array, and the error says so. */
+TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 
 /* The enumeration `name` of `schema`, loaded. Borrowed until the array is closed. */
 TSR_API int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,

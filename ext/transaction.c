@@ -69,6 +69,13 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
                   table->path, transaction->schema_name, table->schema_name);
 }
 
+/* The writer's cells have the array's latest schema: if that is not the table's, is there the table's still? */
+static int check_schema(const tsx_table *table, tsr_error *error) {
+  const tsx_transaction *transaction = table->array->transaction;
+  if (tsr_writer_schema(transaction->writer) == table->schema) return TSR_OK;
+  return tsr_array_has_schema(table->array->core, table->schema, error);
+}
+
 static int begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
   if (!array->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
@@ -88,6 +95,7 @@ static int begin(tsx_table *table, tsr_error *error) {
   if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
   if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
+  if (code == TSR_OK) code = check_schema(table, error);
   if (code == TSR_OK)
     code = tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
                              &transaction->base, error);
@@ -197,8 +205,8 @@ int tsx_begin(sqlite3_vtab *vtab) {
   tsr_error error = {0};
   table->begun = true;
   if (tsx_transactions_check(table->connection, &error) == TSR_OK &&
-      tsx_transaction_of(table, &transaction, &error) == TSR_OK)
-    return SQLITE_OK;
+      tsx_transaction_of(table, &transaction, &error) == TSR_OK && check_schema(table, &error) == TSR_OK)
+    return SQLITE_OK; /* the last can fail where another table began the transaction: that one goes on */
   table->begun = false; /* SQLite does not take it among those that are written */
   return tsx_vtab_error(vtab, &error);
 }

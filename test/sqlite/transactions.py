@@ -191,6 +191,40 @@ def test_an_array_that_is_replaced():
         make(db)
 
 
+def test_tables_of_an_array_that_was_replaced():
+    """A table does not write into another array that stands at its path now, whatever that one's columns; what SELECT says, INSERT says."""
+    others = {"t": SPARSE, "dense": "kind=dense, x INT DIMENSION(0, 99999, 100), a INT, s TEXT", "dups": "duplicates=yes, " + SPARSE,
+              "types": "x INT DIMENSION(0, 9), a TEXT, s INT", "names": "y INT DIMENSION(0, 9), a INT, s TEXT"}
+    for own in (True, False):
+        for definition in others.values():
+            file, db = open_database()
+            make(db)
+            db.query("INSERT INTO t VALUES(1, 1, 'a')")
+            other = db if own else Database(os.path.join(os.path.dirname(file), "other.db"))
+            other.query(f"SELECT tessera_drop_array({literal(array(file))})")
+            make(other, "u", definition, array(file))
+            said = db.error("SELECT * FROM t").text
+            holds(said, "replaced")
+            for begin, end in (((), ()), (("BEGIN",), ("COMMIT",)), (("BEGIN", "INSERT INTO p VALUES(1)"), ("COMMIT",))):
+                db.query("CREATE TABLE IF NOT EXISTS p(x)")
+                for sql in begin:
+                    db.query(sql)
+                same(db.error("INSERT INTO t VALUES(2, 2, 'b')").text, said)
+                same(db.error("INSERT INTO t(x) SELECT 3").text, said)
+                for sql in end:
+                    db.query(sql)
+            same((other.query("SELECT count(*) FROM u WHERE a IS NOT NULL"), db.query("SELECT * FROM p")), ([(0,)], [(1,)]))
+            same(other.query(f"SELECT * FROM tessera_check({literal(array(file))}) WHERE severity <> 'note'"), [])
+            if not own:   # where another table has begun the transaction on the array, that one goes on
+                db.table("v", array(file))
+                db.query("BEGIN")
+                db.query("INSERT INTO v VALUES(5, 5, '5')")
+                same(db.error("INSERT INTO t VALUES(2, 2, 'b')").text, said)
+                db.query("INSERT INTO v VALUES(6, 6, '6')")
+                db.query("COMMIT")
+                same(other.query("SELECT count(*) FROM u WHERE a IS NOT NULL"), [(2,)])
+
+
 def test_restricted_within_a_transaction():
     """tessera_restrict waits for what is written outside of the directory."""
     file, db = open_database()
