@@ -2,7 +2,8 @@
  * can be cut off there.
  *
  * Of numbers it is taken that cells lie evenly in a tile's box, along its values: so many rows are a slice of each tile
- * that lies there. Nothing depends on how true that is but the number of rows. Strings are cut between two tiles.
+ * that lies there. Nothing depends on how true that is but the number of rows. Strings are cut between two tiles. Where one
+ * value has many more rows, the next dimension is looked at, in the tiles that may hold that value.
  *
  * "Directed" keys are order keys, complemented where the order descends: they always ascend.
  */
@@ -33,16 +34,16 @@ static uint64_t key_of(const tsr_corners *c, const tsr_pair *corner, bool end) {
 
 /* ---- Strings ----------------------------------------------------------------------------------------------------- */
 
-static const uint8_t *text_of(const tsr_corners *c, const tsr_pair *corner, uint64_t *size) {
+static const uint8_t *text_of(const tsr_corners *c, const tsr_pair *corner, bool end, uint64_t *size) {
   const tsr_rtree *rtree = metadata_of(c, corner)->rtree;
-  const uint64_t at = place_of(c, corner, false);
+  const uint64_t at = place_of(c, corner, end);
   *size = rtree->sizes[rtree->levels - 1][at];
   return rtree->text + rtree->keys[rtree->levels - 1][at];
 }
 
-static int compare_text(const tsr_corners *c, const tsr_pair *corner, const uint8_t *bytes, uint64_t size) {
+static int compare_text(const tsr_corners *c, const tsr_pair *corner, bool end, const uint8_t *bytes, uint64_t size) {
   uint64_t own_size;
-  const uint8_t *own = text_of(c, corner, &own_size);
+  const uint8_t *own = text_of(c, corner, end, &own_size);
   const int order = tsr__bytes_compare(own, own_size, bytes, size);
   return c->descending ? -order : order;
 }
@@ -50,16 +51,35 @@ static int compare_text(const tsr_corners *c, const tsr_pair *corner, const uint
 static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
   uint64_t size;
   const tsr_pair one = {.cell = a}, other = {.cell = b};
-  const uint8_t *bytes = text_of(argument, &other, &size);
-  return compare_text(argument, &one, bytes, size);
+  const uint8_t *bytes = text_of(argument, &other, false, &size);
+  return compare_text(argument, &one, false, bytes, size);
 }
 
-const uint8_t *tsr__corners_next_text(tsr_corners *c, const tsr_buffer *from, uint64_t rows, uint64_t *size) {
-  uint64_t cells = 0;
-  while (from && c->at < c->count && compare_text(c, &c->corners[c->at], from->data, from->size) <= 0) c->at++;
+const uint8_t *tsr__corners_next_text(tsr_corners *c, const tsr_buffer *from, bool exclusive, uint64_t rows, uint64_t many,
+                                      uint64_t *size, bool *single) {
+  uint64_t cells = 0, equal = 0, first_size;
+  *single = false;
+  for (; from && c->at < c->count; c->at++) {
+    const int order = compare_text(c, &c->corners[c->at], false, from->data, from->size);
+    if (order > 0 || (order == 0 && !exclusive)) break;
+  }
+  if (c->at == c->count) return NULL;
+  const uint8_t *first = text_of(c, &c->corners[c->at], false, &first_size);
+  /* do rows begin there? */
+  const bool begins = !from || (!exclusive && compare_text(c, &c->corners[c->at], false, from->data, from->size) == 0);
   for (uint64_t i = c->at; i < c->count; i++) {
-    if (cells >= rows) return text_of(c, &c->corners[i], size);
-    cells += cells_of(c, &c->corners[i]);
+    const tsr_pair *corner = &c->corners[i];
+    if (begins && compare_text(c, corner, false, first, first_size) == 0) {
+      if (compare_text(c, corner, true, first, first_size) == 0) equal += cells_of(c, corner);
+      if (equal > many) {
+        *single = true;
+        *size = first_size;
+        return first;
+      }
+    } else if (cells >= rows) {
+      return text_of(c, corner, false, size);
+    }
+    cells += cells_of(c, corner);
   }
   return NULL;
 }
@@ -98,13 +118,23 @@ static double expect(const tsr_corners *c, uint64_t ahead, uint64_t from, uint64
   return rows;
 }
 
-uint64_t tsr__corners_next(tsr_corners *c, uint64_t from, uint64_t rows) {
-  uint64_t kept, ahead = 1, low = from, high = UINT64_MAX;
+/* What has begun at `from`; those that have ended are passed over from now on. */
+static void pass(tsr_corners *c, uint64_t from) {
   while (c->at < c->count && c->corners[c->at].key <= from) c->at++;
-  kept = c->at;
-  for (uint64_t i = c->at; i-- > c->first;) /* those that have ended are passed over from now on */
+  uint64_t kept = c->at;
+  for (uint64_t i = c->at; i-- > c->first;)
     if (key_of(c, &c->corners[i], true) >= from) c->corners[--kept] = c->corners[i];
   c->first = kept;
+}
+
+uint64_t tsr__corners_begin(tsr_corners *c, uint64_t from) {
+  pass(c, from);
+  return c->first < c->at || c->at == c->count ? from : c->corners[c->at].key;
+}
+
+uint64_t tsr__corners_next(tsr_corners *c, uint64_t from, uint64_t rows) {
+  uint64_t ahead = 1, low = from, high = UINT64_MAX;
+  pass(c, from);
   const uint64_t left = c->count - c->at;
   while (ahead < left && expect(c, ahead, from, c->corners[c->at + ahead].key) < (double)rows) ahead *= 2;
   if (ahead < left) high = c->corners[c->at + ahead].key;
@@ -117,30 +147,62 @@ uint64_t tsr__corners_next(tsr_corners *c, uint64_t from, uint64_t rows) {
   return low;
 }
 
+bool tsr__corners_expect(const tsr_corners *c, uint64_t key, uint64_t rows) {
+  return expect(c, c->count - c->at, key, key) > (double)rows;
+}
+
 /* ------------------------------------------------------------------------------------------------------------------ */
+
+static void add(tsr_corners *c, uint32_t tile) {
+  tsr_pair *corner = &c->corners[c->count++];
+  uint64_t size;
+  corner->cell = tile;
+  if (c->field->values_per_cell == TSR_VARIABLE) {
+    const uint8_t *bytes = text_of(c, corner, false, &size);
+    corner->key = directed(c, tsr__text_prefix(bytes, size));
+  } else {
+    corner->key = key_of(c, corner, false);
+  }
+}
+
+static void sort(tsr_corners *c) {
+  const bool text = c->field->values_per_cell == TSR_VARIABLE;
+  tsr__pairs_sort_ties(c->corners, c->corners + c->count, c->count, text ? compare_corners : NULL, c);
+}
 
 int tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *c, tsr_error *error) {
   const tsr_plan *plan = &reader->plan;
   const tsr_field *field = &reader->snapshot->schema->fields[dimension];
-  const uint64_t n = plan->tile_count;
-  const bool text = field->values_per_cell == TSR_VARIABLE;
   void *memory;
   *c = (tsr_corners){.reader = reader, .field = field, .dimension = dimension, .descending = descending};
-  if (reader->snapshot->schema->dense || plan->lossy || n >= UINT32_MAX) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, n), sizeof(tsr_pair), &memory, error));
+  if (reader->snapshot->schema->dense || plan->lossy || plan->tile_count >= UINT32_MAX) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(tsr_pair), &memory, error));
   c->corners = memory;
-  c->count = n;
-  for (uint32_t i = 0; i < n; i++) {
-    tsr_pair *corner = &c->corners[i];
-    uint64_t size;
-    corner->cell = i;
-    if (text) {
-      const uint8_t *bytes = text_of(c, corner, &size);
-      corner->key = directed(c, tsr__text_prefix(bytes, size));
-    } else {
-      corner->key = key_of(c, corner, false);
-    }
+  for (uint32_t i = 0; i < plan->tile_count; i++) add(c, i);
+  sort(c);
+  return TSR_OK;
+}
+
+/* Has the tile's box a value of the outer dimension in it? */
+static bool holds(const tsr_corners *outer, const tsr_pair *corner, uint64_t key, const tsr_buffer *text) {
+  if (outer->field->values_per_cell != TSR_VARIABLE)
+    return key_of(outer, corner, false) <= key && key <= key_of(outer, corner, true);
+  return compare_text(outer, corner, false, text->data, text->size) <= 0 &&
+         compare_text(outer, corner, true, text->data, text->size) >= 0;
+}
+
+int tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
+                        tsr_corners *c, tsr_error *error) {
+  if (!c->corners) {
+    void *memory;
+    tsr_reader *reader = outer->reader;
+    TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, reader->plan.tile_count), sizeof(tsr_pair), &memory, error));
+    *c = (tsr_corners){.reader = reader, .dimension = dimension, .descending = descending, .corners = memory};
+    c->field = &reader->snapshot->schema->fields[dimension];
   }
-  tsr__pairs_sort_ties(c->corners, c->corners + n, n, text ? compare_corners : NULL, c);
+  c->count = c->first = c->at = 0;
+  for (uint64_t i = outer->first; i < outer->count; i++)
+    if (holds(outer, &outer->corners[i], key, text)) add(c, outer->corners[i].cell);
+  sort(c);
   return TSR_OK;
 }

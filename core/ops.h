@@ -352,7 +352,7 @@ void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_
 
 /* ---- corners.c: where the tiles of a sparse plan begin along a dimension ---- */
 typedef struct tsr_corners {
-  const tsr_reader *reader; /* whose plan it is */
+  tsr_reader *reader; /* whose plan it is */
   const tsr_field *field;
   uint32_t dimension;
   bool descending;
@@ -361,11 +361,22 @@ typedef struct tsr_corners {
 } tsr_corners;
 /* In memory of the reader's present start. */
 int tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *corners, tsr_error *error);
+/* Along another dimension, of those tiles of `outer` alone whose boxes have a value, a directed key or a string, in it. `c` is
+ * zeroed, or was made for the same dimension by this. */
+int tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
+                        tsr_corners *c, tsr_error *error);
+/* The first place, from `from` on, where there may be rows. */
+uint64_t tsr__corners_begin(tsr_corners *corners, uint64_t from);
 /* Until where, from `from` on, are about so many rows to be expected? Directed keys; UINT64_MAX: there are not so many.
  * What lies before `from` is over. */
 uint64_t tsr__corners_next(tsr_corners *corners, uint64_t from, uint64_t rows);
-/* Where begins the next tile when those before it, that begin behind `from`, have so many cells? NULL: nowhere. */
-const uint8_t *tsr__corners_next_text(tsr_corners *corners, const tsr_buffer *from, uint64_t rows, uint64_t *size);
+/* Are more rows to be expected of the one value that `next` has come to? */
+bool tsr__corners_expect(const tsr_corners *corners, uint64_t key, uint64_t rows);
+/* Where begins the next tile when those before it, that begin at `from` (behind it, where it is exclusive; NULL: at the first),
+ * have so many cells? NULL: nowhere. Where tiles of nothing but the string at which it begins have more than `many`, it is
+ * that one, and `single`. */
+const uint8_t *tsr__corners_next_text(tsr_corners *corners, const tsr_buffer *from, bool exclusive, uint64_t rows, uint64_t many,
+                                      uint64_t *size, bool *single);
 
 /* ---- sweep.c: sparse tiles that overlap: one version of each coordinate ---- */
 typedef struct tsr_sparse_tile { /* in hand */

@@ -40,6 +40,7 @@ typedef struct level { /* a dimension of the order, and what is left of it */
   uint64_t end; /* directed, inclusive */
   tsr_buffer end_text;
   bool end_set, end_exclusive;
+  tsr_corners corners; /* of the tiles that may hold the single values of the levels above */
 } level;
 
 typedef struct ordered_source {
@@ -54,7 +55,6 @@ typedef struct ordered_source {
   uint64_t target, most; /* rows that the next slab is meant to have, that any slab may have */
   unsigned restarts; /* of the present slab */
   uint64_t budget; /* the inner reader's */
-  tsr_corners corners; /* on the first dimension */
   bool streaming; /* rows are given out as the inner reader gives them */
   bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
   uint64_t row_at; /* of the slab's rows */
@@ -298,16 +298,23 @@ static void skip_gap(const ordered_source *s, level *v) {
   }
 }
 
+/* A slab of about so many rows: 1; 2: of one value, which has many more. */
 static int choose_by_corners(ordered_source *s, level *v, tsr_error *error) {
+  const uint64_t many = tsr__mul_sat(s->target, ROWS_GROWTH);
   uint64_t size = 0;
+  bool single;
   if (!v->text) {
+    v->from = tsr__corners_begin(&v->corners, v->from);
     skip_gap(s, v);
-    v->end = tsr__corners_next(&s->corners, v->from, s->target);
-    return TSR_OK;
+    v->end = tsr__corners_next(&v->corners, v->from, s->target);
+    return v->end == v->from && tsr__corners_expect(&v->corners, v->end, many) ? 2 : 1;
   }
-  const uint8_t *text = tsr__corners_next_text(&s->corners, v->at_set ? &v->at : NULL, s->target, &size);
-  v->end_set = v->end_exclusive = text != NULL;
-  return text ? set_text(&v->end_text, text, size, error) : TSR_OK;
+  const uint8_t *text =
+      tsr__corners_next_text(&v->corners, v->at_set ? &v->at : NULL, v->at_exclusive, s->target, many, &size, &single);
+  v->end_set = text != NULL;
+  v->end_exclusive = text && !single;
+  if (text) TSR_TRY(set_text(&v->end_text, text, size, error));
+  return single ? 2 : 1;
 }
 
 /* ---- The next slab ----------------------------------------------------------------------------------------------- */
@@ -331,8 +338,7 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
     v->numbers = false;
     return 0;
   }
-  if (s->depth == 0 && s->corners.corners) TSR_TRY(choose_by_corners(s, v, error));
-  return 1;
+  return v->corners.corners ? choose_by_corners(s, v, error) : 1;
 }
 
 /* ---- Gathering --------------------------------------------------------------------------------------------------- */
@@ -491,7 +497,11 @@ static int descend(ordered_source *s, tsr_error *error) {
   s->restarts = 0;
   s->depth++;
   if (!is_natural(s, s->depth)) {
+    level *next = &s->levels[s->depth];
     begin_level(s, s->depth);
+    if (v->corners.corners && !v->nan)
+      return tsr__corners_within(&v->corners, v->end, &v->end_text, next->dimension, next->descending, &next->corners, error);
+    next->corners.corners = NULL;
     return TSR_OK;
   }
   TSR_TRY(make_spans(s, s->depth, error));
@@ -739,7 +749,8 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
   s->budget = reader->memory.limit / 2; /* the inner reader's */
   reader->memory.limit -= s->budget;
-  TSR_TRY(tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->corners, error));
+  for (uint32_t k = 0; k < s->level_count; k++) s->levels[k].corners = (tsr_corners){0};
+  TSR_TRY(tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->levels[0].corners, error));
   s->cached = reader->test_count == 0 && fits_cache(s);
   choose_target(s, limit);
   *source = &s->base;

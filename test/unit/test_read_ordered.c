@@ -205,6 +205,56 @@ static void test_few(void **state) {
   made_close(&m);
 }
 
+/* The same where the first dimension has few values, strings or numbers, each of many tiles; with one or both in the order. */
+static void test_few_of_a_value(void **state) {
+  (void)state;
+  static made_cell cells[5000];
+  for (unsigned kind = 0; kind < 2; kind++) {
+    made_array m;
+    tsr_reader *reader;
+    tsr_counters before, after;
+    const tsr_batch *batch;
+    made_open(&m, false, 2, kind == 0, 0, 5000, NULL);
+    m.schema.capacity = 50;
+    for (int32_t i = 0; i < 5000; i++) {
+      cells[i] = (made_cell){.at = {kind == 0 ? 0 : i / 2500, i % 2500}, .value = i};
+      if (kind == 0) snprintf(cells[i].text, sizeof cells[i].text, "%s", i < 2500 ? "chr1" : "chr2");
+    }
+    made_sparse(&m, 1, 1, cells, 5000, false, false);
+    for (unsigned round = 0; round < 8; round++) {
+      const tsr_sort order[2] = {{.descending = round & 1}, {.dimension = 1, .descending = round & 2}};
+      const tsr_request request = {.order = order, .order_count = round & 4 ? 1 : 2, .limit = 1};
+      assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+      tsr_environment_counters(m.environment, &before);
+      assert_int_equal(tsr_reader_start(reader, &request, NULL), TSR_OK);
+      uint64_t rows = 0;
+      for (int r; rows < 5000 && (r = tsr_reader_next(reader, &batch, NULL)) == 1;) {
+        if (rows == 0) {
+          tsr_environment_counters(m.environment, &after);
+          if (after.tiles_read - before.tiles_read > 48) /* of 200 and more */
+            fail_msg("kind %u, round %u: %u tiles are read", kind, round, (unsigned)(after.tiles_read - before.tiles_read));
+        }
+        const tsr_column *values;
+        assert_int_equal(tsr_reader_column(reader, 2, &values, NULL), TSR_OK);
+        for (uint64_t k = 0; k < batch->count; k++, rows++) {
+          const int32_t value = (int32_t)tsr__load32((const uint8_t *)values->values + 4 * tsr_batch_index(batch, k));
+          if (round & 4) { /* those of one value may come in any order */
+            assert_int_equal(value / 2500, (rows < 2500) == !(round & 1) ? 0 : 1);
+            continue;
+          }
+          const int32_t first = (rows < 2500) == !(round & 1) ? 0 : 2500, place = (int32_t)(rows % 2500);
+          assert_int_equal(value, first + (round & 2 ? 2499 - place : place));
+        }
+      }
+      assert_int_equal(rows, 5000);
+      assert_int_equal(tsr_reader_next(reader, &batch, NULL), 0);
+      tsr_reader_close(reader);
+      tsr__cache_forget(m.array.cache, m.snapshot.fragments[0].fragment->id);
+    }
+    made_close(&m);
+  }
+}
+
 static struct {
   const made_array *array;
   const tsr_request *request;
@@ -391,7 +441,7 @@ static void test_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
-      cmocka_unit_test(test_few),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
+      cmocka_unit_test(test_few), cmocka_unit_test(test_few_of_a_value),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
       cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
