@@ -407,6 +407,33 @@ def test_small_budgets_answer_or_name_the_option():
                     assert megabytes < 64, e
 
 
+def test_threads_want_no_more_memory():
+    """What is read ahead goes before what is needed only as long as there is memory: what one thread can answer, several can."""
+    path = os.path.join(host.FOLDER, "ahead")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 9999999, 100000), y INT64 DIMENSION(0, 999, 100), a INT32, n TEXT, capacity=4000)")
+    for k in range(6):   # they lie over each other, and are swept together
+        db.query("INSERT INTO t SELECT (i * 2654435761 + ?1 * 40503) % 10000000, i * 7919 % 1000, i, printf('%040d', i * ?1) "
+                 "FROM (WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < 15000) SELECT i FROM s)", (k + 1,))
+
+    def answers(threads, megabytes):
+        once = Database()
+        once.table("t", path, f", threads={threads}, memory_mb={megabytes}, cache_mb=0")
+        try:
+            return once.query("SELECT count(*), sum(a), sum(length(n)) FROM (SELECT * FROM t)")
+        except Error as e:
+            assert e.code in (NOMEM, None), e
+            return None
+        finally:
+            once.close()
+    alone = [answers(1, megabytes) for megabytes in range(1, 12)]
+    assert alone[0] is None and alone[-1], alone
+    for threads in (2, 4):
+        for megabytes, answer in enumerate(alone, 1):
+            if answer:
+                same(answers(threads, megabytes), answer, f"{threads} threads, memory_mb={megabytes}")
+
+
 def test_no_cache_and_any_number_of_threads():
     for array in (BIG, DENSE):
         want = None
