@@ -265,7 +265,8 @@ static int decode_chunk(run *r, stored_chunk chunk, uint8_t *out, tsr_error *err
     most = most_after(r, &r->stages[i], most);
   }
   for (uint32_t i = r->count; i-- > 0;) {
-    int rc = decode_stage(r, i, &chunk, i == 0 ? out : NULL, error);
+    int rc = chunk.original >= ASK_BYTES ? tsr__stopped(r->arena.memory, error) : TSR_OK;
+    if (rc == TSR_OK) rc = decode_stage(r, i, &chunk, i == 0 ? out : NULL, error);
     if (rc < 0) return tsr__wrap(error, "filter %s", r->stages[i].methods->name);
   }
   TSR_TRY(check_chunk_end(&chunk, error));

@@ -8,7 +8,8 @@
  */
 #include "filter.h"
 
-#define HEADER 26u
+#define HEADER    26u
+#define ASK_CELLS 65536u /* then the host is asked whether to go on: all cells of a tile are in one chunk */
 
 static bool is_width(uint8_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 
@@ -87,6 +88,7 @@ static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_in
   TSR_TRY(tsr__filter_room(context, h.text, &out, error));
   uint64_t at = 0, cells = h.data / h.number_width, *offsets = context->strings ? context->strings->offsets : NULL;
   for (uint64_t i = 0; i < cells; i++) {
+    if (i % ASK_CELLS == ASK_CELLS - 1) TSR_TRY(tsr__stopped(context->arena->memory, error));
     uint64_t number = tsr__load_be(data.data + i * h.number_width, h.number_width);
     if (number >= d.count || d.sizes[number] > h.text - at)
       return tsr__fail(error, TSR_CORRUPT, "cell %llu is entry %llu: the dictionary has %llu, %llu bytes are left",

@@ -10,6 +10,7 @@
 
 #define RUN_MAX        65535u
 #define STRINGS_HEADER 22u
+#define ASK_BYTES      (UINT64_C(4) << 20) /* of cells, or of text and offsets: then the host is asked whether to go on */
 
 /* ---- Cells ----------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ static void fill(uint8_t *to, const uint8_t *from, uint64_t cell, uint64_t count
 
 static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                       uint64_t out_size, tsr_error *error) {
-  uint64_t cell = context->shape->cell_size, at = 0;
+  uint64_t cell = context->shape->cell_size, at = 0, ask = ASK_BYTES;
   if (cell == 0 || cell > size || size % (cell + 2) != 0)
     return tsr__fail(error, TSR_CORRUPT, "%llu bytes are no runs of cells of %llu bytes", (unsigned long long)size,
                      (unsigned long long)cell);
@@ -49,6 +50,9 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
                        (unsigned long long)(out_size - at));
     fill(out + at, in + i, cell, count);
     at += count * cell;
+    if (at < ask) continue;
+    TSR_TRY(tsr__stopped(context->arena->memory, error));
+    ask = at + ASK_BYTES;
   }
   if (at != out_size)
     return tsr__fail(error, TSR_CORRUPT, "the runs give %llu bytes, %llu are named", (unsigned long long)at,
@@ -132,6 +136,7 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
                      compressed, offsets, (unsigned long long)data.size,
                      (unsigned long long)(s.strings ? s.strings->cells * 8 : 0));
   TSR_TRY(tsr__filter_room(context, s.size, &s.out, error));
+  uint64_t ask = ASK_BYTES;
   while (tsr__input_left(&data) > 0) {
     const uint8_t *lengths = tsr__input_take(&data, (uint64_t)run_width + size_width);
     TSR_TRY(tsr__input_check(&data, "a run of strings", error));
@@ -139,6 +144,9 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
     const uint8_t *text = tsr__input_take(&data, size);
     TSR_TRY(tsr__input_check(&data, "a run of strings", error));
     TSR_TRY(give_run(&s, text, size, run, error));
+    if (s.at + 8 * s.cell < ask) continue;
+    TSR_TRY(tsr__stopped(context->arena->memory, error));
+    ask = s.at + 8 * s.cell + ASK_BYTES;
   }
   if (s.at != s.size || (s.strings && s.cell != s.strings->cells))
     return tsr__fail(error, TSR_CORRUPT, "the runs give %llu bytes of text in %llu cells, not %llu bytes in %llu",

@@ -11,6 +11,9 @@
 #define ROOMY_FIRST   4 /* ... get tables from zstd, at these levels, with two places for each byte */
 #define ROOMY_LAST    12
 #define LEAST_BITS    10
+#define STEP          (4u << 20) /* bytes that come out, then the host is asked whether to go on */
+#define WINDOW_MOST   (UINT64_C(1) << 27) /* that zstd takes in steps, by itself */
+#define STREAM_BYTES  (UINT64_C(1) << 19) /* that steps take beside the window */
 
 /* A context costs more than a small chunk does: one serves all chunks of a tile. */
 typedef struct state {
@@ -57,11 +60,45 @@ static int get_state(const tsr_filter_context *context, bool decoder, state **ou
   return TSR_OK;
 }
 
+/* How far back a frame with so much content reaches (RFC 8878, 3.1.1.1); UINT64_MAX: it is another frame. */
+static uint64_t window_of(const uint8_t *in, uint64_t size, uint64_t content) {
+  if (size < 6 || tsr__load32(in) != ZSTD_MAGICNUMBER || ZSTD_getFrameContentSize(in, size) != content)
+    return UINT64_MAX;
+  const bool single_segment = in[4] & 0x20;
+  const uint64_t base = UINT64_C(1024) << (in[5] >> 3), window = base + base / 8 * (in[5] & 7);
+  return single_segment ? content : TSR_MIN(window, content);
+}
+
+/* In steps, between which the host is asked, there is a second copy of the window: only where there is memory for it. */
+static bool can_step(state *s, const uint8_t *in, uint64_t size, uint64_t out_size) {
+  const uint64_t window = window_of(in, size, out_size);
+  return window <= WINDOW_MOST && charge(s, ZSTD_sizeof_DCtx(s->decoder) + window + STREAM_BYTES, NULL) == TSR_OK;
+}
+
+/* False where what is there is not just one whole frame. */
+static int step_through(state *s, ZSTD_inBuffer in, uint8_t *out, uint64_t out_size, bool *whole, tsr_error *error) {
+  ZSTD_outBuffer to = {.dst = out};
+  size_t left, before;
+  ZSTD_DCtx_reset(s->decoder, ZSTD_reset_session_only);
+  do {
+    before = in.pos + to.pos;
+    to.size = TSR_MIN(out_size, to.pos + STEP);
+    left = ZSTD_decompressStream(s->decoder, &to, &in);
+    if (left > 0 && !ZSTD_isError(left)) TSR_TRY(tsr__stopped(s->memory, error));
+  } while (left > 0 && !ZSTD_isError(left) && in.pos + to.pos > before);
+  *whole = left == 0 && in.pos == in.size && to.pos == out_size;
+  return TSR_OK;
+}
+
 static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                       uint64_t out_size, tsr_error *error) {
   state *s = NULL;
+  bool done = false;
   TSR_TRY(get_state(context, true, &s, error));
-  size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size);
+  if (out_size > STEP && can_step(s, in, size, out_size))
+    TSR_TRY(step_through(s, (ZSTD_inBuffer){.src = in, .size = size}, out, out_size, &done, error));
+  if (done) return TSR_OK;
+  const size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size); /* or says what is wrong */
   if (ZSTD_isError(got)) return tsr__fail(error, TSR_CORRUPT, "zstd says: %s", ZSTD_getErrorName(got));
   if (got != out_size)
     return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,

@@ -218,7 +218,7 @@ static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durabl
 }
 
 /* Adds or removes the files of the deletes in a .con. TileDB's own consolidation of commits looks for them; they count
- * once. */
+ * once. A crash must not leave one that was added without the .con: the rest of its transaction would be missing. */
 static int each_delete(tsr_store *store, const char *con, bool durable,
                        int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
@@ -230,8 +230,11 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
     tsr_input in = tsr__input(content.data, content.size);
     code = tsr__commits_decode(&in, &arena, &commits, error);
   }
-  for (uint64_t i = 0; code >= 0 && i < commits.count; i++)
-    if (commits.commits[i].kind == TSR_COMMIT_DELETE) code = change(store, &commits.commits[i], durable, error);
+  for (uint64_t i = 0, deletes = 0; code >= 0 && i < commits.count; i++) {
+    if (commits.commits[i].kind != TSR_COMMIT_DELETE) continue;
+    if (durable && deletes++ == 0) code = tsr__store_sync_directory(store, "__commits", error);
+    if (code >= 0) code = change(store, &commits.commits[i], durable, error);
+  }
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   return code;

@@ -199,13 +199,25 @@ int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
+/* A statement of ours that ran out of memory, or met a disk that fails, may have been fatal to SQLite's transaction, even
+ * where we can do without its answer; SQLite calls no table that is just beginning. It must not go on with this one. */
+static int check_still_open(tsx_table *table, tsr_error *error) {
+  sqlite3 *db = table->connection->db;
+  if (sqlite3_txn_state(db, table->schema_name) == SQLITE_TXN_WRITE) return TSR_OK;
+  const int code = sqlite3_errcode(db);
+  tsx_transaction_close(table->array);
+  return tsx_fail(error, code == SQLITE_NOMEM ? TSR_NOMEM : TSR_IO,
+                  "%s: SQLite has rolled back the transaction that was to begin: %s", table->path,
+                  code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+}
+
 int tsx_begin(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_transaction *transaction;
   tsr_error error = {0};
   table->begun = true;
   if (tsx_transactions_check(table->connection, &error) == TSR_OK &&
-      tsx_transaction_of(table, &transaction, &error) == TSR_OK && check_schema(table, &error) == TSR_OK)
+      tsx_transaction_of(table, &transaction, &error) == TSR_OK && check_still_open(table, &error) == TSR_OK && check_schema(table, &error) == TSR_OK)
     return SQLITE_OK; /* the last can fail where another table began the transaction: that one goes on */
   table->begun = false; /* SQLite does not take it among those that are written */
   return tsx_vtab_error(vtab, &error);

@@ -97,6 +97,7 @@ typedef enum disk_loss {
   DISK_LOSE_HALF, /* names are there, half of the bytes */
   DISK_ZEROS, /* names and sizes are there, bytes that were not forced are zeros */
   DISK_LOSE_NAMES, /* bytes are there, names are not */
+  DISK_LAST_NAME, /* bytes are there, and of the names of each directory that were not forced the last alone */
   DISK_LOSSES /* this and more: by chance, with the number as seed */
 } disk_loss;
 disk *disk_crash(const disk *d, unsigned loss); /* what is left, all of it durable */

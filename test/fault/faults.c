@@ -219,7 +219,6 @@ static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed
   if (kind == DISK_LATE && !c->marks[c->step_count]) return;
   if (kind == MEMORY) samples *= 4; /* there are many more of them */
   long step = samples ? 1 + 2 * total / samples : 1, runs = 0;
-  if (c->scenario->heavy && !samples) step = 1 + total / 50;
   for (int on = 0; on < 2; on++)
     for (long n = 1 + (samples ? (long)(chance(seed) % (uint64_t)step) : 0); problems < 20; n += step, runs++) {
       const fault f = {.kind = kind, .n = n, .on = on};
@@ -265,7 +264,6 @@ int main(int argc, char **argv) {
   for (int i = 0; scenarios[i]; i++) {
     if (argc == 6 && !strcmp(scenarios[i]->name, argv[2])) run_one(scenarios[i], argv);
     if (argc == 6 || (argc == 5 && !strstr(scenarios[i]->name, argv[4]))) continue;
-    if (scenarios[i]->heavy && samples && argc < 5) continue; /* unless it is named */
     run_scenario(scenarios[i], argv[1], samples, seed + (uint64_t)i);
   }
   sqlite3_reset_auto_extension();

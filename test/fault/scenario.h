@@ -25,7 +25,6 @@ typedef struct scenario {
       partial; /* likewise, and a moment within what was merged may look as between (below version 12 fragments go one by one) */
   bool mixed; /* maintenance that ends travel in time: a moment may look as before while another looks as after */
   bool extra; /* PRAGMA synchronous=EXTRA: a commit to the database alone is durable when it returns */
-  bool heavy; /* for the soak only, and not all faults there */
 } scenario;
 extern const scenario *const scenarios[]; /* ends with NULL */
 

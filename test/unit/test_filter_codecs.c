@@ -360,8 +360,8 @@ static bytes in_parts(bench *b, bytes in) {
 
 /* Small chunks and parts, which cost time and give little, and large ones: the host is asked within a tile, too. */
 static void test_the_host_is_asked(void **state) {
-  static const char *const pipelines[] = {GZIP, BZIP2};
-  for (unsigned i = 0; i < 2; i++) {
+  static const char *const pipelines[] = {GZIP, BZIP2, ZSTD, RLE};
+  for (unsigned i = 0; i < 4; i++) {
     bench b;
     bytes tile, in = {calloc(9, 1 << 20), 300};
     bench_open(&b, pipelines[i], TSR_UINT8, 22);
@@ -375,7 +375,7 @@ static void test_the_host_is_asked(void **state) {
     in.size = 9 << 20;
     b.pipeline.max_chunk_size = 0;
     assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
-    expect_asked(&b, tile, in, i ? 8 : 2);
+    expect_asked(&b, tile, in, i == 1 ? 8 : 2);
     free(tile.data);
     b.pipeline.max_chunk_size = 1 << 20;
     assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
@@ -386,6 +386,72 @@ static void test_the_host_is_asked(void **state) {
   }
 }
 
+/* One chunk, all of one part, of these streams one after the other. */
+static bytes in_one_part(const bytes *streams, unsigned count, uint64_t size) {
+  bytes tile = {calloc(1, 36), 36};
+  for (unsigned i = 0; i < count; i++) {
+    tile.data = realloc(tile.data, tile.size + streams[i].size);
+    memcpy(tile.data + tile.size, streams[i].data, streams[i].size);
+    tile.size += streams[i].size;
+  }
+  tsr__store64(tile.data, 1);
+  tsr__store32(tile.data + 8, (uint32_t)size);
+  tsr__store32(tile.data + 12, (uint32_t)(tile.size - 36));
+  tsr__store32(tile.data + 16, 16);
+  tsr__store32(tile.data + 24, 1);
+  tsr__store32(tile.data + 28, (uint32_t)size);
+  tsr__store32(tile.data + 32, (uint32_t)(tile.size - 36));
+  return tile;
+}
+
+/* What zstd takes in steps is what it takes at once: where memory is short, several frames, damage. */
+static void test_large_zstd(void **state) {
+  enum { SIZE = 5 << 20 };
+  bench b;
+  bytes in = {malloc(2 * SIZE), SIZE}, tile, twice;
+  for (uint64_t i = 0, x = 1; i < 2 * SIZE; i++) in.data[i] = (uint8_t)((x = x * 6364136223846793005u + 1) >> 60);
+  bench_open(&b, ZSTD, TSR_UINT8, 22);
+  b.pipeline.max_chunk_size = 0;
+  assert_int_equal(bench_encode(&b, in, NULL, in.size, &tile), TSR_OK);
+  assert_int_equal(bench_decode(&b, tile.data, tile.size, in, NULL, 0), TSR_OK);
+  b.memory.limit = UINT64_C(1) << 20; /* no room for a second window */
+  assert_int_equal(bench_decode(&b, tile.data, tile.size, in, NULL, 0), TSR_OK);
+  b.memory.limit = UINT64_MAX;
+  expect_asked(&b, tile, in, 2);
+
+  const bytes frame = {tile.data + 36, tile.size - 36}, empty = unhex("28b52ffd2000010000");
+  const bytes skipped = unhex("502a4d180300000001020304");
+  twice = in_one_part((bytes[]){frame, empty, {skipped.data, 11}}, 3, SIZE);
+  assert_int_equal(bench_decode(&b, twice.data, twice.size, in, NULL, 0), TSR_OK);
+  twice.data[twice.size - 5] ^= 1;
+  assert_int_equal(bench_decode(&b, twice.data, twice.size, in, NULL, 0), TSR_CORRUPT);
+  free(twice.data);
+  memcpy(in.data + SIZE, in.data, SIZE);
+  in.size = 2 * SIZE;
+  twice = in_one_part((bytes[]){frame, frame}, 2, 2 * SIZE);
+  assert_int_equal(bench_decode(&b, twice.data, twice.size, in, NULL, 0), TSR_OK);
+  in.size = SIZE;
+  for (unsigned i = 0; i < 40; i++) { /* its header, and here and there */
+    const uint64_t at = 36 + (i < 20 ? i : frame.size / 20 * (i - 19) - 1);
+    tile.data[at] ^= 0x41;
+    uint8_t *other = malloc(SIZE);
+    (void)tsr__pipeline_decode(&b.pipeline, &b.shape, tile.data, tile.size, other, SIZE, &b.memory, &b.error);
+    free(other);
+    tile.data[at] ^= 0x41;
+  }
+  for (unsigned i = 1; i < 5; i++) {
+    bytes less = in_one_part(&(bytes){frame.data, frame.size - i}, 1, SIZE);
+    assert_int_equal(bench_decode(&b, less.data, less.size, in, NULL, 0), TSR_CORRUPT);
+    free(less.data);
+  }
+  free(twice.data);
+  free(tile.data);
+  free(in.data);
+  free(empty.data);
+  free(skipped.data);
+  bench_close(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gzip),           cmocka_unit_test(test_zstd),      cmocka_unit_test(test_lz4),
@@ -393,6 +459,7 @@ int main(void) {
       cmocka_unit_test(test_levels),         cmocka_unit_test(test_rle_cells), cmocka_unit_test(test_rle_longest_run),
       cmocka_unit_test(test_zstd_sizes),
       cmocka_unit_test(test_hostile_frames), cmocka_unit_test(test_the_host_is_asked),
+      cmocka_unit_test(test_large_zstd),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,8 +251,38 @@ static void test_no_strings(void **state) {
   bench_close(&b);
 }
 
+static bool ask(void *argument) {
+  ++*(uint64_t *)argument;
+  return false;
+}
+
+/* All strings of a tile are one chunk: the host is asked within it. */
+static void test_the_host_is_asked(void **state) {
+  static const char *const both[] = {RLE, DICTIONARY};
+  enum { CELLS = 600000 };
+  for (unsigned i = 0; i < 2; i++) {
+    bench b;
+    uint64_t asked = 0, *offsets = malloc((CELLS + 1) * sizeof *offsets);
+    bytes tile, in = {malloc(CELLS), CELLS};
+    for (uint64_t j = 0; j <= CELLS; j++) offsets[j] = j;
+    for (uint64_t j = 0; j < CELLS; j++) in.data[j] = "ab"[j / 3 % 2];
+    bench_open(&b, both[i], TSR_ASCII, 22);
+    b.memory.interrupted = ask;
+    b.memory.interrupted_argument = &asked;
+    assert_int_equal(bench_encode(&b, in, offsets, CELLS, &tile), TSR_OK);
+    asked = 0;
+    assert_int_equal(bench_decode(&b, tile.data, tile.size, in, offsets, CELLS), TSR_OK);
+    if (asked < (i ? 9 : 1)) fail_msg("%s: asked %llu times", i ? "dictionary" : "runs", (unsigned long long)asked);
+    free(tile.data);
+    free(in.data);
+    free(offsets);
+    bench_close(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_host_is_asked),
       cmocka_unit_test(test_rle),    cmocka_unit_test(test_dictionary), cmocka_unit_test(test_dictionary_zstd),
       cmocka_unit_test(test_widths), cmocka_unit_test(test_hostile),    cmocka_unit_test(test_empty),
       cmocka_unit_test(test_holds),  cmocka_unit_test(test_no_strings),
