@@ -355,7 +355,6 @@ int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, ui
 /* ---- objects.c ---- */
 /* What lies at a path of a store, "" for its root. What the disk does not tell is an error, not nothing. */
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
-int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 
 /* ---- metadata_open.c ---- */
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,

@@ -46,11 +46,8 @@ static void close_slot(opened_slot *s) {
   for (unsigned part = 0; part < TSR_PART_COUNT; part++) tsr__store_close_file(s->files[part]);
 }
 
-/* *usable false: its files or its tiles' places are not there, which has been told of. */
-static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
+static int open_parts(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
   tsr_error fault = {0};
-  *s = (opened_slot){.slot = slot};
-  *usable = false;
   if (!f->metadata.slots[slot].present || !f->slot_sound[slot]) return TSR_OK;
   for (unsigned part = 0; part < TSR_PART_COUNT; part++) {
     tsr_check_path path;
@@ -58,18 +55,23 @@ static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool 
     TSR_TRY(tsr__check_part_path(f, slot, part, &path));
     int rc = tsr__store_open_file(f->c->store, path.text, &s->files[part], &fault);
     if (rc >= 0) continue;
-    close_slot(s);
-    *s = (opened_slot){0};
     return rc == TSR_NOT_FOUND ? TSR_OK : tsr__check_fault(f->c, path.text, &fault, NULL);
   }
-  if (tsr__tile_format(&f->metadata, slot, f->c->key, &s->format, &fault) < 0) {
-    TSR_TRY(tsr__check_fault(f->c, f->directory.text, &fault, NULL));
-    close_slot(s);
-    *s = (opened_slot){0};
-    return TSR_OK;
-  }
+  if (tsr__tile_format(&f->metadata, slot, f->c->key, &s->format, &fault) < 0)
+    return tsr__check_fault(f->c, f->directory.text, &fault, NULL);
   *usable = true;
   return TSR_OK;
+}
+
+/* *usable false: its files or its tiles' places are not there, which has been told of; nothing is open. */
+static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
+  *s = (opened_slot){.slot = slot};
+  *usable = false;
+  const int rc = open_parts(f, slot, s, usable);
+  if (*usable) return rc;
+  close_slot(s);
+  *s = (opened_slot){0};
+  return rc;
 }
 
 static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s, uint64_t number) {

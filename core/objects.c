@@ -26,13 +26,6 @@ typedef struct walk {
 
 /* ---- What a directory is ---------------------------------------------------------------------------------------- */
 
-int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
-  tsr_stamp stamp;
-  TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
-  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
-  return TSR_OK;
-}
-
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error) {
   static const struct {
     const char *name;
@@ -88,13 +81,19 @@ static int join(walk *w, const char *directory, const char *name, const char **p
 
 static int push(walk *w, const char *path) { return tsr__buffer_append(&w->pending, &path, sizeof path, w->error); }
 
+/* Below the top what may not be read, or is gone by now, is passed over. */
+static bool is_passed_over(int rc, const char *path) {
+  return *path && (rc == TSR_NOT_FOUND || rc == TSR_PERM);
+}
+
 /* 1 the first time that a directory is seen, under whatever path; symbolic links may lead to it again, or in circles.
  */
 static int visit(walk *w, const char *path) {
   tsr_stamp stamp;
   char text[80];
   void *key;
-  if (tsr__store_stamp(w->store, path, &stamp, w->error) < 0) return 0;
+  const int rc = tsr__store_stamp(w->store, path, &stamp, w->error);
+  if (rc < 0) return is_passed_over(rc, path) ? 0 : rc;
   if (stamp.c == 0) return stamp.a != 0; /* a store without links */
   int size = snprintf(text, sizeof text, "%llx %llx %llx", (unsigned long long)stamp.a, (unsigned long long)stamp.b,
                       (unsigned long long)stamp.c);
@@ -102,11 +101,6 @@ static int visit(walk *w, const char *path) {
   TSR_TRY(tsr__arena_copy(&w->made->arena, text, (uint64_t)size, &key, w->error));
   TSR_TRY(tsr__map_put(&w->visited, key, key, w->error));
   return 1;
-}
-
-/* Below the top what may not be read, or is gone by now, is passed over. */
-static bool is_passed_over(int rc, const char *path) {
-  return rc < 0 && *path && rc != TSR_NOMEM && rc != TSR_INTERRUPT;
 }
 
 static int visit_directory(walk *w, const char *path) {

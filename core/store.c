@@ -273,8 +273,35 @@ int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_er
   return move(store, from, to, error, store->methods->rename);
 }
 
+int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_file *file;
+  int rc = tsr__store_open_file(store, path, &file, error);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
+  *exists = rc >= 0;
+  if (rc >= 0) tsr__store_close_file(file);
+  return TSR_OK;
+}
+
+int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_stamp stamp;
+  TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
+  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
+  return TSR_OK;
+}
+
+static bool is_known(tsr_store *store, const char *path, bool there) {
+  bool file = false, directory = false;
+  return tsr__store_find(store, path, &file, NULL) >= 0 && tsr__directory_find(store, path, &directory, NULL) >= 0 &&
+         (file || directory) == there;
+}
+
+/* A disk may say that a rename has failed which it has done: who took back then what was to appear would damage it. */
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
-  return move(store, from, to, error, store->methods->rename_exclusive);
+  tsr_error one;
+  const int code = move(store, from, to, &one, store->methods->rename_exclusive);
+  if (code >= 0 || (code == TSR_IO && is_known(store, from, false) && is_known(store, to, true))) return TSR_OK;
+  if (error) *error = one;
+  return code;
 }
 
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error) {
@@ -291,15 +318,6 @@ int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_inner(store, path, error));
   if (!store->methods->is_link || !store->methods->is_link(store, path)) return TSR_OK;
   return wrap(store, path, tsr__fail(error, TSR_PERM, "is a symbolic link, behind which nothing is removed"), error);
-}
-
-int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
-  tsr_file *file;
-  int rc = tsr__store_open_file(store, path, &file, error);
-  if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
-  *exists = rc >= 0;
-  if (rc >= 0) tsr__store_close_file(file);
-  return TSR_OK;
 }
 
 bool tsr__store_exists(tsr_store *store, const char *path) {

@@ -130,5 +130,6 @@ bool tsr__store_exists(tsr_store *store,
                        const char *path); /* a file that can be opened: where not to know does no harm */
 /* The same where a failure (of memory, of the disk) must not be taken for a file that is not there. */
 int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
+int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 
 #endif

@@ -56,7 +56,11 @@ static int fail_system(int number, const char *what, tsr_error *error) {
   case ENOSPC:
   case EDQUOT: code = TSR_FULL; break;
   case ENOENT:
-  case ENOTDIR: code = TSR_NOT_FOUND; break;
+  case ENOTDIR:
+  case ELOOP:
+  case ENAMETOOLONG: code = TSR_NOT_FOUND; break;
+  case EACCES:
+  case EPERM: code = TSR_PERM; break;
   case EEXIST:
 #if ENOTEMPTY != EEXIST
   case ENOTEMPTY:

@@ -104,10 +104,11 @@ void tsx_keys_free(tsx_connection *connection) {
 
 /* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
-/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory. */
+/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory: then *end is NULL, too. */
 static char *parse_identifier(const char *p, const char **end) {
   char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
   char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
+  *end = NULL;
   if (!name) return NULL;
   if (close) {
     for (p++; *p && (*p != close || (close != ']' && p[1] == close)); p++) {
@@ -137,6 +138,7 @@ int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *e
   sqlite3_free(*schema);
   sqlite3_free(*name);
   *schema = *name = NULL;
+  if (!end) return tsx_fail(error, TSR_NOMEM, "out of memory");
   return tsx_fail(error, TSR_ERROR, "bad address 'db:%s': db:TABLE or db:SCHEMA.TABLE is wanted", text);
 }
 

@@ -670,6 +670,14 @@ int tsx_transaction_leave(tsx_table *table, tsr_error *error);
 void tsx_transaction_close(tsx_array *array); /* when the array is closed or was not made: what is not synced goes */
 void tsx_transaction_drop(tsx_transaction *transaction); /* a reference */
 int tsx_begin(sqlite3_vtab *vtab);
+/* SQLite's transaction as a callback found it. A statement of ours that runs out of memory, or meets a disk that fails,
+ * is fatal to it, even where we can do without its answer; SQLite must not go on as if nothing had happened. */
+typedef struct tsx_watch {
+  bool open, writes;
+} tsx_watch;
+tsx_watch tsx_watch_begin(sqlite3 *db, const char *schema_name);
+int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error);
+int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, tsr_error *error);
 int tsx_sync(sqlite3_vtab *vtab);
 int tsx_commit(sqlite3_vtab *vtab);
 int tsx_rollback(sqlite3_vtab *vtab);
@@ -682,7 +690,7 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number);
  * (sqlite3_malloc'ed); SQLITE_DONE where there is none; or what went wrong. */
 int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char *value, char **name);
 void tsx_journal_make_id(char id[TSX_ID_SIZE]);
-void tsx_journal_find_id(tsx_table *table); /* table->id */
+int tsx_journal_find_id(tsx_table *table, tsr_error *error); /* table->id, if it has one */
 unsigned tsx_data_version(const tsx_table *table); /* counts up with each commit that reaches its second phase */
 /* Owner and durability, as the table's database has them. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,

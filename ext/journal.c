@@ -108,16 +108,22 @@ void tsx_journal_make_id(char id[TSX_ID_SIZE]) {
   for (size_t i = 0; i < sizeof bytes; i++) sqlite3_snprintf(3, id + 2 * i, "%02x", bytes[i]);
 }
 
-void tsx_journal_find_id(tsx_table *table) {
+int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
+  sqlite3 *db = table->connection->db;
   sqlite3_stmt *statement = NULL;
-  if (*table->id) return;
+  if (*table->id) return TSR_OK;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'id'", table->schema_name, table->name);
-  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-      sqlite3_step(statement) == SQLITE_ROW)
-    sqlite3_snprintf(TSX_ID_SIZE, table->id, "%s", sqlite3_column_text(statement, 0));
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    const char *id = (const char *)sqlite3_column_text(statement, 0);
+    if (id) sqlite3_snprintf(TSX_ID_SIZE, table->id, "%s", id);
+  }
+  const bool failed = code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* no such table: none of ours */
+  if (failed) fail_sql(db, code, table, error);
   sqlite3_finalize(statement);
   sqlite3_free(sql);
+  return failed ? error->code : TSR_OK;
 }
 
 /* The table's name now: an object may outlive a rename that was taken back. SQLITE_ROW, or it is gone. */

@@ -353,11 +353,13 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   tsr_error error = {0};
   tsx_table *table = NULL;
   if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
+  const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (open_array(table, false, &error) == TSR_OK) {
     table->declaration = declaration(table);
   } else {
     if (!(table->declaration = read_config(table, "declaration"))) return fail(table, &error, message);
   }
+  if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return fail(table, &error, message);
   int code = declare(table);
   if (code != SQLITE_OK && code != SQLITE_NOMEM && !table->array) { /* what is kept is no declaration: it can be dropped */
     sqlite3_free(table->declaration);
@@ -383,7 +385,8 @@ static int destroy(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
-  tsx_journal_find_id(table);
+  const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
+  if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* whose text SQLite shows, it takes no other */
   if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
@@ -394,6 +397,7 @@ static int destroy(sqlite3_vtab *vtab) {
                    sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
+  if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return tsx_vtab_error(vtab, &error);
   tsx_creation_fail(table); /* if this transaction made the array */
   return disconnect(vtab);
 }

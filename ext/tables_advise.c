@@ -37,6 +37,7 @@ typedef struct state {
   /* what has been seen */
   double cells, tiles, slots; /* slots: cells that the tiles have room for */
   uint64_t fragments, old, notes;
+  bool damaged; /* or not to be checked: what belongs to it looks like debris */
   measured *fields;
 } state;
 
@@ -325,12 +326,15 @@ static int look(state *s, tsr_error *error) {
 static int count_note(void *argument, const tsr_finding *finding) {
   state *s = argument;
   s->notes += finding->severity == TSR_SEVERITY_NOTE;
+  s->damaged |= finding->severity != TSR_SEVERITY_NOTE;
   return TSR_OK;
 }
 
 static int look_for_debris(tsx_scan *scan, state *s, tsr_error *error) {
   const tsr_check_options options = {.key = s->in.address.has_key ? s->in.address.key : NULL, .quick = true};
-  return tsr_array_check(scan->connection->environment, s->in.address.path, &options, count_note, s, error);
+  const int code = tsr_array_check(scan->connection->environment, s->in.address.path, &options, count_note, s, error);
+  if (s->damaged) s->notes = 0;
+  return code;
 }
 
 static int advise_open(tsx_scan *scan, tsr_error *error) {

@@ -169,7 +169,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
   tsx_transaction *transaction = table->array->transaction;
   if (transaction && strcmp(transaction->schema_name, table->schema_name))
     return fail_database(table, transaction, error);
-  tsx_journal_find_id(table);
+  if ((code = tsx_journal_find_id(table, error)) < 0) return code;
   if (!transaction && (code = begin(table, error)) < 0) return code;
   if (!table->begun && (code = note_newcomer(table, error)) < 0) return code;
   reopen(table->array->transaction);
@@ -199,26 +199,34 @@ int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A statement of ours that ran out of memory, or met a disk that fails, may have been fatal to SQLite's transaction, even
- * where we can do without its answer; SQLite calls no table that is just beginning. It must not go on with this one. */
-static int check_still_open(tsx_table *table, tsr_error *error) {
-  sqlite3 *db = table->connection->db;
-  if (sqlite3_txn_state(db, table->schema_name) == SQLITE_TXN_WRITE) return TSR_OK;
-  const int code = sqlite3_errcode(db);
-  tsx_transaction_close(table->array);
-  return tsx_fail(error, code == SQLITE_NOMEM ? TSR_NOMEM : TSR_IO,
-                  "%s: SQLite has rolled back the transaction that was to begin: %s", table->path,
-                  code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error) {
+  if (sqlite3_errcode(db) == SQLITE_NOMEM)
+    return tsx_fail(error, TSR_NOMEM, "out of memory: the transaction was rolled back");
+  return tsx_fail(error, TSR_IO, "memory or the disk has failed: the transaction was rolled back");
+}
+
+tsx_watch tsx_watch_begin(sqlite3 *db, const char *schema_name) {
+  return (tsx_watch){!sqlite3_get_autocommit(db), sqlite3_txn_state(db, schema_name) == SQLITE_TXN_WRITE};
+}
+
+int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, tsr_error *error) {
+  const bool closed = watch->open && sqlite3_get_autocommit(db);
+  if (!closed && (!watch->writes || sqlite3_txn_state(db, schema_name) == SQLITE_TXN_WRITE)) return TSR_OK;
+  return tsx_fail_rolled_back(db, error);
 }
 
 int tsx_begin(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_transaction *transaction;
   tsr_error error = {0};
+  const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
   table->begun = true;
-  if (tsx_transactions_check(table->connection, &error) == TSR_OK &&
-      tsx_transaction_of(table, &transaction, &error) == TSR_OK && check_still_open(table, &error) == TSR_OK && check_schema(table, &error) == TSR_OK)
-    return SQLITE_OK; /* the last can fail where another table began the transaction: that one goes on */
+  int code = tsx_transactions_check(table->connection, &error);
+  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
+  if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
+    tsx_transaction_close(table->array); /* SQLite has called its tables, and not this one */
+  if (code == TSR_OK) code = check_schema(table, &error); /* where another table began the transaction, that goes on */
+  if (code == TSR_OK) return SQLITE_OK;
   table->begun = false; /* SQLite does not take it among those that are written */
   return tsx_vtab_error(vtab, &error);
 }

@@ -28,6 +28,7 @@ typedef struct move { /* of a cell: in the order of their own cells' numbers */
 } move;
 
 struct tsx_changes {
+  bool busy, ended; /* at work; the transaction has ended meanwhile */
   tsx_table *table;
   tsx_row *row;
   /* what a cursor has remembered */
@@ -77,6 +78,8 @@ static void end_statement(tsx_changes *u) {
 void tsx_update_end(tsx_table *table) {
   tsx_changes *u = table->changes;
   if (!u) return;
+  u->ended = true;
+  if (u->busy) return;
   end_statement(u);
   sqlite3_free(u->rows);
   sqlite3_free(u->moves);
@@ -535,12 +538,10 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
   return TSR_OK;
 }
 
-static int change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
+static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+                     sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
-  tsx_transaction *transaction;
-  int code = count > 1 ? check_hidden(u, count, values, error) : TSR_OK;
-  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, error);
-  if (code < 0) return code;
+  int code;
   const tsr_schema *schema = tsr_writer_schema(transaction->writer);
   if (!u->row || tsx_row_schema(u->row) != schema) {
     end_statement(u);
@@ -558,11 +559,30 @@ static int change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int
   code = begin_statement(u, transaction, error);
   if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  if (code < 0 && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) { /* whatever its OR clause */
+  if (code < 0 && transaction->array && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) { /* whatever its OR clause */
     tsr_error unseen;
     transaction->rewinds++;
     tsr_writer_rewind(transaction->writer, mark, &unseen);
   }
+  return code;
+}
+
+/* What fails in the database under us may roll the transaction back there and then, and xRollback is called: what we are at
+ * work with stays until we are out of it. */
+static int change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
+  tsx_table *table = u->table;
+  tsx_transaction *transaction;
+  int code = count > 1 ? check_hidden(u, count, values, error) : TSR_OK;
+  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, error);
+  if (code < 0) return code;
+  transaction->references++;
+  u->busy = true;
+  u->ended = false;
+  code = change_in(u, transaction, count, values, rowid, error);
+  u->busy = false;
+  if (u->ended) tsx_update_end(table);
+  if (code >= 0 && !transaction->array) code = tsx_fail_rolled_back(table->connection->db, error);
+  tsx_transaction_drop(transaction);
   return code;
 }
 

@@ -51,7 +51,7 @@ static bool go_on(const course *c, sqlite3 *writer, const text *seen, unsigned c
   sqlite3 *db = NULL;
   char *failed = session_again(writer, s);
   bool fine = false;
-  if (!failed && session_open(s, &db) == SQLITE_OK) state_look(db, s, statements, &later);
+  if (!failed && session_open(s, &db) == SQLITE_OK) state_look(db, s, statements, 0, &later);
   if (failed) tell(c, cut, loss, failed);
   else if (!state_is(s, &later, &c->later[low], &c->later[high])) {
     tell(c, cut, loss, "what was written afterwards reads otherwise");
@@ -81,7 +81,7 @@ static bool examine(const course *c, const disk *left, unsigned cut, unsigned lo
     tell(c, cut, loss, "the database does not open");
   } else {
     state_beside(s, db, &others);
-    state_look(db, s, statements, &seen);
+    state_look(db, s, statements, 0, &seen);
     state_check(db, &found);
     if (!state_is(s, &seen, &c->states[low], &c->states[high])) {
       tell(c, cut, loss, low == high ? "what was committed is not there" : "neither before nor after");

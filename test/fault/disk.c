@@ -243,6 +243,37 @@ uint64_t disk_changes(const disk *d, int directory) { return d->nodes[directory]
 uint64_t disk_size(const disk *d, int file) { return d->nodes[file].bytes.size; }
 disk_lock *disk_lock_of(disk *d, int file) { return &d->nodes[file].lock; }
 
+static uint64_t mix(uint64_t digest, const void *data, uint64_t size) {
+  const uint8_t *at = data;
+  for (uint64_t word; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+    memcpy(&word, at, sizeof word);
+    digest = (digest ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    digest ^= digest >> 32;
+  }
+  while (size-- > 0) digest = (digest ^ *at++) * UINT64_C(0x100000001b3);
+  return digest ^ digest >> 29;
+}
+
+static uint64_t digest_of(const disk *d, int number) {
+  const node *n = &d->nodes[number];
+  uint64_t digest = mix(n->directory + 1u, n->bytes.data, n->bytes.size), inner = 0;
+  for (unsigned i = 0; i < n->names.count; i++) { /* in any order */
+    const uint64_t child = digest_of(d, n->names.items[i].node);
+    inner += mix(child, n->names.items[i].name, strlen(n->names.items[i].name));
+  }
+  return mix(digest, &inner, sizeof inner);
+}
+
+uint64_t disk_digest(const disk *d) { return digest_of(d, 0); }
+
+bool disk_locked(const disk *d) {
+  for (int i = 0; i < d->count; i++) {
+    const disk_lock *l = &d->nodes[i].lock;
+    if (l->shared || l->reserved || l->pending || l->exclusive) return true;
+  }
+  return false;
+}
+
 int disk_anonymous(disk *d) {
   int file = add_node(d, false);
   d->nodes[file].anonymous = true;

@@ -56,6 +56,8 @@ int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size,
 /* The entries of a directory, by index; false past the last. */
 bool disk_entry(const disk *d, int directory, unsigned index, const char **name, bool *is_directory);
 uint64_t disk_changes(const disk *d, int directory); /* counts up */
+uint64_t disk_digest(const disk *d); /* of all names and bytes */
+bool disk_locked(const disk *d); /* is any file? */
 int disk_look(void); /* is counted, and may fail: before disk_find and the like */
 int disk_anonymous(disk *d); /* a file without a name; nothing of it is counted or logged */
 

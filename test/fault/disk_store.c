@@ -6,11 +6,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <time.h>
+#include <zstd.h>
 
 #include "store.h"
 
@@ -268,4 +270,33 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
   disk_random(bytes, size);
   return (ssize_t)size;
+}
+
+/* zstd asks the processor what it can do whenever a decoder is made: where the machine is a virtual one, that takes longer
+ * than most tiles. Decoders are used again. */
+static struct {
+  pthread_mutex_t mutex;
+  ZSTD_DCtx *spare[16];
+  unsigned count;
+} decoders = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+ZSTD_DCtx *__real_ZSTD_createDCtx(void);
+size_t __real_ZSTD_freeDCtx(ZSTD_DCtx *decoder);
+ZSTD_DCtx *__wrap_ZSTD_createDCtx(void);
+ZSTD_DCtx *__wrap_ZSTD_createDCtx(void) {
+  pthread_mutex_lock(&decoders.mutex);
+  ZSTD_DCtx *decoder = decoders.count ? decoders.spare[--decoders.count] : NULL;
+  pthread_mutex_unlock(&decoders.mutex);
+  return decoder ? decoder : __real_ZSTD_createDCtx();
+}
+
+size_t __wrap_ZSTD_freeDCtx(ZSTD_DCtx *decoder);
+size_t __wrap_ZSTD_freeDCtx(ZSTD_DCtx *decoder) {
+  if (!decoder) return 0;
+  ZSTD_DCtx_reset(decoder, ZSTD_reset_session_and_parameters);
+  pthread_mutex_lock(&decoders.mutex);
+  const bool kept = decoders.count < sizeof decoders.spare / sizeof *decoders.spare;
+  if (kept) decoders.spare[decoders.count++] = decoder;
+  pthread_mutex_unlock(&decoders.mutex);
+  return kept ? 0 : __real_ZSTD_freeDCtx(decoder);
 }

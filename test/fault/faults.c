@@ -49,12 +49,13 @@ static void arm(const fault *f) {
   disk_arm((disk_fault)f->kind, f->n, f->kind == MEMORY ? 0 : to);
 }
 
-static void disarm(void) {
+/* How many calls there were, failed or not. */
+static long disarm(int kind) {
+  const long calls = disk_disarm();
   atomic_store(&memory_to, 0);
-  disk_disarm();
+  return kind == MEMORY ? atomic_load(&allocations) : calls;
 }
 
-static long reached(int kind) { return kind == MEMORY ? atomic_load(&allocations) : disk_disarm(); }
 static long failures(int kind) { return kind == MEMORY ? atomic_load(&memory_failed) : disk_failed(); }
 
 /* ---- One run ----------------------------------------------------------------------------------------------------- */
@@ -121,10 +122,50 @@ static void allowed(const trial *t, int *low, int *high) {
   }
 }
 
-static void compare(trial *t, const text *got, const text *states, int low, int high, const char *what) {
-  if (t->bad || state_is(t->c->scenario, got, &states[low], &states[high])) return;
-  tell(t, what, NULL);
-  state_differ(got, &states[low], stdout);
+/* Disks that were examined from end to end, and found to be in order, between two states: what a connection finds there
+ * that has nothing to do with a fault is always the same, and is not looked at again. */
+static struct {
+  uint64_t *items;
+  size_t count;
+} known;
+
+static bool is_known(uint64_t which) {
+  for (size_t i = known.count; i-- > 0;)
+    if (known.items[i] == which) return true;
+  return false;
+}
+
+static void note(uint64_t which) {
+  if (is_known(which)) return;
+  known.items = realloc(known.items, (known.count + 1) * sizeof *known.items);
+  if (!known.items) abort();
+  known.items[known.count++] = which;
+}
+
+static void forget_all(void) {
+  free(known.items);
+  known.items = NULL;
+  known.count = 0;
+}
+
+static uint64_t which_disk(int low, int high) {
+  return disk_digest(disk_now) * 31 + (uint64_t)(low * 2 * STEPS_MOST + high);
+}
+
+/* `moment`: what was seen of the past; 0: all. */
+static void compare(trial *t, const text *got, const text *states, int low, int high, int moment, const char *what) {
+  text before = {0}, after = {0};
+  if (t->bad) return;
+  if (moment) {
+    state_at(&states[low], moment, &before);
+    state_at(&states[high], moment, &after);
+  }
+  if (!state_is(t->c->scenario, got, moment ? &before : &states[low], moment ? &after : &states[high])) {
+    tell(t, what, NULL);
+    state_differ(got, moment ? &before : &states[low], stdout);
+  }
+  text_free(&before);
+  text_free(&after);
 }
 
 /* Another connection: not locked out, and sees the same. */
@@ -138,8 +179,8 @@ static void look_from_outside(trial *t, int low, int high) {
   else if (sqlite3_exec(db, "BEGIN IMMEDIATE; COMMIT", NULL, NULL, &message) != SQLITE_OK)
     tell(t, "a lock is left", message);
   else {
-    state_look(db, c->scenario, c->setup_count + c->step_count, &state);
-    compare(t, &state, c->later, low, high, "what was written afterwards reads otherwise elsewhere");
+    state_look(db, c->scenario, c->setup_count + c->step_count, 0, &state);
+    compare(t, &state, c->later, low, high, 0, "what was written afterwards reads otherwise elsewhere");
   }
   sqlite3_free(message);
   text_free(&state);
@@ -156,21 +197,30 @@ static void examine(trial *t, sqlite3 *db) {
   allowed(t, &low, &high);
   if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   if (!sqlite3_get_autocommit(db)) tell(t, "the transaction stays open", sqlite3_errmsg(db));
-  state_look(db, s, statements, &state);
-  compare(t, &state, c->states, low, high, "neither before nor after");
+  if (disk_locked(disk_now)) tell(t, "a lock is left", NULL);
+  const uint64_t now = which_disk(low, high);
+  const int moment = is_known(now) ? 1 + (int)(t->f.n % statements) : 0;
+  state_look(db, s, statements, moment, &state);
+  compare(t, &state, c->states, low, high, moment, "neither before nor after");
   if (!t->bad && (failed = session_again(db, s))) tell(t, "the connection does not go on", failed);
-  if (!t->bad) look_from_outside(t, low, high);
-  if (!t->bad) {
+  if (!t->bad && disk_locked(disk_now)) tell(t, "a lock is left afterwards", NULL);
+  const uint64_t later = ~which_disk(low, high);
+  if (!t->bad && !is_known(later)) {
+    look_from_outside(t, low, high);
     state_check(db, &found);
-    if (found.bytes) tell(t, "tessera_check", found.bytes);
+    if (!t->bad && found.bytes) tell(t, "tessera_check", found.bytes);
+  }
+  if (!t->bad) {
+    note(now);
+    note(later);
   }
   sqlite3_free(failed);
   text_free(&state);
   text_free(&found);
 }
 
-/* False when the fault was not reached. */
-static bool run(const course *c, const fault *f) {
+/* False when the fault was not reached. *calls: how many it could have been. */
+static bool run(const course *c, const fault *f, long *calls) {
   trial t = {.c = c, .f = *f, .step = -1};
   sqlite3 *db = NULL;
   session_begin(disk_copy(c->base), 4);
@@ -179,7 +229,7 @@ static bool run(const course *c, const fault *f) {
   if (t.code == SQLITE_OK) run_steps(&t, db);
   if (f->on && db && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   const bool failed = failures(f->kind) > 0;
-  disarm();
+  *calls = disarm(f->kind);
   if (t.step < 0) { /* this connection has no tessera, and says so */
     sqlite3_close(db);
     db = NULL;
@@ -214,17 +264,18 @@ static uint64_t chance(uint64_t *state) {
 
 static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed) {
   fault none = {.kind = kind, .n = 1L << 60};
-  run(c, &none); /* counts */
-  const long total = reached(kind);
+  long total, calls;
+  run(c, &none, &total);
   if (kind == DISK_LATE && !c->marks[c->step_count]) return;
   if (kind == MEMORY) samples *= 4; /* there are many more of them */
   long step = samples ? 1 + 2 * total / samples : 1, runs = 0;
   for (int on = 0; on < 2; on++)
     for (long n = 1 + (samples ? (long)(chance(seed) % (uint64_t)step) : 0); problems < 20; n += step, runs++) {
       const fault f = {.kind = kind, .n = n, .on = on};
-      if (!run(c, &f) && n > total) break;
+      if (!run(c, &f, &calls) && n > total) break;
     }
-  printf("%s, %s: %ld calls, %ld runs\n", c->scenario->name, kind_name(kind), total, runs);
+  printf("%s, %s: %ld calls, %ld runs, %zu disks\n", c->scenario->name, kind_name(kind), total, runs,
+         known.count);
 }
 
 static void run_scenario(const scenario *s, const char *corpus, unsigned samples, uint64_t seed) {
@@ -235,6 +286,7 @@ static void run_scenario(const scenario *s, const char *corpus, unsigned samples
   } else {
     problems++;
   }
+  forget_all();
   course_free(&c);
 }
 
@@ -243,7 +295,8 @@ static void run_one(const scenario *s, char **words) {
   const fault f = {.kind = atoi(words[3]), .n = atol(words[4]), .on = !strcmp(words[5], "on")};
   if (course_run(&c, s, words[1])) {
     idle = sqlite3_memory_used();
-    printf("%s\n", run(&c, &f) ? "reached" : "not reached");
+    long calls;
+    printf("%s\n", run(&c, &f, &calls) ? "reached" : "not reached");
   }
   course_free(&c);
 }

@@ -101,7 +101,7 @@ static void each_table(sqlite3 *db, void (*visit)(void *argument, sqlite3 *db, c
 
 typedef struct look {
   text *state;
-  int statements;
+  int statements, moment;
 } look;
 
 static void look_at(void *argument, sqlite3 *db, const char *name) {
@@ -110,14 +110,15 @@ static void look_at(void *argument, sqlite3 *db, const char *name) {
   snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"", name);
   add_line(db, name, sql, l->state);
   for (int i = 1; i <= l->statements; i++) { /* before the first statement nothing was written */
+    if (l->moment && i != l->moment) continue;
     snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"(%lld)", name, (long long)(CLOCK_START + i * 1000 - 1));
     snprintf(label, sizeof label, "%s at %d", name, i);
     add_line(db, label, sql, l->state);
   }
 }
 
-void state_look(sqlite3 *db, const scenario *s, int statements, text *state) {
-  look l = {state, statements};
+void state_look(sqlite3 *db, const scenario *s, int statements, int moment, text *state) {
+  look l = {state, statements, moment};
   text_free(state);
   add_line(db, "schema", "SELECT name FROM sqlite_schema WHERE type = 'table'", state);
   each_table(db, look_at, &l, state);
@@ -135,6 +136,15 @@ static const char *next_line(const char **at, size_t *size) {
 static bool is_past(const char *line, size_t size) {
   const char *colon = memchr(line, ':', size), *at = strstr(line, " at ");
   return colon && at && at < colon;
+}
+
+void state_at(const text *state, int moment, text *brief) {
+  const char *at = state->bytes, *line;
+  size_t size;
+  text_free(brief);
+  text_add(brief, "%s", "");
+  while ((line = next_line(&at, &size)))
+    if (!is_past(line, size) || atoi(strstr(line, " at ") + 4) == moment) text_add(brief, "%.*s\n", (int)size, line);
 }
 
 bool state_is(const scenario *s, const text *state, const text *before, const text *after) {
@@ -244,6 +254,8 @@ void session_begin(disk *d, uint64_t seed) {
 
 char *session_again(sqlite3 *db, const scenario *s) {
   char *message = NULL;
+  disk_random_seed(5);
+  sqlite3_test_control(SQLITE_TESTCTRL_PRNG_RESET);
   for (int i = 0; s->again[i]; i++) {
     session_clock(AGAIN_LATER + i);
     text rows = {0};
@@ -284,7 +296,7 @@ static bool look_later(course *c, int index, const disk *d) {
   bool fine = session_open(c->scenario, &db) == SQLITE_OK;
   char *failed = fine ? session_again(db, c->scenario) : sqlite3_mprintf("cannot open");
   if (failed) printf("%s: without faults, after step %d: %s\n", c->scenario->name, index, failed);
-  state_look(db, c->scenario, c->setup_count + c->step_count, &c->later[index]);
+  state_look(db, c->scenario, c->setup_count + c->step_count, 0, &c->later[index]);
   text found = {0};
   state_check(db, &found);
   if (found.bytes) printf("%s: without faults, after step %d: %s\n", c->scenario->name, index, found.bytes);
@@ -317,7 +329,7 @@ static bool look_now(course *c, int index) {
     sqlite3 *db = NULL;
     session_begin(copy, 2);
     fine = session_open(c->scenario, &db) == SQLITE_OK;
-    state_look(db, c->scenario, c->setup_count + c->step_count, &c->states[index]);
+    state_look(db, c->scenario, c->setup_count + c->step_count, 0, &c->states[index]);
     state_beside(c->scenario, db, &c->beside[index]);
     sqlite3_close(db);
     fine &= look_later(c, index, copy);

@@ -41,8 +41,11 @@ int text_query(sqlite3 *db, const char *sql, bool sorted, text *rows, char **mes
 
 /* ---- States ------------------------------------------------------------------------------------------------------ */
 
-/* Everything that can be seen through the database, after so many statements: what lies behind them need not be looked at. */
-void state_look(sqlite3 *db, const scenario *s, int statements, text *state);
+/* Everything that can be seen through the database, after so many statements: what lies behind them need not be looked at.
+ * `moment`: of the past only this one is looked at; 0: all. */
+void state_look(sqlite3 *db, const scenario *s, int statements, int moment, text *state);
+/* What a look at one moment would have seen. */
+void state_at(const text *state, int moment, text *brief);
 /* Equal, or where a mixture is fine each line in one of both. `after` may be NULL. */
 bool state_is(const scenario *s, const text *state, const text *before, const text *after);
 /* Of what others see: each line is one of both, and what both have is there. */
@@ -73,7 +76,7 @@ bool course_run(course *c, const scenario *s, const char *corpus);
 void course_free(course *c);
 
 int session_open(const scenario *s, sqlite3 **db); /* of DISK_ROOT/t.db; SQLITE_OK only with the extension set up */
-/* Runs `again` at its own time: what went wrong, or NULL (to be freed with sqlite3_free). */
+/* Runs `again` at its own time, with the same random bytes each time: what went wrong, or NULL (to be freed with sqlite3_free). */
 char *session_again(sqlite3 *db, const scenario *s);
 void session_clock(int statement);
 void session_begin(disk *d, uint64_t seed); /* d becomes disk_now; what is random depends on the seed */
