@@ -113,6 +113,7 @@ void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
 
 tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {
   finish(writer);
+  if (!block_count(writer)) return (tsr_order_ahead){0};
   return (tsr_order_ahead){.blocks = block_at(writer, 0), .count = block_count(writer)};
 }
 
