@@ -157,10 +157,12 @@ int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t
   if (after >= chosen && after < now + WAIT_MOST) chosen = after + 1;
   if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MOST)
     chosen = environment->last_commit + 1;
-  while (tsr__environment_now() < chosen + more) {
+  for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* a clock that is set back meanwhile is not waited for */
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
     TSR_TRY(tsr__interrupted(environment, error));
+    seen = now;
+    now = tsr__environment_now();
   }
   environment->last_commit = chosen + more;
   *time = chosen;
