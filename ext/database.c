@@ -62,6 +62,8 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
   if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
+  if (code == TSR_OK && making->schema) /* then the caller writes the cells, too; what stands above has read */
+    code = tsx_function_begin(connection, "db:", error);
   if (code == TSR_OK) {
     connection->making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);

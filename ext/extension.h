@@ -720,6 +720,9 @@ void tsx_update_free(tsx_table *table);
 /* ---- store_sqlite.c, store_tables.c ---- */
 typedef struct tsx_tree tsx_tree;
 int tsx_store_register(tsx_connection *connection, tsr_error *error);
+/* The write lock of the database that a path leads into, waiting for it as long as the host wants: only the failure to
+ * get it is one. */
+int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error);
 bool tsx_store_is(const char *path); /* does it lead into the database? */
 char *tsx_store_path(const char *schema, const char *name); /* db:SCHEMA.NAME; sqlite3_malloc'ed */
 /* Makes the shadow tables of an array, empty. */
@@ -830,8 +833,9 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* t
 
 /* ---- functions.c ---- */
 int tsx_register_functions(tsx_connection *connection);
-/* Before a function changes what lies at a path: in the database, all of it or nothing happens. */
-void tsx_function_begin(tsx_connection *connection, const char *path);
+/* Before a function changes what lies at a path: in the database, all of it or nothing happens, and "db:", a path without
+ * a table, leaves it to the first statement to lock. Call tsx_function_end after a failure, too. */
+int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error);
 /* The array or group at the path that is a function's argument, which the function changes; `begin` is called, too, and
  * the host's interrupts are asked for until it is closed. To be closed after a failure, too. */
 typedef struct tsx_target { /* `= {0}` then close is safe */

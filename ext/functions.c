@@ -2,11 +2,14 @@
 #include "extension.h"
 
 /* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
- * outer statement writes; then what fails is taken back with that one, if it fails. */
-void tsx_function_begin(tsx_connection *connection, const char *path) {
+ * outer statement writes; then what fails is taken back with that one, if it fails. The write lock comes before the first
+ * read: a transaction that has read does not wait for other writers, and fails where they have committed meanwhile. */
+int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error) {
   connection->statement++; /* what opens after it sees what it changes, though cursors that are open now do not */
-  if (!tsx_store_is(path) || connection->in_function) return;
+  if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
+  tsx_store_rest(connection, false); /* else what has been read up to here would be that first read */
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
+  return tsx_store_lock(connection, path, error);
 }
 
 int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
@@ -20,7 +23,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
     if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
   }
   if (code < 0) return code;
-  tsx_function_begin(connection, address->path);
+  if ((code = tsx_function_begin(connection, address->path, error)) < 0) return code;
   if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
   return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
                         error);

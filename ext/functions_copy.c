@@ -173,7 +173,6 @@ static int take_schema(copying *c, tsr_error *error) {
 static int open_in_database(copying *c, const char *to, const uint8_t *key, tsr_error *error) {
   const tsr_array_options options = {.key = key};
   char *path;
-  tsx_function_begin(c->connection, "db:");
   int code = tsx_database_create(c->connection, to, &c->from, &c->definition.schema, &path, error);
   if (code < 0) return code;
   code = tsr_array_open(c->connection->environment, path, &options, &c->target, error);

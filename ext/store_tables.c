@@ -362,6 +362,22 @@ static int run(tsx_connection *connection, char *sql, tsr_error *error) {
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
+/* A statement that could write takes the lock when it begins, whatever it finds to write. What else may fail here, the
+ * function that wants to write finds, too. */
+int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
+  char *schema, *name;
+  tsr_error ignored;
+  if (tsx_address_parse(path + strlen("db:"), &schema, &name, &ignored) < 0) return TSR_OK;
+  char *sql = sqlite3_mprintf("DELETE FROM \"%w\".\"%w_files\" WHERE 0", schema ? schema : "main", name);
+  int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED && code != SQLITE_NOMEM) return TSR_OK;
+  const tsx_tree tree = {.connection = connection};
+  return tsx_tree_fail(&tree, code, error);
+}
+
 int tsx_store_create(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
   sqlite3_int64 last = sqlite3_last_insert_rowid(connection->db);
   unsigned char identity[16];

@@ -7,8 +7,11 @@ import os
 import random
 import shutil
 import sqlite3
+import struct
 import sys
 import tempfile
+import threading
+import time
 
 import host
 from host import Database, Error, corpus, holds, literal, same
@@ -421,6 +424,50 @@ def test_no_lock_is_left():
     two.query("COMMIT")
     one.close()
     two.close()
+
+
+def test_functions_wait_for_the_lock():
+    """A function that changes an array in the database waits for another writer as an INSERT does, as long as the busy timeout lets it,
+    and goes on from what that one has committed; without a timeout it fails at once."""
+    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }"
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + struct.pack("<d", 1)
+    calls = [("SELECT tessera_consolidate('db:t')", ()), ("SELECT tessera_consolidate('db:t', 'commits')", ()), ("SELECT tessera_vacuum('db:t')", ()),
+             ("SELECT tessera_set_metadata('db:t', 'k', 1)", ()), ("SELECT tessera_delete_metadata('db:t', 'k')", ()), ("SELECT tessera_add_attribute('db:t', 'w INT32')", ()),
+             ("SELECT tessera_drop_attribute('db:t', 'w')", ()), ("SELECT tessera_write_npy('db:d', 'v', ?)", (npy,)), ("SELECT tessera_copy('db:t', 'db:copied')", ()),
+             ("SELECT tessera_copy(?, 'db:taken')", (corpus(SPARSE),)), ("SELECT tessera_import('u', ?)", (corpus(SPARSE),)),
+             ("INSERT INTO t(x) VALUES(50)", ())]
+    for mode in ("WAL", "DELETE"):
+        name = path(f"lock_{mode}.db")
+        db = Database(name)
+        db.query(f"PRAGMA journal_mode = {mode}")
+        made(db)
+        db.query("CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT32 DIMENSION(0, 0, 1), v FLOAT64)")
+        db.query("CREATE TABLE log(x)")
+        for number, (sql, arguments) in enumerate(calls):
+            fill(db, "t", 10 + number, 1)
+            held = threading.Event()
+
+            def other():
+                two = Database(name)
+                two.query("BEGIN IMMEDIATE")
+                two.query("INSERT INTO log VALUES(1)")
+                held.set()
+                time.sleep(0.2)
+                two.query("INSERT INTO t(x) VALUES(?)", (100 + number,))
+                two.query("COMMIT")
+                two.close()
+            thread = threading.Thread(target=other)
+            thread.start()
+            held.wait()
+            db.query("PRAGMA busy_timeout = 0")
+            same(db.error(sql, arguments).code in (BUSY, None), True, sql)
+            db.query("PRAGMA busy_timeout = 60000")
+            db.query(sql, arguments)
+            thread.join()
+            same(100 + number in xs(db), True, sql)
+        same(db.value("SELECT count(*) FROM log"), len(calls))
+        sound(db)
+        db.close()
 
 
 def test_functions_are_atomic():
