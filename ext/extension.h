@@ -533,7 +533,8 @@ typedef struct tsx_slice { /* `= {0}` then release is safe */
 /* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
-/* What is not given becomes the whole non-empty range, but of strings. *empty: then there is none. */
+/* An end that is not given becomes that of the non-empty range, but of strings. *empty: there is none, or the end that is
+ * given lies beyond it. */
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error);
 /* The same as one range for each dimension, which point into the slice. */
 void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions);

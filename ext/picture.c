@@ -206,7 +206,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
                               &p->snapshot, error);
   if (code == TSR_OK) code = tsx_slice_complete(p->snapshot->core, &p->slice, &empty, error);
   if (code == TSR_OK && empty)
-    code = tsx_fail(error, TSR_ERROR, "array %s is empty, and the slice does not give both ends of all dimensions",
+    code = tsx_fail(error, TSR_ERROR, "array %s has no cells there, and the slice does not give both ends of all dimensions",
                     address->given);
   return code == TSR_OK ? choose_axes(p, error) : code;
 }

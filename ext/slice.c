@@ -248,6 +248,7 @@ int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, ts
     else {
       if (!bound->low_given) memcpy(slice->box[d].low, all[d].low, sizeof all[d].low);
       if (!bound->high_given) memcpy(slice->box[d].high, all[d].high, sizeof all[d].high);
+      if (compare(schema->fields[d].datatype, slice->box[d].low, slice->box[d].high) > 0) *empty = true;
     }
   }
   return TSR_OK;
