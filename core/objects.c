@@ -103,8 +103,18 @@ static int visit(walk *w, const char *path) {
   return 1;
 }
 
+/* A symbolic link may lead out of where the host lets us look. */
+static int check_permitted(walk *w, const char *path) {
+  const char *whole;
+  if (!w->environment->permits || !*path) return TSR_OK;
+  TSR_TRY(join(w, w->store->name, path, &whole));
+  return tsr_path_permitted(w->environment, whole, w->error);
+}
+
 static int visit_directory(walk *w, const char *path) {
-  int rc = visit(w, path);
+  int rc = check_permitted(w, path);
+  if (rc < 0) return is_passed_over(rc, path) ? TSR_OK : rc;
+  rc = visit(w, path);
   if (rc <= 0) return rc;
   tsr_object_kind kind;
   rc = tsr__object_kind(w->store, path, &kind, w->error);
