@@ -170,11 +170,12 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
   const bool same = own && other && same_field(own, other);
   *field = same ? other : own;
   *slot = own ? tsr__fragment_slot(&fragment->metadata, (uint32_t)(own - theirs->fields)) : -1;
-  const tsr_commit_list *schemas = &array->listing->schemas;
-  if (own && ((same && schemas->count == 1) || tsr__condition_fits(condition, own))) return TSR_OK;
+  const bool evolved = array->listing && array->listing->schemas.count > 1;
+  if (own && ((same && !evolved) || tsr__condition_fits(condition, own))) return TSR_OK;
   *slot = -1;
   *field = other;
   if (other && tsr__condition_fits(condition, other)) return TSR_OK;
+  const tsr_commit_list *schemas = &array->listing->schemas;
   for (uint64_t i = schemas->count; i-- > 0;) {
     const tsr_schema *schema;
     TSR_TRY(tsr__array_schema_by_name(array, schemas->items[i].name, &schema, error));
