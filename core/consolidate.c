@@ -36,6 +36,7 @@ typedef struct consolidation {
   tsr_buffer items;
   bool split; /* a run was cut short by the memory: another pass may go on */
   bool full; /* or by max_fragment_bytes */
+  bool planning; /* nothing is merged: `merged` counts what would be */
   uint64_t merged;
 } consolidation;
 
@@ -451,7 +452,8 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
       i++;
       continue;
     }
-    TSR_TRY(merge_run(c, &run, error));
+    if (c->planning) c->merged += run.count;
+    else TSR_TRY(merge_run(c, &run, error));
     i = run.first + run.count;
   }
   *merged = c->merged - before;
@@ -480,7 +482,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
     tsr_snapshot_close(c->snapshot);
     c->snapshot = NULL;
     tsr__arena_release(&c->arena);
-    if (!c->split) break;
+    if (!c->split || c->planning) break;
   }
   tsr__buffer_release(&c->items);
   return code;
@@ -511,18 +513,23 @@ static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error)
   return consolidate_fragments(c, schema, error);
 }
 
+static void begin(consolidation *c, tsr_array *array, const tsr_consolidate_options *options) {
+  static const tsr_consolidate_options none = {0};
+  if (!options) options = &none;
+  *c = (consolidation){.array = array, .options = options, .since = options->since};
+  uint64_t now = tsr__environment_now();
+  c->as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
+  tsr__memory_init(&c->memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
+                   "memory_mb");
+  c->items.memory = &c->memory;
+}
+
 int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                           uint64_t *merged, tsr_error *error) {
-  static const tsr_consolidate_options none = {0};
   tsr_error unseen;
   if (!error) error = &unseen;
-  if (!options) options = &none;
-  consolidation c = {.array = array, .options = options, .since = options->since};
-  uint64_t now = tsr__environment_now();
-  c.as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
-  tsr__memory_init(&c.memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
-                   "memory_mb");
-  c.items.memory = &c.memory;
+  consolidation c;
+  begin(&c, array, options);
   tsr_work work;
   tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
   int code = consolidate(&c, what, error);
@@ -530,4 +537,17 @@ int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_cons
   if (code < 0) return tsr__wrap(error, "array %s", array->path);
   *merged = c.merged;
   return TSR_OK;
+}
+
+int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,
+                        tsr_error *error) {
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  consolidation c;
+  begin(&c, array, options);
+  c.planning = true;
+  int code = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
+  *fragments = code < 0 ? 0 : c.merged;
+  if (code == TSR_UNSUPPORTED || code == TSR_READONLY) return TSR_OK;
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }

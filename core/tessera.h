@@ -601,6 +601,10 @@ typedef struct tsr_consolidate_options { /* `= {0}` is the default */
  * thing at a time (not TSR_MAINTAIN_ALL). No writer of the array may be open. */
 TSR_API int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                                   uint64_t *merged, tsr_error *error);
+/* How many fragments that would merge, at first, as the array is: 0 also where such arrays are never merged. Nothing is
+ * changed, and writers may be open. */
+TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,
+                                tsr_error *error);
 /* Removes what was replaced, and with TSR_MAINTAIN_FRAGMENTS what unfinished writes left behind a day ago and longer,
  * but what a pending marker names (writer options, `owner`). `what` is any of them together. */
 TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error);

@@ -38,6 +38,7 @@ typedef struct state {
   double cells, tiles, slots; /* slots: cells that the tiles have room for */
   uint64_t fragments, old, notes;
   bool damaged; /* or not to be checked: what belongs to it looks like debris */
+  uint64_t mergeable; /* fragments that a consolidation would take */
   measured *fields;
 } state;
 
@@ -59,9 +60,21 @@ static int add(state *s, const char *finding, char *detail, char *statement, tsr
   return TSR_OK;
 }
 
+/* Beside the array: a directory, or a table of the same database. */
+static char *copy_target(const state *s) {
+  const char *path = s->in.address.path;
+  if (tsx_store_is(path)) {
+    const bool quoted = path[strlen(path) - 1] == '"';
+    return sqlite3_mprintf("%.*s_new%s", (int)strlen(path) - quoted, path, quoted ? "\"" : "");
+  }
+  size_t size = strlen(path);
+  while (size > 1 && path[size - 1] == '/') size--;
+  return sqlite3_mprintf("%.*s-new", (int)size, path);
+}
+
 /* SELECT tessera_copy(path, path-new, {"KEY":VALUE}); for one dimension or attribute {"KEY":{"NAME":VALUE}}; without a
  * key as it is. */
-static char *copy_statement(const char *path, const char *key, const char *name, const char *value) {
+static char *copy_statement(const state *s, const char *path, const char *key, const char *name, const char *value) {
   sqlite3_str *json = sqlite3_str_new(NULL);
   sqlite3_str_appendchar(json, 1, '{');
   if (key) sqlite3_str_appendf(json, "\"%s\":", key);
@@ -73,7 +86,7 @@ static char *copy_statement(const char *path, const char *key, const char *name,
     sqlite3_str_appendall(json, value);
   }
   sqlite3_str_appendchar(json, 1, '}');
-  char *options = sqlite3_str_finish(json), *to = sqlite3_mprintf("%s-new", strncmp(path, "db:", 3) ? path : path + 3);
+  char *options = sqlite3_str_finish(json), *to = copy_target(s);
   char *made = options && to ? sqlite3_mprintf("SELECT tessera_copy(%Q, %Q, %Q)", path, to, options) : NULL;
   sqlite3_free(options);
   sqlite3_free(to);
@@ -85,14 +98,15 @@ static char *consolidate_statement(const char *path) { return sqlite3_mprintf("S
 static int advise_fragments(state *s, const char *path, tsr_error *error) {
   int code = TSR_OK;
   const double each = s->fragments ? s->cells / (double)s->fragments : 0;
-  if (s->fragments > FRAGMENTS_FEW)
+  const bool merges = s->mergeable > 0; /* else the statement would mend nothing */
+  if (s->fragments > FRAGMENTS_FEW && merges)
     code =
         add(s, "too many fragments",
             sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
-                            "meets; merged they are one",
-                            (unsigned long long)s->fragments, (long long)each),
+                            "meets; %llu of them can be merged",
+                            (unsigned long long)s->fragments, (long long)each, (unsigned long long)s->mergeable),
             consolidate_statement(path), error);
-  else if (s->fragments > 1 && s->tiles > 4 && s->cells < 0.1 * s->slots)
+  else if (merges && s->tiles > 4 && s->cells < 0.1 * s->slots)
     code =
         add(s, "tiles that are mostly empty",
             sqlite3_mprintf("the tiles of %llu fragments have room for %lld cells and hold %lld: merged they fill up",
@@ -103,20 +117,20 @@ static int advise_fragments(state *s, const char *path, tsr_error *error) {
                sqlite3_mprintf("%llu of %llu fragments are of format versions below %d, without minimum, maximum and "
                                "sum: comparisons on attributes and aggregates read them as a whole",
                                (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_TOLD),
-               copy_statement(path, "format_version", NULL, "22"), error);
+               copy_statement(s, path, "format_version", NULL, "22"), error);
   const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core);
   if (code == TSR_OK && conditions > CONDITIONS_FEW)
     code = add(s, "deletes that cost",
                sqlite3_mprintf("%llu delete conditions are evaluated for every cell that is read; %s",
                                (unsigned long long)conditions,
-                               s->fragments > 1 ? "merging applies them" : "a copy is without them"),
-               s->fragments > 1 ? consolidate_statement(path) : copy_statement(path, NULL, NULL, NULL), error);
+                               merges ? "merging applies them" : "a copy is without them"),
+               merges ? consolidate_statement(path) : copy_statement(s, path, NULL, NULL, NULL), error);
   const uint64_t replaced = tsr_snapshot_replaced_count(s->in.snapshot->core);
   if (code == TSR_OK && s->notes + replaced > 0)
     code =
         add(s, "debris",
-            sqlite3_mprintf("what %llu merges replaced is still there; %llu files or directories belong to writes that "
-                            "did not finish (tessera_check names them)",
+            sqlite3_mprintf("merges whose sources are still there: %llu; files or directories of writes that did not "
+                            "finish: %llu (tessera_check names them)",
                             (unsigned long long)replaced, (unsigned long long)s->notes),
             sqlite3_mprintf("SELECT tessera_vacuum(%Q)", path), error);
   return code;
@@ -146,7 +160,7 @@ static int advise_tiles(state *s, const char *path, tsr_error *error) {
     if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
     char value[32];
     sqlite3_snprintf(sizeof value, value, "%lld", (long long)(capacity < 1 ? 1 : capacity));
-    return add(s, small ? "tiles too small" : "tiles too large", detail, copy_statement(path, "capacity", NULL, value),
+    return add(s, small ? "tiles too small" : "tiles too large", detail, copy_statement(s, path, "capacity", NULL, value),
                error);
   }
   /* the extent of the dimension that has the most tiles, or the most cells, changes */
@@ -174,7 +188,7 @@ static int advise_tiles(state *s, const char *path, tsr_error *error) {
   char value[32];
   sqlite3_snprintf(sizeof value, value, "%llu", (unsigned long long)(extent ? extent : 1));
   return add(s, small ? "tiles too small" : "tiles too large", detail,
-             copy_statement(path, "extents", s->in.names[d], value), error);
+             copy_statement(s, path, "extents", s->in.names[d], value), error);
 }
 
 static bool has_compressor(const tsr_pipeline *pipeline) {
@@ -220,12 +234,12 @@ static int advise_filters(state *s, const char *path, tsr_error *error) {
       code = add(s, "filters that do not pay",
                  sqlite3_mprintf("'%s' is stored in %d %% of its size: its filters cost time and save nothing",
                                  s->in.names[f], percent),
-                 copy_statement(path, "filters", s->in.names[f], "\"none\""), error);
+                 copy_statement(s, path, "filters", s->in.names[f], "\"none\""), error);
     else if (!compressed && may_shrink(&schema->fields[f], m))
       code = add(s, "no compression",
                  sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
                                  s->in.names[f], (long long)(m->stored / m->tiles * (double)m->scale_tiles)),
-                 copy_statement(path, "filters", s->in.names[f],
+                 copy_statement(s, path, "filters", s->in.names[f],
                                 schema->fields[f].cell_size > 1 ? "\"byteshuffle, zstd\"" : "\"zstd\""),
                  error);
   }
@@ -342,6 +356,9 @@ static int advise_open(tsx_scan *scan, tsr_error *error) {
   int code = tsx_inside_open(scan, 1, true, error);
   const char *path = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 0));
   if (code == TSR_OK) code = look(s, error);
+  const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
+  if (code == TSR_OK && s->fragments > 1)
+    code = tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error);
   if (code == TSR_OK) code = look_for_debris(scan, s, error);
   if (code == TSR_OK) code = advise_fragments(s, path, error);
   if (code == TSR_OK) code = advise_tiles(s, path, error);

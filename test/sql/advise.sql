@@ -23,3 +23,28 @@ WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
 SELECT finding, statement FROM tessera_advise('filters') ORDER BY 1;
 SELECT * FROM tessera_advise('nowhere');
 SELECT * FROM tessera_advise(NULL);
+-- What merging does not mend is not said: cells that are scattered in a dense array, and format version 3, of which a copy is the mend.
+CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT32 DIMENSION(0, 99999, 1000), v FLOAT64);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO d SELECT i * 2, i FROM n;
+SELECT fragments FROM tessera_array('db:d');
+SELECT finding FROM tessera_advise('db:d');
+SELECT tessera_consolidate('db:d');
+CREATE VIRTUAL TABLE "old one" USING tessera(x INT32 DIMENSION(0, 99999, 1000), v FLOAT64 NOT NULL, format_version=3);
+INSERT INTO "old one" VALUES (1, 1); INSERT INTO "old one" VALUES (2, 1); INSERT INTO "old one" VALUES (3, 1); INSERT INTO "old one" VALUES (4, 1); INSERT INTO "old one" VALUES (5, 1);
+INSERT INTO "old one" VALUES (6, 1); INSERT INTO "old one" VALUES (7, 1); INSERT INTO "old one" VALUES (8, 1); INSERT INTO "old one" VALUES (9, 1); INSERT INTO "old one" VALUES (10, 1);
+INSERT INTO "old one" VALUES (11, 1); INSERT INTO "old one" VALUES (12, 1); INSERT INTO "old one" VALUES (13, 1); INSERT INTO "old one" VALUES (14, 1); INSERT INTO "old one" VALUES (15, 1);
+INSERT INTO "old one" VALUES (16, 1); INSERT INTO "old one" VALUES (17, 1);
+SELECT finding, statement FROM tessera_advise('db:"old one"');
+SELECT tessera_consolidate('db:"old one"');
+SELECT tessera_copy('db:"old one"', 'db:"main"."old one_new"', '{"format_version":22}');
+SELECT * FROM tessera_advise('db:"old one_new"');
+-- A copy stands beside the array: of a table over a directory in that directory, of one in the database as a table there.
+ATTACH 'other.db' AS other;
+CREATE VIRTUAL TABLE other.t USING tessera(x INT32 DIMENSION(0, 99999, 5), v FLOAT64, capacity=2);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO t SELECT i, i / 7.0 FROM n;
+SELECT finding, statement FROM tessera_advise('db:t');
+SELECT tessera_copy('db:t', 'db:other.t_new', '{"capacity":10000}');
+CREATE VIRTUAL TABLE p USING tessera('below/p', x INT32 DIMENSION(0, 99999, 5), v FLOAT64, capacity=2);
+INSERT INTO p SELECT * FROM t;
+SELECT finding, replace(statement, rtrim(file, 't.db'), './') FROM tessera_advise('db:p'), pragma_database_list WHERE name = 'main';
+SELECT finding, statement FROM tessera_advise('below/p/');
