@@ -66,7 +66,7 @@ static int drop(tsr_environment *environment, tsr_store *store, tsr_error *error
     bool exists;
     TSR_TRY(tsr__directory_find(store, "", &exists, error));
     return tsr__fail(error, TSR_NOT_FOUND, "%s",
-                     kind == TSR_OBJECT_GROUP ? "it is a group, not an array"
+                     kind == TSR_OBJECT_GROUP ? "it is a group, not an array: it is deleted by deleting its directory"
                      : exists                 ? "the directory is no array"
                                               : "no such directory");
   }

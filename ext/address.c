@@ -139,7 +139,8 @@ int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *e
   sqlite3_free(*name);
   *schema = *name = NULL;
   if (!end) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  return tsx_fail(error, TSR_ERROR, "bad address 'db:%s': db:TABLE or db:SCHEMA.TABLE is wanted", text);
+  return tsx_fail(error, TSR_ERROR,
+                  "'%.100s' names no table: TABLE or SCHEMA.TABLE is wanted, a name with blanks in double quotes", text);
 }
 
 /* `stopped`, here and below, is set to SQLite's code where memory, or the host's patience, did not suffice to know. */
@@ -227,7 +228,10 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
   if (!table && stopped) code = fail_stopped(stopped, error);
   else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7)) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
-  else if (!table) code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table, or cannot be opened", text);
+  else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
+    code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table", text);
+  else if (!table)
+    code = tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
   else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
   sqlite3_free(schema);
   sqlite3_free(name);

@@ -48,6 +48,8 @@ static char *unquote(const char *p, const char **end) {
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
   int64_t value;
   int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
+  const bool digits = size > 4 && strspn(text, "0123456789") == size;
+  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer has no quotes", text);
   if (code < 0) return code;
   *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
   return TSR_OK;
@@ -61,9 +63,10 @@ int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *millisecond
     return TSR_OK;
   }
   const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
-  if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, error) == TSR_OK) return TSR_OK;
-  return tsx_fail(error, TSR_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted%s%.60s%s", name,
-                  text ? ", not '" : "", text ? text : "", text ? "'" : "");
+  tsr_error why = {0};
+  if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted%s%s", name,
+                  text ? ": " : "", why.message);
 }
 
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
@@ -148,9 +151,10 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
     if (code == TSR_OK) *value = (uint64_t)v;
     return code;
   }
-  if (tsx_time_parse(text, strlen(text), value, error) < 0)
-    return tsx_fail(error, TSR_ERROR, "option %s='%s': ISO-8601 text (UTC) or integer milliseconds are wanted", word,
-                    text);
+  tsr_error why = {0};
+  if (tsx_time_parse(text, strlen(text), value, &why) < 0)
+    return tsx_fail(error, TSR_ERROR, "option %s: ISO-8601 text (UTC) or integer milliseconds are wanted: %s", word,
+                    why.message);
   return TSR_OK;
 }
 

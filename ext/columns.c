@@ -1,7 +1,7 @@
 /* columns.c: what column definitions and filter lists of CREATE VIRTUAL TABLE say.
  *
  *   column   name type clause...
- *   type     WORD | VARCHAR(n), then [n] or [] for several values in a cell
+ *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
  *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
  *            | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
@@ -135,6 +135,18 @@ static int find_datatype(const char *name, uint64_t size) {
   return -1;
 }
 
+/* What the codecs know. -1 stands for a level that was left out. */
+static int check_level(tsx_parser *p, const tsr_filter *filter) {
+  const int level = filter->level;
+  int low = INT32_MIN, high = INT32_MAX;
+  if (filter->type == TSR_FILTER_GZIP) low = 0, high = 9;
+  if (filter->type == TSR_FILTER_ZSTD) low = -7, high = 22;
+  if (filter->type == TSR_FILTER_BZIP2) low = 1, high = 9;
+  if (level == -1 || (level >= low && level <= high)) return TSR_OK;
+  return tsx_parser_fail(p, TSR_RANGE, "%s(%d): its levels are %d to %d", tsx_filter_name(filter->type), level, low,
+                         high);
+}
+
 /* Arguments to their places; `count` of them are given. */
 static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count, tsr_filter *filter) {
   const char *name = tsx_filter_name(filter->type);
@@ -146,6 +158,7 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
   case TSR_FILTER_BZIP2:
     most = 1;
     if (count == 1) code = tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name);
+    if (code == TSR_OK) code = check_level(p, filter);
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
   case TSR_FILTER_POSITIVE_DELTA:
@@ -195,6 +208,7 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   while (type && !(tsx_filter_name((tsr_filter_type)type) && tsx_token_is(t, tsx_filter_name((tsr_filter_type)type))))
     type--;
   if (tsx_token_is(t, "none")) return tsx_parser_fail(p, TSR_ERROR, "none stands alone");
+  if (tsx_token_is(t, "chunk")) return tsx_parser_fail(p, TSR_ERROR, "chunk stands first");
   if (!type) return unknown_filter(p);
   if (type == TSR_FILTER_AES_256_GCM)
     return tsx_parser_fail(p, TSR_ERROR,
@@ -221,7 +235,9 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
     if (code < 0) return code;
     more = tsx_parser_accept(p, ",");
   }
-  if (!more || tsx_parser_accept(p, "none")) return TSR_OK;
+  if (!more) return TSR_OK;
+  if (tsx_parser_accept(p, "none"))
+    return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none stands alone") : TSR_OK;
   do {
     if (pipeline->count == FILTERS_MOST) return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", FILTERS_MOST);
     int code = parse_filter(p, &filters[pipeline->count++]);
@@ -230,6 +246,15 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   pipeline->filters = tsx_parser_take(p, pipeline->count * sizeof(tsr_filter));
   if (!pipeline->filters) return TSR_NOMEM;
   memcpy(pipeline->filters, filters, pipeline->count * sizeof(tsr_filter));
+  return TSR_OK;
+}
+
+int tsx_filters_suit(tsx_parser *p, const tsr_pipeline *pipeline, tsr_datatype datatype) {
+  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return TSR_OK;
+  for (uint32_t i = 0; i < pipeline->count; i++)
+    if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT)
+      return tsx_parser_fail(p, TSR_CONSTRAINT, "scale_float is for FLOAT32 and FLOAT64: of %s it would leave nothing",
+                             tsr_datatype_name(datatype));
   return TSR_OK;
 }
 
@@ -252,6 +277,24 @@ static const struct {
                  {"DATE", TSR_DATETIME_DAY},
                  {"DATETIME", TSR_DATETIME_MS},
                  {"TIMESTAMP", TSR_DATETIME_MS}};
+
+/* What others call these types. */
+static const struct {
+  const char *name, *ours;
+} other_types[] = {{"STRING", "TEXT"},     {"CLOB", "TEXT"},      {"NVARCHAR", "TEXT"}, {"CHARACTER", "TEXT"},
+                   {"NUMERIC", "FLOAT64"}, {"DECIMAL", "FLOAT64"}, {"NUMBER", "FLOAT64"}, {"BINARY", "BLOB"},
+                   {"VARBINARY", "BLOB"},  {"BYTES", "BLOB"},      {"UNSIGNED", "UINT64"}, {"TIME", "TIME_SEC"}};
+
+static int unknown_type(tsx_parser *p) {
+  const tsx_token *t = &p->in.token;
+  const char *ours = NULL;
+  for (size_t i = 0; i < sizeof other_types / sizeof *other_types && !ours; i++)
+    if (tsx_token_is(t, other_types[i].name)) ours = other_types[i].ours;
+  return tsx_parser_fail(p, TSR_ERROR,
+                         "unknown type %.*s%s%s (there are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
+                         "TEXT, BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
+                         (int)(t->size < 60 ? t->size : 60), t->text, ours ? ": say " : "", ours ? ours : "");
+}
 
 static int parse_count(tsx_parser *p, tsx_column_text *c) {
   tsx_token *t = &p->in.token;
@@ -290,23 +333,19 @@ static int parse_type(tsx_parser *p, tsx_column_text *c) {
   int datatype = -1;
   if (tsx_token_is(t, "KEY") && !sqlite3_stricmp(p->name, "PRIMARY")) return no_key(p);
   if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a type");
-  bool varchar = tsx_token_is(t, "VARCHAR");
+  const bool has_length = tsx_token_is(t, "VARCHAR") || tsx_token_is(t, "TEXT");
   for (size_t i = 0; i < sizeof sql_types / sizeof *sql_types && datatype < 0; i++)
     if (tsx_token_is(t, sql_types[i].name)) datatype = (int)sql_types[i].datatype;
   if (datatype < 0) datatype = find_datatype(t->text, t->size);
-  if (datatype < 0)
-    return tsx_parser_fail(p, TSR_ERROR,
-                           "unknown type %.*s (there are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, TEXT, "
-                           "BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
-                           (int)(t->size < 60 ? t->size : 60), t->text);
+  if (datatype < 0) return unknown_type(p);
   tsx_tokens_next(&p->in);
   c->datatype = (tsr_datatype)datatype;
   c->values_per_cell = tsx_datatype_is_bytes(c->datatype) && c->datatype != TSR_CHAR ? TSR_VARIABLE : 1;
-  if (varchar && tsx_parser_accept(p, "(")) {
+  if (has_length && tsx_parser_accept(p, "(")) {
     tsx_literal length = {0};
     uint32_t n;
     int code = parse_literal(p, &length);
-    if (code == TSR_OK) code = tsx_literal_integer(p, &length, TSR_UINT32, &n, "VARCHAR");
+    if (code == TSR_OK) code = tsx_literal_integer(p, &length, TSR_UINT32, &n, "length");
     return code < 0 ? code : tsx_parser_expect(p, ")");
   }
   return parse_count(p, c);
@@ -401,6 +440,10 @@ int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_tex
     return tsx_fail(p->error, TSR_ERROR, "what is this: %.100s (a column is NAME TYPE ...%s)", text, alone ? "" : wide);
   }
   int code = parse_type(p, c);
-  while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) code = parse_clause(p, c);
+  while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) {
+    if (alone && tsx_token_is(&p->in.token, ","))
+      return tsx_parser_fail(p, TSR_ERROR, "a comma follows it: one column is taken by each call");
+    code = parse_clause(p, c);
+  }
   return code;
 }

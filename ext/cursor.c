@@ -176,8 +176,8 @@ static int take_time(cursor *c, int which, sqlite3_value *value, uint64_t *time)
         TSR_OK)
       return SQLITE_OK;
     return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
-                         "%s: '%.64s' is neither ISO-8601 text (UTC) nor an integer, milliseconds since 1970", name,
-                         sqlite3_value_text(value));
+                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted: %s", name,
+                         error.message);
   default:
     return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
                          "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted", name);

@@ -317,6 +317,8 @@ static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and
                .scale = 1,                                                                                             \
                .byte_width = 8}
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline); /* up to, not with, a closing parenthesis or the end */
+/* Are they for such values? */
+int tsx_filters_suit(tsx_parser *p, const tsr_pipeline *pipeline, tsr_datatype datatype);
 /* `alone`: no option may stand in its place (for messages). */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
 
@@ -532,6 +534,10 @@ typedef struct tsx_slice { /* `= {0}` then release is safe */
 } tsx_slice;
 /* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
+typedef enum tsx_slice_use { TSX_SLICE, TSX_ORIGIN, TSX_DOMAIN } tsx_slice_use;
+/* An origin has one value in each dimension, a domain two ends; messages call it so. */
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use, tsx_slice *slice,
+                       tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
 /* An end that is not given becomes that of the non-empty range, but of strings. *empty: there is none, or the end that is
  * given lies beyond it. */

@@ -122,6 +122,21 @@ void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **va
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
+/* Columns have the names of their fields, which SQL compares without case. */
+static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
+  const tsr_schema *schema;
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
+  if (code < 0) return code;
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
+    if (!sqlite3_stricmp(names[i], name))
+      code = tsx_fail(error, TSR_CONSTRAINT, "array %s: there is %s '%s' already", address->path,
+                      schema->fields[i].is_dimension ? "a dimension" : "an attribute", names[i]);
+  tsx_names_free(names, schema);
+  return code;
+}
+
 /* tessera_add_attribute(path, definition) */
 void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
@@ -132,6 +147,7 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
   bool defined = code == TSR_OK;
   if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
   const tsr_schema *one = &definition.schema;
+  if (code == TSR_OK) code = check_free_name(&address, one->fields->name, &error);
   if (code == TSR_OK)
     code = tsr_array_add_attribute(address.array->core, one->fields, one->enumeration_count ? one->enumerations : NULL,
                                    &error);
@@ -233,7 +249,10 @@ static int expand(tsx_address *address, sqlite3_value *json, tsr_error *error) {
   if (code == TSR_OK && !schema->current_domain)
     code = tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
                     address->path);
-  if (code == TSR_OK) code = tsx_slice_parse(address->connection->db, json, schema, &slice, error);
+  if (code == TSR_OK) code = tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN, &slice, error);
+  bool any = false;
+  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) any |= slice.bounds[d].given;
+  if (code == TSR_OK && !any) code = tsx_fail(error, TSR_ERROR, "the domain names no dimension: nothing would grow");
   for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) {
     tsx_bound *bound = &slice.bounds[d];
     tsr_interval *interval = &slice.box[d];
@@ -312,6 +331,9 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
   if (code == TSR_OK) code = tsr_object_find(member.connection->environment, member.path, &kind, error);
   if (code >= 0 && kind == TSR_OBJECT_NONE)
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
+  if (code >= 0 && tsx_store_is(member.path))
+    code = tsx_fail(error, TSR_ERROR, "%s is in the database, members are directories: tessera_export makes one of it",
+                    member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
   if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);

@@ -58,7 +58,9 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
     n++;
     p = skip_blanks(p);
     if (*p == ',' && *skip_blanks(p + 1) != ']') p = skip_blanks(p + 1);
-    else if (*p != ']') return tsx_fail(error, TSR_MISMATCH, "broken JSON at '%.40s': , or ] is wanted", p);
+    else if (*p != ']')
+      return tsx_fail(error, TSR_MISMATCH, *p ? "broken JSON at '%.40s': , or ] is wanted" : "broken JSON: its end is missing",
+                      p);
   }
   if (*skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
   *count = n;

@@ -378,7 +378,7 @@ static int place(blocks *b, sqlite3 *db, sqlite3_value *origin, tsr_error *error
   tsx_slice slice = {0};
   char **names = tsx_names_make(b->schema);
   int code =
-      names ? tsx_slice_parse(db, origin, b->schema, &slice, error) : tsx_out_of_memory(error);
+      names ? tsx_slice_parse_as(db, origin, b->schema, TSX_ORIGIN, &slice, error) : tsx_out_of_memory(error);
   for (uint32_t d = 0; code == TSR_OK && d < b->schema->dimension_count; d++) {
     const tsr_field *field = &b->schema->fields[d];
     const tsx_bound *bound = &slice.bounds[d];

@@ -104,8 +104,8 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
     made[i] = (uint8_t)(16 * high + low);
   }
   if (!good)
-    return tsx_fail(error, TSR_MISMATCH, "'nodata': '%.64s' is no colour: transparent, black, white, gray or #rrggbb",
-                    text);
+    return tsx_fail(error, TSR_MISMATCH,
+                    "'nodata': '%.64s' is no colour: transparent, black, white, gray, #rrggbb or #rrggbbaa", text);
   memcpy(colour, made, 4);
   return TSR_OK;
 }

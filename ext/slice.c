@@ -149,13 +149,17 @@ static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
 /* SQLite's JSON functions make 1 and 0 of them. */
 static bool is_truth(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
 
+static const char *const use_names[] = {"slice", "origin", "domain"};
+static const char *const use_forms[] = {"a value or [low, high]", "one value", "[low, high]"};
+static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
+
 /* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
-static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_bound *bound, tsr_interval *box,
-                      tsr_error *error) {
+static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_slice_use use,
+                      tsx_bound *bound, tsr_interval *box, tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   bool pair = type && !strcmp(type, "array");
-  if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2))
-    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': a value or [low, high] is wanted", name);
+  if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
+    return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': %s is wanted", use_names[use], name, use_forms[use]);
   const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : NULL,
                          pair ? (const char *)sqlite3_column_text(row, 7) : NULL};
   if (is_truth(type) || is_truth(ends[0]) || is_truth(ends[1]))
@@ -189,16 +193,27 @@ static int find_dimension(const tsr_schema *schema, char *const *names, const ch
   return TSR_OK;
 }
 
-static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names, tsx_slice *slice,
-                 tsr_error *error) {
+/* Of what is no object SQLite's function makes rows, too. Binary JSON is left to it. */
+static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error) {
+  if (sqlite3_value_type(json) == SQLITE_BLOB) return TSR_OK;
+  const char *text = (const char *)sqlite3_value_text(json);
+  if (!text) return tsx_out_of_memory(error);
+  if (text[strspn(text, " \t\r\n")] == '{') return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "the %s is a JSON object like %s, not '%.60s'", use_names[use],
+                  use_examples[use], text);
+}
+
+static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names, tsx_slice_use use,
+                 tsx_slice *slice, tsr_error *error) {
   static const char query[] =
       "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
       "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
       "'array' THEN value -> '$[0]' END, CASE type WHEN 'array' THEN value -> '$[1]' END FROM json_each(?1)";
   sqlite3_stmt *row = NULL;
+  int code = check_object(json, use, error), step = SQLITE_DONE;
+  if (code < 0) return code;
   if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
-  int code = TSR_OK, step = SQLITE_DONE;
   if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_out_of_memory(error);
   while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
     const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
@@ -206,19 +221,20 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
     code = find_dimension(schema, names, key, slice->bounds, &d, error);
     if (code < 0) break;
     slice->bounds[d].given = true;
-    code = set_bounds(row, &schema->fields[d], names[d], &slice->bounds[d], &slice->box[d], error);
+    code = set_bounds(row, &schema->fields[d], names[d], use, &slice->bounds[d], &slice->box[d], error);
   }
   if (code == TSR_OK && step != SQLITE_DONE)
     code = tsx_fail(error,
                     step == SQLITE_NOMEM       ? TSR_NOMEM
                     : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
                                                : TSR_MISMATCH,
-                    "the slice is no JSON like {\"day\":[1,366]}: %s", sqlite3_errmsg(db));
+                    "the %s is no JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
   sqlite3_finalize(row);
   return code;
 }
 
-int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error) {
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use, tsx_slice *slice,
+                       tsr_error *error) {
   memset(slice, 0, sizeof *slice);
   slice->dimension_count = schema->dimension_count;
   slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
@@ -229,10 +245,14 @@ int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, 
   if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
   if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
   if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
-    code = parse(db, json, schema, names, slice, error);
+    code = parse(db, json, schema, names, use, slice, error);
   tsx_names_free(names, schema);
   if (code < 0) tsx_slice_release(slice);
   return code;
+}
+
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error) {
+  return tsx_slice_parse_as(db, json, schema, TSX_SLICE, slice, error);
 }
 
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {

@@ -108,6 +108,9 @@ def check_evolution(s):
     rows = s(f"CREATE VIRTUAL TABLE t USING tessera('{path}')", "SELECT x, w, deep, theirs FROM t")
     equal("rows of all", rows, [{"x": 1, "w": None, "deep": None, "theirs": None}, {"x": 5, "w": None, "deep": None, "theirs": None},
                                 {"x": 7, "w": 0.5, "deep": 4, "theirs": 2}])
+    s(f"SELECT tessera_add_attribute('{path}', 'scaled FLOAT32 FILTERS(scale_float(2, 0.5, -1), bzip2(9))')")
+    scale = tiledb.ArraySchema.load(path).attr("scaled").filters[0]
+    equal("scale_float", [scale.bytewidth, scale.factor, scale.offset], [2, 0.5, -1.0])
     s.fails(f"SELECT tessera_add_attribute('{path}', 'v INT8')", "v")
     s.fails(f"SELECT tessera_add_attribute('{path}', 'd INT8 DIMENSION')", "dimension")
     s.fails(f"SELECT tessera_add_attribute('{path}', 'd INT8 FILTERS(scale_float)')", "d", "scale_float")

@@ -44,3 +44,76 @@ SELECT "when" FROM d;
 SELECT tessera_npy('db:block', 'v', '{"x":[true,1]}');
 SELECT tessera_npy('db:block', 'v', '{"x":false}');
 SELECT hex(substr(tessera_npy('db:block', 'v', '{"x":[0,1]}'), -8)), length(tessera_npy('db:block', 'v', '{"x":1}'));
+-- slices, origins and domains of another form
+SELECT tessera_npy('db:block', 'v', 5);
+SELECT tessera_npy('db:block', 'v', '[1,2]');
+SELECT tessera_png('db:block', 'v', '"x"');
+SELECT * FROM tessera_aggregate('db:block', 'v', '');
+SELECT * FROM tessera_partitions('db:block', 2, '{"x":{}}');
+SELECT tessera_write_npy('db:block', 'v', tessera_npy('db:block', 'v', '{"x":[0,1]}'), '{"x":[1]}');
+SELECT tessera_write_npy('db:block', 'v', tessera_npy('db:block', 'v', '{"x":[0,1]}'), '');
+SELECT tessera_write_npy('db:block', 'v', tessera_npy('db:block', 'v', '{"x":[0,1]}'), '{"x"');
+CREATE VIRTUAL TABLE c USING tessera(x INT32 DIMENSION(0, 99, 5) CURRENT(0, 9), v INT32);
+SELECT tessera_expand_domain('db:c', '{"x":40}');
+SELECT tessera_expand_domain('db:c', '{}');
+SELECT tessera_expand_domain('db:c', 40);
+-- attributes that are there, or two at once
+SELECT tessera_add_attribute('db:st', 'v FLOAT32');
+SELECT tessera_add_attribute('db:st', 'V FLOAT32');
+SELECT tessera_add_attribute('db:st', 'X FLOAT32');
+SELECT tessera_add_attribute('db:st', 'y FLOAT32, z FLOAT32');
+SELECT tessera_add_attribute('db:st', 'y FLOAT32(');
+SELECT group_concat(name) FROM tessera_schema('db:st');
+-- names of tables
+CREATE TABLE ordinary(x);
+SELECT tessera_export('my table', 'x');
+SELECT tessera_import('bad name', 'block');
+SELECT tessera_export('ordinary', 'x');
+SELECT cells FROM tessera_array('db:ordinary');
+CREATE VIRTUAL TABLE "my table" USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32);
+SELECT tessera_export('"my table"', 'exported') > 0;
+SELECT tessera_import('"bad name"', 'exported') > 0;
+-- groups and their members
+SELECT tessera_create_group('g'), tessera_create_group('g/below');
+SELECT tessera_add_member('g', 'db:st', 'st');
+SELECT tessera_drop_array('g');
+SELECT tessera_add_member('g', 'block'), tessera_add_member('g', 'g/below');
+SELECT name, kind FROM tessera_members('g');
+SELECT tessera_remove_member('g', 'below');
+SELECT name, kind FROM tessera_members('g');
+SELECT tessera_remove_member('g', 'file://' || rtrim(file, 't.db') || 'block') FROM pragma_database_list WHERE name = 'main';
+SELECT count(*) FROM tessera_members('g');
+-- times
+SELECT * FROM st('2024-06-31');
+SELECT * FROM st('2090-01-01T00:00:00+02:00');
+SELECT * FROM st('1795349925408');
+SELECT * FROM tessera_array('db:st', NULL, '2024-06-31');
+CREATE VIRTUAL TABLE t USING tessera('block', as_of='1795349925408');
+SELECT count(*) FROM st(1795349925408);
+-- broken JSON in a cell
+CREATE VIRTUAL TABLE l USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32[]);
+INSERT INTO l VALUES(1, '[1, 2');
+-- filters that do not go together, levels that no codec has, and scale_float on what is no float; -1 is the level that is left out
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(none, zstd));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd, chunk(100)));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd(99)));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd(-8)));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32, offsets_filters=(gzip(10)));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5) FILTERS(gzip(-5)), v INT32);
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(bzip2(0)));
+SELECT tessera_add_attribute('db:st', 'y FLOAT32 FILTERS(bzip2(10))');
+SELECT tessera_copy('block', 'copied', '{"filters":{"v":"zstd(23)"}}');
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(scale_float(4, 1, 0)));
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5) FILTERS(scale_float(4, 1, 0)), v INT32);
+SELECT tessera_add_attribute('db:st', 'y DATE FILTERS(scale_float)');
+SELECT tessera_copy('block', 'copied', '{"filters":{"v":"scale_float"}}');
+CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32 FILTERS(zstd(-7)), b INT32 FILTERS(zstd(22)), c INT32 FILTERS(gzip(0), gzip(-1), bzip2(-1), lz4(-9)), d FLOAT32 FILTERS(scale_float));
+INSERT INTO t VALUES(1, 2, 3, 4, 1000);
+SELECT * FROM t;
+SELECT name, filters FROM tessera_schema('db:t');
+-- types by other names
+CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v NUMERIC);
+CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v TEXT(20), w VARCHAR(20));
+SELECT name, datatype FROM tessera_schema('db:u');
+-- colours
+SELECT tessera_png('db:block', 'v', NULL, '{"nodata":"red"}');
