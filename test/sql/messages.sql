@@ -117,3 +117,8 @@ CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v TEXT(20), w V
 SELECT name, datatype FROM tessera_schema('db:u');
 -- colours
 SELECT tessera_png('db:block', 'v', NULL, '{"nodata":"red"}');
+-- a database that is not to be written
+PRAGMA query_only = 1;
+SELECT tessera_set_metadata('db:st', 'a', 1);
+SELECT tessera_add_attribute('db:st', 'z INT32');
+PRAGMA query_only = 0;
