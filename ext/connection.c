@@ -3,8 +3,9 @@
  * that a statement sees.
  *
  * Statements: SQLite does not tell a virtual table when a statement begins. A cursor that opens while no other is open
- * begins one; all cursors that open before the last of them is closed see the same state of each array. A function that
- * reads an array is a cursor while it runs.
+ * begins one; all cursors that open before the last of them is closed see the same state of each array, but of one that
+ * the connection itself changes meanwhile: what opens from then on sees it as it is then. A function that reads an array
+ * is a cursor while it runs.
  */
 #include "extension.h"
 
@@ -277,6 +278,19 @@ static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, tsx_transacti
   snapshot->mark = tsr_writer_mark(changes->writer);
   snapshot->rewinds = changes->rewinds;
   return TSR_OK;
+}
+
+void tsx_array_changed(tsx_array *array) {
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next) snapshot->statement = 0;
+}
+
+void tsx_path_changed(tsx_connection *connection, const char *path) {
+  char *key = NULL;
+  tsr_error ignored;
+  if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* none that is open */
+  for (tsx_array *array = connection->arrays; array; array = array->next)
+    if (!strcmp(array->path, key)) tsx_array_changed(array);
+  sqlite3_free(key);
 }
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,

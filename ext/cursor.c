@@ -446,12 +446,17 @@ static int advance(cursor *c) {
   return code < 0 ? fail(c, &error) : SQLITE_OK;
 }
 
-/* What was written since xOpen does not show. */
+/* What was written since xOpen does not show, nor what has been committed since the first xFilter. */
 static int find_snapshot(cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   if (c->opened && since == table->options.since && as_of == table->options.as_of) {
     *snapshot = c->opened;
     c->opened->cursors++;
+    return TSR_OK;
+  }
+  if (c->snapshot && c->snapshot->since == since && c->snapshot->as_of == as_of) {
+    *snapshot = c->snapshot;
+    c->snapshot->cursors++;
     return TSR_OK;
   }
   return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, c->opened != NULL, snapshot,

@@ -73,7 +73,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   struct tsx_snapshot *next;
   const tsr_schema *schema; /* whose fields it shows */
   uint64_t since, as_of;
-  uint64_t statement; /* that it was made for */
+  uint64_t statement; /* that it was made for; 0: the connection has changed the array, nobody else takes it */
   tsr_snapshot *core;
   uint32_t cursors; /* that read it now */
   struct tsx_transaction *transaction; /* whose changes it shows, or NULL; a reference */
@@ -159,6 +159,9 @@ int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool own, tsx_snapshot **snapshot, tsr_error *error);
 void tsx_snapshot_release(tsx_snapshot *snapshot); /* NULL is fine */
+/* The connection has changed it: what opens from now on sees that, also within the running statement. */
+void tsx_array_changed(tsx_array *array);
+void tsx_path_changed(tsx_connection *connection, const char *path); /* or is about to, before it looks there */
 void tsx_array_trim(tsx_array *array); /* lets go of states that no cursor reads */
 
 /* ---- tokens.c ---- */

@@ -5,7 +5,7 @@
  * outer statement writes; then what fails is taken back with that one, if it fails. The write lock comes before the first
  * read: a transaction that has read does not wait for other writers, and fails where they have committed meanwhile. */
 int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error) {
-  connection->statement++; /* what opens after it sees what it changes, though cursors that are open now do not */
+  tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
   tsx_store_rest(connection, false); /* else what has been read up to here would be that first read */
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;

@@ -325,7 +325,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
         tsr_writer_publish(array->transaction->writer, NULL) < 0)
       array->held_back = array->creation;
     end(array, discard);
-    table->connection->statement++; /* what opens now sees it, though others have cursors open */
+    tsx_array_changed(array); /* what opens now sees it, though others have cursors open */
   }
   return tsx_creation_commit(vtab);
 }

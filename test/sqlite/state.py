@@ -153,6 +153,40 @@ def test_functions_see_what_is_committed_when_they_are_called():
     same(len(db.value("SELECT tessera_npy('db:d', 'b')")), 128 + 64, "an attribute that another connection has added")
 
 
+def test_a_statement_that_changes_another_array():
+    """A function that changes one array, or a commit to it, in the midst of a statement makes nothing newer of the others that it reads."""
+    db, other = Database(), Database()
+    for name in "tm":
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{os.path.join(host.FOLDER, 'stands_' + name)}', x INTEGER DIMENSION(0, 9999), v INT)")
+        other.table(name, os.path.join(host.FOLDER, "stands_" + name))
+    db.query("INSERT INTO t VALUES(1, 1), (2, 2), (3, 3)")
+    path, added = os.path.join(host.FOLDER, "stands_m"), [10]
+    functions = {"0": None, f"tessera_set_metadata('{path}', 'k', p.x)": None, f"tessera_consolidate('{path}')": None, "commit": "INSERT INTO m VALUES(?, 1)"}
+    joins = ["SELECT p.x, (SELECT count(*) FROM t q WHERE q.v >= 0 AND q.x <> p.x + 9000), {} FROM t p",
+             "SELECT p.x, (SELECT count(*) FROM t q JOIN t r ON r.x = q.x WHERE r.v >= 0 AND r.x <> p.x + 9000), {} FROM t p",
+             "SELECT p.x, q.x, {} FROM t p CROSS JOIN t q ON q.x <> p.x + 9000"]
+    for join in joins:
+        for function, write in functions.items():
+            there = db.value("SELECT count(*) FROM t")
+            cursor = db.cursor(join.format(function if not write else 0))
+            rows = []
+            while (row := db.next(cursor)) is not None:
+                rows.append(row)
+                added[0] += 1
+                other.query("INSERT INTO t VALUES(?, 0)", (added[0],))
+                if write and len(rows) <= 3:
+                    before = db.value("SELECT count(*) FROM m")
+                    db.query(write, (added[0],))
+                    same(db.value("SELECT count(*) FROM m"), before + 1, "its own commit")
+            if "CROSS" in join:
+                same(len(rows), there * there, (join, function))
+            else:
+                same([row[1] for row in rows], [there] * there, (join, function))
+            other.query("DELETE FROM t WHERE x > 3")
+            cursor = None
+            gc.collect()
+
+
 def test_arrays_that_are_replaced():
     """Another array at the same path: the columns that are known, or an error that says what to do; never wrong cells."""
     path = copy(CELLS, "a")
