@@ -249,15 +249,6 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   return TSR_OK;
 }
 
-int tsx_filters_suit(tsx_parser *p, const tsr_pipeline *pipeline, tsr_datatype datatype) {
-  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return TSR_OK;
-  for (uint32_t i = 0; i < pipeline->count; i++)
-    if (pipeline->filters[i].type == TSR_FILTER_SCALE_FLOAT)
-      return tsx_parser_fail(p, TSR_CONSTRAINT, "scale_float is for FLOAT32 and FLOAT64: of %s it would leave nothing",
-                             tsr_datatype_name(datatype));
-  return TSR_OK;
-}
-
 /* ---- Types ------------------------------------------------------------------------------------------------------ */
 
 static const struct {

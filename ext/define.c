@@ -290,7 +290,6 @@ static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *fie
                          : (uint64_t)field->values_per_cell * tsr_datatype_size(field->datatype);
   if (c->has_filters) field->filters = c->filters;
   else if ((code = usual_filters(p, TSR_FILTER_ZSTD, &field->filters)) < 0) return code;
-  if ((code = tsx_filters_suit(p, &field->filters, field->datatype)) < 0) return code;
   return set_fill(p, c, e, field);
 }
 
@@ -384,7 +383,6 @@ static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   int code = set_dimension(p, c, schema->dense, field);
   field->cell_size = field->values_per_cell == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);
   if (code == TSR_OK) code = set_dimension_filters(p, c, schema, field);
-  if (code == TSR_OK) code = tsx_filters_suit(p, &field->filters, field->datatype);
   if (code == TSR_OK && schema->current_domain) code = set_current(p, c, field, &schema->current_domain[i]);
   return code;
 }

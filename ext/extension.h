@@ -320,8 +320,6 @@ static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and
                .scale = 1,                                                                                             \
                .byte_width = 8}
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline); /* up to, not with, a closing parenthesis or the end */
-/* Are they for such values? */
-int tsx_filters_suit(tsx_parser *p, const tsr_pipeline *pipeline, tsr_datatype datatype);
 /* `alone`: no option may stand in its place (for messages). */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
 

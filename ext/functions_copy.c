@@ -88,7 +88,6 @@ static int take_filters(void *argument, const tsx_json_option *o, tsr_error *err
   tsr_pipeline pipeline;
   if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
   if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
-  if ((code = tsx_filters_suit(&p, &pipeline, schema->fields[f].datatype)) < 0) return code;
   if (f < schema->dimension_count && !pipeline.count && schema->coords_filters.count) {
     /* an empty list would mean those of the coordinates */
     if (!(pipeline.filters = tsx_parser_take(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);

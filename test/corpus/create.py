@@ -14,9 +14,8 @@ import arrays
 from read import uses_webp
 
 # What TileDB made and nobody can ask for: extents of a whole signed type (255 for INT8), which it gives where there is none; the
-# names of a key-value store; scale_float on integers, of which it leaves nothing (interop/change has it on floats).
+# names of a key-value store.
 REFUSED = {"fullrange_sparse_int": "tile extent: (255|65535|4294967295|18446744073709551615) is outside INT",
-           "_scale_": "scale_float is for FLOAT32 and FLOAT64",
            "/kv/": "names of attributes may not begin with '__'"}
 
 

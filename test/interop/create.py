@@ -139,7 +139,7 @@ def main():
     pattern = sys.argv[4] if len(sys.argv) > 4 else ""
     same = filled = failed = 0
     for name, directory, description in arrays.find(os.path.abspath(corpus), pattern):
-        if uses_webp(description) or any(part in name for part in ("fullrange_sparse_int", "_scale_", "/kv/")):  # corpus/create.py says why
+        if uses_webp(description) or any(part in name for part in ("fullrange_sparse_int", "/kv/")):  # corpus/create.py says why
             continue
         folder = tempfile.mkdtemp()
         try:

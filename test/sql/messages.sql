@@ -93,7 +93,7 @@ SELECT count(*) FROM st(1795349925408);
 -- broken JSON in a cell
 CREATE VIRTUAL TABLE l USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32[]);
 INSERT INTO l VALUES(1, '[1, 2');
--- filters that do not go together, levels that no codec has, and scale_float on what is no float; -1 is the level that is left out
+-- filters that do not go together, and levels that no codec has; -1 is the level that is left out
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(none, zstd));
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd, chunk(100)));
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd(99)));
@@ -103,10 +103,6 @@ CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5) FILTERS(gzip(-5)
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(bzip2(0)));
 SELECT tessera_add_attribute('db:st', 'y FLOAT32 FILTERS(bzip2(10))');
 SELECT tessera_copy('block', 'copied', '{"filters":{"v":"zstd(23)"}}');
-CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(scale_float(4, 1, 0)));
-CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5) FILTERS(scale_float(4, 1, 0)), v INT32);
-SELECT tessera_add_attribute('db:st', 'y DATE FILTERS(scale_float)');
-SELECT tessera_copy('block', 'copied', '{"filters":{"v":"scale_float"}}');
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32 FILTERS(zstd(-7)), b INT32 FILTERS(zstd(22)), c INT32 FILTERS(gzip(0), gzip(-1), bzip2(-1), lz4(-9)), d FLOAT32 FILTERS(scale_float));
 INSERT INTO t VALUES(1, 2, 3, 4, 1000);
 SELECT * FROM t;
