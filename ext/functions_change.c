@@ -42,9 +42,11 @@ static int find_datatype(const char *name, tsr_datatype *datatype, tsr_error *er
   tsx_definition definition = {0};
   tsx_parser parser = {.definition = &definition, .error = error};
   tsx_column_text column = {0};
-  char *text = strpbrk(name, " \t\n(") ? NULL : sqlite3_mprintf("value %s", name);
-  int code = text ? tsx_column_parse(&parser, text, true, &column) : TSR_ERROR;
-  if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is no datatype", name);
+  const bool is_word = !strpbrk(name, " \t\n(");
+  char *text = is_word ? sqlite3_mprintf("value %s", name) : NULL;
+  int code = text ? tsx_column_parse(&parser, text, true, &column) : is_word ? TSR_NOMEM : TSR_ERROR;
+  if (code == TSR_NOMEM) code = tsx_out_of_memory(error);
+  else if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is no datatype", name);
   *datatype = column.datatype;
   tsx_definition_release(&definition);
   sqlite3_free(text);
