@@ -330,7 +330,7 @@ def test_what_is_refused():
                       ("SELECT tessera_png(NULL, 'sst') WHERE ? IS NOT NULL", "argument 1: text is wanted")):
         holds(db.error(sql, (climate,)).text, text)
     db.query("CREATE VIRTUAL TABLE s USING tessera(contig TEXT DIMENSION, p INT32 DIMENSION(0, 9), q INT32 DIMENSION(0, 9), name TEXT, v INT32, w INT32[3])")
-    for sql, text in (("SELECT tessera_png('db:s', 'v')", "array db:s is empty"),
+    for sql, text in (("SELECT tessera_png('db:s', 'v')", "array db:s has no cells there"),
                       ("SELECT tessera_png('db:s', 'name')", "attribute 'name' is UTF8: a picture is made of numbers"),
                       ("SELECT tessera_png('db:s', 'w')", "attribute 'w' has several values in a cell")):
         holds(db.error(sql).text, text)
