@@ -481,12 +481,14 @@ static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapsho
   return TSR_OK;
 }
 
+/* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that. */
+static uint64_t present(const tsr_array *array) { return array->frozen ? array->frozen : tsr__environment_now(); }
+
 /* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or it is missing for good. */
-static int make_patiently(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapshot **snapshot,
-                          tsr_error *error) {
+static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
   for (int i = 0;; i++) {
-    int rc = make(array, asked, as_of, snapshot, error);
+    int rc = make(array, asked, asked->as_of == TSR_TIME_NOW ? present(array) : asked->as_of, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == ATTEMPTS) return rc;
     if (rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0)
       return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
@@ -535,11 +537,11 @@ static void forget_outdated(tsr_array *array) {
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                       tsr_snapshot **snapshot, tsr_error *error) {
   const wish asked = {.schema = schema, .since = since, .as_of = as_of};
-  uint64_t now = array->frozen ? array->frozen : tsr__environment_now();
   tsr_error unseen;
   if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, true, false, error));
   forget_outdated(array);
+  const uint64_t now = present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
     if (!array->recent[i] || !may_share(array->recent[i], &asked, now)) continue;
     *snapshot = take_recent(array, i);
@@ -547,7 +549,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
     return TSR_OK;
   }
   tsr_snapshot *made = NULL;
-  int rc = make_patiently(array, &asked, as_of == TSR_TIME_NOW ? now : as_of, &made, error);
+  int rc = make_patiently(array, &asked, &made, error);
   if (rc < 0) {
     if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
     return rc;

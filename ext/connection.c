@@ -289,7 +289,10 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
   tsr_error ignored;
   if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* none that is open */
   for (tsx_array *array = connection->arrays; array; array = array->next)
-    if (!strcmp(array->path, key)) tsx_array_changed(array);
+    if (!strcmp(array->path, key)) {
+      tsx_transaction_rest(array);
+      tsx_array_changed(array);
+    }
   sqlite3_free(key);
 }
 

@@ -676,6 +676,9 @@ int tsx_transactions_check(tsx_connection *connection, tsr_error *error);
 /* The table is to be dropped: fails if the transaction has rows for its array. */
 int tsx_transaction_leave(tsx_table *table, tsr_error *error);
 void tsx_transaction_close(tsx_array *array); /* when the array is closed or was not made: what is not synced goes */
+/* One that has no rows yet lets go of the state that it has pinned: a function is about to change the array, which the next
+ * row, that begins it again, is to be written on. */
+void tsx_transaction_rest(tsx_array *array);
 void tsx_transaction_drop(tsx_transaction *transaction); /* a reference */
 int tsx_begin(sqlite3_vtab *vtab);
 /* SQLite's transaction as a callback found it. A statement of ours that runs out of memory, or meets a disk that fails,

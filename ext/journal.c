@@ -241,9 +241,10 @@ int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) 
     answer = ask_tables(db, schema, "_commits", ask_commits, &q);
   if (code == SQLITE_ROW || code == SQLITE_DONE) code = answer;
   int result = code == SQLITE_ROW;
-  if (code != SQLITE_ROW && code != SQLITE_DONE)
+  if (code == SQLITE_INTERRUPT) result = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  else if (code != SQLITE_ROW && code != SQLITE_DONE)
     result = tsx_fail(error, tsx_core_code(code), "whether this database has committed '%s' cannot be asked: %s", commit,
-                      code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+                      code == SQLITE_NOMEM ? "out of memory" : sqlite3_errstr(code));
   sqlite3_finalize(names);
   return result;
 }

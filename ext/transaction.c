@@ -57,6 +57,11 @@ static void end(tsx_array *array, bool abandon) {
   tsx_array_trim(array);
 }
 
+void tsx_transaction_rest(tsx_array *array) {
+  const tsx_transaction *t = array->transaction;
+  if (t && !tsr_writer_changed(t->writer) && !t->synced && !t->published) end(array, true);
+}
+
 void tsx_transaction_close(tsx_array *array) {
   end(array, array->transaction && !array->transaction->synced && !array->in_database);
 }

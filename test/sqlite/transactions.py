@@ -313,6 +313,35 @@ def test_what_cannot_be_asked_is_an_error():
         same(keys(reader), [1])
 
 
+def test_a_transaction_without_rows_pins_nothing_that_functions_change():
+    """An UPDATE that met no row has begun a transaction on the array; what a function then writes is what later rows are written on."""
+    for where in ("", "'functions', "):
+        file, db = open_database()
+        db.query(f"CREATE VIRTUAL TABLE i USING tessera({where}kind=dense, k INT32 DIMENSION(0, 9, 10), a INT32 NOT NULL)")
+        db.query(f"CREATE VIRTUAL TABLE c USING tessera({where.replace('functions', 'current')}k INT32 DIMENSION(0, 99, 10) CURRENT(0, 4), a INT32)")
+        db.query("INSERT INTO i VALUES(0, 1), (1, 1), (2, 1), (5, 50)")
+        db.query("BEGIN")
+        db.query("UPDATE i SET a = 2 WHERE k = 9")
+        db.query("SAVEPOINT s")
+        db.query("""SELECT tessera_write_npy('db:i', 'a', tessera_npy('db:i', 'a', '{"k":5}'), '{"k":0}')""")
+        same(db.query("SELECT a FROM i WHERE k < 3 ORDER BY k"), [(50,), (1,), (1,)])
+        db.query("UPDATE i SET a = a + 1 WHERE k = 0")
+        same(db.query("SELECT a FROM i WHERE k < 3 ORDER BY k"), [(51,), (1,), (1,)])
+        db.query("SAVEPOINT u")
+        db.query("UPDATE i SET a = a + 1 WHERE k = 0")
+        db.query("ROLLBACK TO u")
+        db.query("RELEASE s")
+        holds(db.error("INSERT INTO c VALUES(5, 1)").text, "tessera_expand_domain")
+        db.query("""SELECT tessera_expand_domain('db:c', '{"k":[0,9]}')""")
+        db.query("INSERT INTO c VALUES(5, 1)")
+        db.query("COMMIT")
+        same(db.query("SELECT a FROM i WHERE k < 3 ORDER BY k"), [(51,), (1,), (1,)])
+        same(db.query("SELECT * FROM c"), [(5, 1)])
+        for table in "ic":
+            same(db.query(f"SELECT * FROM tessera_check('db:{table}') WHERE severity <> 'note'"), [])
+        db.close()
+
+
 def test_recover_publishes():
     file, db = open_database()
     make(db)
