@@ -244,19 +244,41 @@ static int compare_keyed(const void *a, const void *b) {
   return x->child < y->child ? -1 : x->child > y->child;
 }
 
+/* Children that can be looked up by the field, by their keys; the others' numbers go to `others`, if it is given. */
+static uint32_t sort_guards(const tsr_condition_node *node, uint32_t field, keyed *all, uint32_t *others) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < node->child_count; i++) {
+    const tsr_condition_node *guard = guard_of(node->children + i, field);
+    if (guard) all[count++] = (keyed){guard_key(guard->value, guard->value_size), i};
+    else if (others) *others++ = i;
+  }
+  qsort(all, count, sizeof *all, compare_keyed);
+  return count;
+}
+
+/* Children to be evaluated for a cell such as these name, if they are looked up by the field: all that cannot be, and on
+ * average those of its group. UINT64_MAX: it does not pay. */
+static uint64_t weigh_guards(const tsr_condition_node *node, uint32_t field, keyed *all) {
+  const uint32_t count = sort_guards(node, field, all, NULL);
+  uint64_t squares = 0;
+  if (count < GUARDS_FROM) return UINT64_MAX;
+  for (uint32_t first = 0, i = 1; i <= count; i++) {
+    if (i < count && all[i].key == all[first].key) continue;
+    squares += (uint64_t)(i - first) * (i - first);
+    first = i;
+  }
+  return node->child_count - count + squares / count;
+}
+
 static int fill_guards(decoder *d, const tsr_condition_node *node, keyed *all, tsr_condition_guards *g) {
-  uint32_t count = 0, groups = 0;
+  uint32_t groups = 0;
   uint64_t slots = 64;
   void *room;
   TSR_TRY(tsr__arena_array(d->arena, (uint64_t)node->child_count + 1, 2 * sizeof(uint32_t), &room, d->error));
   g->children = room;
   g->others = g->children + node->child_count;
-  for (uint32_t i = 0; i < node->child_count; i++) {
-    const tsr_condition_node *guard = guard_of(node->children + i, g->field);
-    if (guard) all[count++] = (keyed){guard_key(guard->value, guard->value_size), i};
-    else g->others[g->other_count++] = i;
-  }
-  qsort(all, count, sizeof *all, compare_keyed);
+  const uint32_t count = sort_guards(node, g->field, all, g->others);
+  g->other_count = node->child_count - count;
   for (uint32_t i = 0; i < count; i++) groups += !i || all[i].key != all[i - 1].key;
   while (slots < 2 * (uint64_t)groups) slots *= 2;
   TSR_TRY(tsr__arena_array(d->arena, slots, sizeof(uint32_t), &room, d->error));
@@ -280,24 +302,22 @@ static int fill_guards(decoder *d, const tsr_condition_node *node, keyed *all, t
   return TSR_OK;
 }
 
-/* By the field that most children can be looked up by. */
+/* By the field that leaves the fewest children to be evaluated. */
 static int make_guards(decoder *d, tsr_condition_node *node, uint32_t fields) {
-  void *room;
+  void *room, *all;
   tsr_condition_guards *g;
-  uint32_t most = 0;
+  uint64_t least = UINT64_MAX;
   TSR_TRY(tsr__arena_array(d->arena, 1, sizeof *g, &room, d->error));
   g = room;
+  TSR_TRY(tsr__alloc_array(d->arena->memory, node->child_count, sizeof(keyed), &all, d->error));
   for (uint32_t f = 0; f < fields && f < GUARDS_FROM; f++) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < node->child_count; i++) count += guard_of(node->children + i, f) != NULL;
-    if (count > most) g->field = f;
-    most = TSR_MAX(most, count);
+    const uint64_t weight = weigh_guards(node, f, all);
+    if (weight < least) g->field = f;
+    least = TSR_MIN(least, weight);
   }
-  if (most < GUARDS_FROM) return TSR_OK;
-  TSR_TRY(tsr__alloc_array(d->arena->memory, node->child_count, sizeof(keyed), &room, d->error));
-  int code = fill_guards(d, node, room, g);
-  tsr__free(room);
-  if (code >= 0) node->guards = g;
+  int code = least < UINT64_MAX ? fill_guards(d, node, all, g) : TSR_OK;
+  tsr__free(all);
+  if (code >= 0 && least < UINT64_MAX) node->guards = g;
   return code;
 }
 
