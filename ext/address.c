@@ -8,7 +8,7 @@
  * Keys: an argument of its own; else the table's; else the one that tessera_set_key gave for that path. Those are kept
  * under the path's canonical form, in memory only, and wiped when the connection is closed.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * array lives in the database; `word = value` is an option, its word in any case, its value bare or in quotes; all else
  * defines a column (columns.c).
  */
-#include "extension.h"
+#include "definition.h"
 
 #include <ctype.h>
 #include <errno.h>

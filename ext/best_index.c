@@ -22,7 +22,7 @@
  * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
  * has given out come twice.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <ctype.h>
 

@@ -9,7 +9,7 @@
  *
  * What it means is define.c's.
  */
-#include "extension.h"
+#include "definition.h"
 
 #define CHUNK_DEFAULT  65536
 #define FILTERS_MOST   64

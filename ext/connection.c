@@ -7,7 +7,7 @@
  * the connection itself changes meanwhile: what opens from then on sees it as it is then. A function that reads an array
  * is a cursor while it runs.
  */
-#include "extension.h"
+#include "table.h"
 
 #define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
 #define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */

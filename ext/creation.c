@@ -16,7 +16,7 @@
  * The shadow table NAME_config keeps the creation's name in the same transaction: where a process dies between commit
  * and publishing, or xRollback comes after a commit, the next connection to the table publishes.
  */
-#include "extension.h"
+#include "table.h"
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
   if (!array->creation) return;

@@ -5,7 +5,7 @@
  * A cursor that is closed rests with its table, with its decoded plan and its reader, until the next one is opened: most
  * statements are run again, on a state of the array that is the same.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <stddef.h>
 

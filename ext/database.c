@@ -5,7 +5,7 @@
  * changed schema; so all of it is one statement, and one that fails leaves nothing. The text of that statement says what
  * CREATE would: it could make such an array again.
  */
-#include "extension.h"
+#include "functions.h"
 
 static const char *text_of(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;

@@ -4,7 +4,7 @@
  * enumeration become UINT16, dimension labels are not made, and a format version that cannot be written becomes the
  * default one.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <ctype.h>
 #include <math.h>

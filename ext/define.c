@@ -3,7 +3,7 @@
  * Here is what their words stand for, and whether values fit their datatypes. What TileDB's rules and the format's
  * versions allow, the core says when the array is created.
  */
-#include "extension.h"
+#include "values.h"
 
 #include <float.h>
 

@@ -1,5 +1,5 @@
 /* errors.c: errors of the core as SQLite's codes and messages. */
-#include "extension.h"
+#include "connection.h"
 
 #include <stdio.h>
 

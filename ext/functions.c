@@ -1,5 +1,5 @@
 /* functions.c: the tessera_* functions. */
-#include "extension.h"
+#include "functions.h"
 
 /* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
  * outer statement writes; then what fails is taken back with that one, if it fails. The write lock comes before the first

@@ -3,7 +3,7 @@
  * Each acts at once on what lies at a path. They cannot be called from triggers and views, and fail while the open
  * transaction has rows for the array.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * the new tiles that fit into memory: each is a commit, and a box of the new array if all of it was written; else the cells
  * that were.
  */
-#include "extension.h"
+#include "functions.h"
 
 #define SLAB_BYTES (UINT64_C(256) << 20) /* of a slab, about, and at most a quarter of memory_mb */
 #define SLAB_PART  4

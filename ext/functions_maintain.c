@@ -2,7 +2,7 @@
  *
  * They act at once, outside of the transaction, so they are refused while it has rows for the array.
  */
-#include "extension.h"
+#include "functions.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -12,7 +12,7 @@
  * Rows of commits that are published by then are removed by the next xSync. Tables without a file, temp tables too, have
  * no owner: nobody recovers what they leave.
  */
-#include "extension.h"
+#include "table.h"
 
 static int run(sqlite3 *db, char *sql) {
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;

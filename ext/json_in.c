@@ -3,7 +3,7 @@
  * Elements of an array are numbers, true and false, null (NaN, no time), and strings: datetimes, and integers that JSON's
  * readers would round. Objects are read by SQLite's own functions.
  */
-#include "extension.h"
+#include "values.h"
 
 #define ELEMENT_MOST 400 /* characters */
 

@@ -3,7 +3,7 @@
  * Labels are text or numbers, one for each code; of other enumerations (datetimes, several values in a label, other
  * strings) SQLite decides. A code without a label reads as NULL, and so does one whose label is NaN.
  */
-#include "extension.h"
+#include "values.h"
 
 bool tsx_labels_possible(const tsx_column *column) {
   return column->label_form == TSX_TEXT || tsx_form_is_number(column->label_form);

@@ -1,7 +1,7 @@
 /* literals.c: values written as text become the bytes of cells, exactly: what does not fit its datatype is an error
  * that says the limits, never a value nearby (but for decimal fractions, which floats round).
  */
-#include "extension.h"
+#include "values.h"
 
 #include <float.h>
 #include <locale.h>
@@ -134,6 +134,25 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
   case TSR_KIND_UNSIGNED: return parse_integer(datatype, text, value, error);
   default: return no_value(datatype, text, error);
   }
+}
+
+int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error) {
+  char text[48];
+  bool raw = number != INT64_MIN && !tsr_datetime_print(datatype, number, text);
+  bool is_year = number >= 1000 && number <= 9999 && tsr_datatype_kind(datatype) == TSR_KIND_DATETIME;
+  if (raw && is_year)
+    return tsx_fail(error, TSR_MISMATCH,
+                    "%lld is the year '%lld', or the %s %lld: give text, or use the option datetimes=integer",
+                    (long long)number, (long long)number, tsr_datatype_name(datatype), (long long)number);
+  if (raw) {
+    memcpy(value, &number, 8);
+    return TSR_OK;
+  }
+  if (!is_year)
+    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: ISO-8601 text is wanted, or the option datetimes=integer",
+                    (long long)number, tsr_datatype_name(datatype));
+  sqlite3_snprintf(sizeof text, text, "%lld", (long long)number);
+  return tsx_number_parse(datatype, text, true, value, error);
 }
 
 /* ---- Strings ---------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #endif
 
-#include "extension.h"
+#include "functions.h"
 
 #ifndef SQLITE_CORE
 SQLITE_EXTENSION_INIT1

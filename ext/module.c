@@ -5,7 +5,7 @@
  * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
  * database NAME_files and NAME_chunks hold the files (store_tables.c).
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <ctype.h>
 

@@ -1,7 +1,7 @@
 /* names.c: the names of dimensions, attributes and enumerations in SQL. Stored names are any bytes, may be empty, and
  * differ by case alone; columns need distinct names in UTF-8.
  */
-#include "extension.h"
+#include "values.h"
 
 unsigned tsx_utf8_size(const uint8_t *p, uint64_t left) {
   unsigned size = p[0] < 0x80                   ? 1

@@ -6,7 +6,7 @@
  * Read are C and Fortran order, either byte order. Written is C order, little-endian, the values from a multiple of 64
  * on. Several values in a cell are a last axis.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The core averages the cells into places (tsr_raster_open). Where a picture is wanted larger than that, each pixel shows
  * the place that it lies in.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  *
  * A colour map is a few colours, evenly spaced, between which we interpolate; `terrain` is two, below 0 and from 0 on.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <math.h>
 #include <zlib.h>

@@ -4,7 +4,7 @@
  * Paths are compared as what they lead to: symbolic links and ".." are resolved, of what does not exist yet as far as
  * it does. The core asks before it touches a directory.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * Bounds are inclusive; a scalar means one value, null an open end; datetimes are ISO text, UINT64 past the signed range
  * text. SQLite's own JSON functions read it.
  */
-#include "extension.h"
+#include "values.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 

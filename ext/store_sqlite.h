@@ -4,7 +4,7 @@
 #ifndef TSX_STORE_SQLITE_H
 #define TSX_STORE_SQLITE_H
 
-#include "extension.h"
+#include "table.h"
 
 #define TSX_TREE_ROOT       1
 #define TSX_TREE_FILES_MOST ((sqlite3_int64)1 << 31)

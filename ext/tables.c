@@ -9,7 +9,7 @@
  * has the name). idxNum says which of them are given, bit i for the i-th; xFilter's arguments come in that order. An
  * equality that cannot be used yet makes a plan impossible, so that joins give their arguments first.
  */
-#include "extension.h"
+#include "functions.h"
 
 static const tsx_about about_stats, about_progress;
 static const tsx_about *const abouts[] = {

@@ -3,7 +3,7 @@
  * Everything is said by metadata: no tile is decoded. Of many fragments and tiles some are looked at, evenly spread. A
  * rule speaks only where the gain is large: an array that is merely not perfect has no findings.
  */
-#include "extension.h"
+#include "functions.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * keys that SQL has no number or no one type for, go to SQLite's own functions: by a statement whose rows come from a second scan of this table,
  * which gives a cell's value in the column `min`. The connection's cells_for tells that scan whom it serves.
  */
-#include "extension.h"
+#include "functions.h"
 
 typedef struct state {
   tsx_inside in;

@@ -1,7 +1,7 @@
 /* tables_array.c: the tables that look inside an array: tessera_array, tessera_schema, tessera_enumeration,
  * tessera_fragments, tessera_tiles. Nothing here decodes a cell.
  */
-#include "extension.h"
+#include "functions.h"
 
 typedef tsx_inside inside;
 

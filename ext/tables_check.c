@@ -4,7 +4,7 @@
  * The check looks at the files as they are, not at what this connection knows of the array, so it works where the array
  * cannot be opened. It covers all times: as_of and since are not looked at.
  */
-#include "extension.h"
+#include "functions.h"
 
 typedef struct found {
   tsr_severity severity;

@@ -1,7 +1,7 @@
 /* tables_group.c: the tables about groups and directories: tessera_members, tessera_objects; and tessera_metadata, of
  * groups and arrays alike.
  */
-#include "extension.h"
+#include "functions.h"
 
 /* The path is that of a directory: nothing here has an array behind it. */
 static int open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {

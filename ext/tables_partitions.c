@@ -5,7 +5,7 @@
  * with default options. They say the same: JSON has inclusive ends only, so a string dimension's slice begins at a value
  * and a NUL, where SQL says "greater than"; and a slice of floats ends one value below the next one.
  */
-#include "extension.h"
+#include "functions.h"
 
 typedef struct state {
   tsx_inside in;

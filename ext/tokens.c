@@ -1,7 +1,7 @@
 /* tokens.c: SQL text as tokens, as the arguments of CREATE VIRTUAL TABLE have them: comments and blanks are skipped,
  * names may be in double quotes, backticks or brackets, strings are in single quotes, quotes are doubled inside.
  */
-#include "extension.h"
+#include "definition.h"
 
 #include <ctype.h>
 

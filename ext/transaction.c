@@ -16,7 +16,7 @@
  * Invariants: `savepoints` rise by number and by mark. From its first write to its end the transaction sees one state of
  * the array (tsr_array_freeze), with its own changes on top.
  */
-#include "extension.h"
+#include "table.h"
 
 struct tsx_savepoint { /* where it began */
   int number;

@@ -9,7 +9,7 @@
  * A statement begins at the first xUpdate after a cursor was opened. What it reads of old rows, it reads as they were
  * then: a rowid names a version of a cell, and own versions come to stand above others in the course of it.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
  * text, then blobs, are greater than any number; a TEXT column compares with text by bytes of the database's encoding,
  * and with a number in a way that cannot be seen from here.
  */
-#include "extension.h"
+#include "values.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * The cells of a row lie in memory that is used again for the next one: texts and blobs are borrowed from SQLite, what
  * must be converted goes into a field's own room, which only grows. Nothing else is allocated for a row.
  */
-#include "extension.h"
+#include "table.h"
 
 #include <float.h>
 #include <math.h>
@@ -202,25 +202,6 @@ static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out,
 }
 
 /* ---- Datetimes and times ----------------------------------------------------------------------------------------- */
-
-int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error) {
-  char text[48];
-  bool raw = number != INT64_MIN && !tsr_datetime_print(datatype, number, text);
-  bool is_year = number >= 1000 && number <= 9999 && tsr_datatype_kind(datatype) == TSR_KIND_DATETIME;
-  if (raw && is_year)
-    return tsx_fail(error, TSR_MISMATCH,
-                    "%lld is the year '%lld', or the %s %lld: give text, or use the option datetimes=integer",
-                    (long long)number, (long long)number, tsr_datatype_name(datatype), (long long)number);
-  if (raw) {
-    memcpy(value, &number, 8);
-    return TSR_OK;
-  }
-  if (!is_year)
-    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: ISO-8601 text is wanted, or the option datetimes=integer",
-                    (long long)number, tsr_datatype_name(datatype));
-  sqlite3_snprintf(sizeof text, text, "%lld", (long long)number);
-  return tsx_number_parse(datatype, text, true, value, error);
-}
 
 static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   int64_t v;
