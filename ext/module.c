@@ -348,19 +348,49 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   return SQLITE_OK;
 }
 
+/* SQLite connects a table by the schema that it last read, when no transaction may be open. Where others have changed the
+ * schema since, no statement of ours can be run here: only SQLITE_SCHEMA makes SQLite read it again. While `reading` is
+ * open, all that is read is of one state of the database. */
+static int look_at_database(const tsx_table *table, sqlite3_stmt **reading) {
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
+  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK) code = sqlite3_step(*reading);
+  return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int open_or_recall(tsx_table *table, char **message) {
+  tsr_error error = {0};
+  sqlite3_stmt *reading = NULL;
+  int code = table->in_database ? look_at_database(table, &reading) : SQLITE_OK;
+  if (code == SQLITE_OK && open_array(table, false, &error) == TSR_OK) {
+    table->declaration = declaration(table);
+  } else {
+    if (!reading) code = look_at_database(table, &reading);
+    if (code != SQLITE_OK) {
+      *message = sqlite3_mprintf("%s", sqlite3_errmsg(table->connection->db));
+    } else if (!(table->declaration = read_config(table, "declaration"))) {
+      *message = sqlite3_mprintf("%s", error.message);
+      code = tsx_sqlite_code(error.code);
+    }
+  }
+  sqlite3_finalize(reading);
+  return code;
+}
+
 static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                    char **message) {
   tsr_error error = {0};
   tsx_table *table = NULL;
   if (make_table(db, argument, count, arguments, &table, &error) < 0) return fail(NULL, &error, message);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
-  if (open_array(table, false, &error) == TSR_OK) {
-    table->declaration = declaration(table);
-  } else {
-    if (!(table->declaration = read_config(table, "declaration"))) return fail(table, &error, message);
+  int code = open_or_recall(table, message);
+  if (code != SQLITE_OK) {
+    disconnect(&table->base);
+    return code;
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return fail(table, &error, message);
-  int code = declare(table);
+  code = declare(table);
   if (code != SQLITE_OK && code != SQLITE_NOMEM && !table->array) { /* what is kept is no declaration: it can be dropped */
     sqlite3_free(table->declaration);
     table->declaration = sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");

@@ -187,6 +187,35 @@ def test_a_statement_that_changes_another_array():
             gc.collect()
 
 
+def test_the_first_statement_after_others_have_changed_the_schema():
+    """A table is connected by the schema that the connection has read, which may be an old one: SQLite must read it again."""
+    file = os.path.join(host.FOLDER, "schema.db")
+    other = Database(file)
+    other.query("CREATE TABLE plain(a)")
+    other.query("CREATE VIRTUAL TABLE inside USING tessera(x INT32 DIMENSION(0, 99, 10), a INT32)")
+    other.query("INSERT INTO inside VALUES(1, 10)")
+    other.query(f"CREATE VIRTUAL TABLE gone USING tessera('{host.FOLDER}/gone', x INT32 DIMENSION(0, 99, 10), a INT32)")
+    shutil.rmtree(os.path.join(host.FOLDER, "gone"))
+    statements = {"SELECT * FROM inside": [(1, 10)], "SELECT count(*) FROM inside, plain": [(0,)], "INSERT INTO inside VALUES(1, 10)": [],
+                  "SELECT name FROM pragma_table_info('inside')": [("x",), ("a",)], "SELECT name FROM pragma_table_info('gone')": [("x",), ("a",)],
+                  "SELECT cells FROM tessera_array('db:inside')": [(2,)], "ALTER TABLE inside RENAME TO renamed": [], "DROP TABLE renamed": [], "DROP TABLE gone": []}
+    for i, (sql, rows) in enumerate(statements.items()):
+        db = Database(file)
+        db.query("SELECT * FROM plain")   # has read the schema, has not connected the tables
+        other.query(f"CREATE TABLE new{i}(a)")
+        same(db.query(sql), rows, sql)
+        db.close()
+    # A table of the same name, but another one: dropped and made again by the other connection each time.
+    db = Database(file)
+    for i in range(1, 5):
+        other.query(f"CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99, 10), {', '.join(f'a{k} INT32' for k in range(i))})")
+        other.query(f"INSERT INTO t VALUES(1{', ' + str(i)}{', NULL' * (i - 1)})")
+        same(db.query("SELECT * FROM t"), [(1, i) + (None,) * (i - 1)], "made again")
+        db.query("SELECT count(*) FROM plain")
+        other.query("DROP TABLE t")
+        same(db.error("SELECT * FROM t").text, "no such table: t")
+
+
 def test_arrays_that_are_replaced():
     """Another array at the same path: the columns that are known, or an error that says what to do; never wrong cells."""
     path = copy(CELLS, "a")
