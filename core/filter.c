@@ -135,6 +135,7 @@ static tsr_filter_context context_of(run *r, uint32_t i, uint8_t *target) {
                               .most = s->most,
                               .target = target,
                               .strings = i == 0 ? r->strings : NULL,
+                              .codec = s->methods->codec,
                               .state = &s->state};
 }
 

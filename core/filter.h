@@ -100,6 +100,7 @@ typedef struct tsr_filter_context {
   uint8_t
       *target; /* backward, the first filter of a pipeline: where the data belongs, exactly `most` bytes; else NULL */
   tsr_strings *strings; /* RLE and dictionary where they hold the offsets; else NULL */
+  const struct tsr_codec *codec; /* the filter's, where it is a compressor (filter_compress.h) */
   void **state; /* NULL at first; a codec's own, kept from chunk to chunk of a tile, freed by methods->release */
 } tsr_filter_context;
 /* Backward: room for the data that a filter gives back. On target where there is one, then size must be target's; else
@@ -124,6 +125,7 @@ typedef struct tsr_filter_methods {
                 tsr_part *data_out, tsr_error *error);
   /* Forward: gives new parts, allocated from the arena, or borrowed from `in`. */
   int (*encode)(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error);
+  const struct tsr_codec *codec; /* of a compressor: what context->codec is then */
   void (*release)(void *state); /* if the filter keeps *context->state */
 } tsr_filter_methods;
 extern const tsr_filter_methods tsr__filter_gzip, tsr__filter_zstd, tsr__filter_lz4, tsr__filter_bzip2, tsr__filter_rle,

@@ -36,7 +36,7 @@ static int read_sizes(const tsr_filter_context *context, tsr_input *metadata, co
   return TSR_OK;
 }
 
-int tsr__compress_decode(const tsr_filter_context *context, const tsr_codec *codec, tsr_input *metadata, tsr_input data,
+int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data,
                          tsr_part *metadata_out, tsr_part *data_out, tsr_error *error) {
   part_sizes sizes;
   tsr_input records;
@@ -54,20 +54,20 @@ int tsr__compress_decode(const tsr_filter_context *context, const tsr_codec *cod
     const uint8_t *from = tsr__input_take(&data, compressed);
     if (original == 0) continue;
     if (i % ASK_PARTS == ASK_PARTS - 1) TSR_TRY(tsr__stopped(context->arena->memory, error));
-    int rc = codec->decompress(context, from, compressed, to, original, error);
+    int rc = context->codec->decompress(context, from, compressed, to, original, error);
     if (rc < 0) return tsr__wrap(error, "part %u of %u", i, sizes.parts);
     to += original;
   }
   return TSR_OK;
 }
 
-static int add_bound(const tsr_filter_context *context, const tsr_codec *codec, const tsr_part *parts, uint32_t count,
-                     uint64_t *sum, tsr_error *error) {
+static int add_bound(const tsr_filter_context *context, const tsr_part *parts, uint32_t count, uint64_t *sum,
+                     tsr_error *error) {
   for (uint32_t i = 0; i < count; i++) {
     if (parts[i].size > UINT32_MAX)
       return tsr__fail(error, TSR_TOOBIG, "%llu bytes in one part: the format allows 4,294,967,295",
                        (unsigned long long)parts[i].size);
-    *sum = tsr__add_sat(*sum, codec->bound(context, parts[i].size));
+    *sum = tsr__add_sat(*sum, context->codec->bound(context, parts[i].size));
   }
   return TSR_OK;
 }
@@ -76,8 +76,9 @@ typedef struct writer {
   uint8_t *record, *to;
 } writer;
 
-static int compress_parts(const tsr_filter_context *context, const tsr_codec *codec, const tsr_part *parts,
-                          uint32_t count, writer *w, tsr_error *error) {
+static int compress_parts(const tsr_filter_context *context, const tsr_part *parts, uint32_t count, writer *w,
+                          tsr_error *error) {
+  const tsr_codec *codec = context->codec;
   for (uint32_t i = 0; i < count; i++) {
     uint64_t size = codec->bound(context, parts[i].size);
     TSR_TRY(codec->compress(context, parts[i].data, parts[i].size, w->to, &size, error));
@@ -92,11 +93,10 @@ static int compress_parts(const tsr_filter_context *context, const tsr_codec *co
   return TSR_OK;
 }
 
-int tsr__compress_encode(const tsr_filter_context *context, const tsr_codec *codec, const tsr_chunk *in, tsr_chunk *out,
-                         tsr_error *error) {
+int tsr__compress_encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   uint64_t bound = 0;
-  TSR_TRY(add_bound(context, codec, in->metadata, in->metadata_count, &bound, error));
-  TSR_TRY(add_bound(context, codec, in->data, in->data_count, &bound, error));
+  TSR_TRY(add_bound(context, in->metadata, in->metadata_count, &bound, error));
+  TSR_TRY(add_bound(context, in->data, in->data_count, &bound, error));
   tsr_chunk made = {0};
   uint64_t parts = (uint64_t)in->metadata_count + in->data_count;
   TSR_TRY(tsr__filter_part(context, 8 + 8 * parts, &made.metadata, &made.metadata_count, error));
@@ -104,8 +104,8 @@ int tsr__compress_encode(const tsr_filter_context *context, const tsr_codec *cod
   tsr__store32(made.metadata->data, in->metadata_count);
   tsr__store32(made.metadata->data + 4, in->data_count);
   writer w = {made.metadata->data + 8, made.data->data};
-  TSR_TRY(compress_parts(context, codec, in->metadata, in->metadata_count, &w, error));
-  TSR_TRY(compress_parts(context, codec, in->data, in->data_count, &w, error));
+  TSR_TRY(compress_parts(context, in->metadata, in->metadata_count, &w, error));
+  TSR_TRY(compress_parts(context, in->data, in->data_count, &w, error));
   made.data->size = (uint64_t)(w.to - made.data->data);
   *out = made;
   return TSR_OK;

@@ -17,9 +17,9 @@ typedef struct tsr_codec {
                     uint64_t out_size, tsr_error *error);
 } tsr_codec;
 
-int tsr__compress_decode(const tsr_filter_context *context, const tsr_codec *codec, tsr_input *metadata, tsr_input data,
+/* Methods of a filter whose `codec` is set. */
+int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data,
                          tsr_part *metadata_out, tsr_part *data_out, tsr_error *error);
-int tsr__compress_encode(const tsr_filter_context *context, const tsr_codec *codec, const tsr_chunk *in, tsr_chunk *out,
-                         tsr_error *error);
+int tsr__compress_encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error);
 
 #endif

@@ -282,16 +282,6 @@ static const tsr_codec codec_double_delta = {
 
 /* ---- The compressors' frame ------------------------------------------------------------------------------------- */
 
-static int decode_delta(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
-                        tsr_part *data_out, tsr_error *error) {
-  return tsr__compress_decode(context, &codec_delta, metadata, data, metadata_out, data_out, error);
-}
-
-static int decode_double_delta(const tsr_filter_context *context, tsr_input *metadata, tsr_input data,
-                               tsr_part *metadata_out, tsr_part *data_out, tsr_error *error) {
-  return tsr__compress_decode(context, &codec_double_delta, metadata, data, metadata_out, data_out, error);
-}
-
 static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < count; i++)
@@ -300,8 +290,7 @@ static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) 
 }
 
 /* Without empty parts: TileDB writes those, and then refuses to read the chunk. */
-static int encode_compressed(const tsr_filter_context *context, const tsr_codec *codec, const tsr_chunk *in,
-                             tsr_chunk *out, tsr_error *error) {
+static int encode_compressed(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   void *parts;
   TSR_TRY(
       tsr__arena_array(context->arena, (uint64_t)in->metadata_count + in->data_count, sizeof(tsr_part), &parts, error));
@@ -309,16 +298,7 @@ static int encode_compressed(const tsr_filter_context *context, const tsr_codec 
   full.metadata_count = drop_empty(full.metadata, in->metadata, in->metadata_count);
   full.data = full.metadata + full.metadata_count;
   full.data_count = drop_empty(full.data, in->data, in->data_count);
-  return tsr__compress_encode(context, codec, &full, out, error);
-}
-
-static int encode_delta(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
-  return encode_compressed(context, &codec_delta, in, out, error);
-}
-
-static int encode_double_delta(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out,
-                               tsr_error *error) {
-  return encode_compressed(context, &codec_double_delta, in, out, error);
+  return tsr__compress_encode(context, &full, out, error);
 }
 
 /* ---- Positive delta --------------------------------------------------------------------------------------------- */
@@ -396,12 +376,16 @@ static int encode_positive_delta(const tsr_filter_context *context, const tsr_ch
   return TSR_OK;
 }
 
-const tsr_filter_methods tsr__filter_delta = {
-    .type = TSR_FILTER_DELTA, .name = "delta", .decode = decode_delta, .encode = encode_delta};
+const tsr_filter_methods tsr__filter_delta = {.type = TSR_FILTER_DELTA,
+                                              .name = "delta",
+                                              .decode = tsr__compress_decode,
+                                              .encode = encode_compressed,
+                                              .codec = &codec_delta};
 const tsr_filter_methods tsr__filter_double_delta = {.type = TSR_FILTER_DOUBLE_DELTA,
                                                      .name = "double_delta",
-                                                     .decode = decode_double_delta,
-                                                     .encode = encode_double_delta};
+                                                     .decode = tsr__compress_decode,
+                                                     .encode = encode_compressed,
+                                                     .codec = &codec_double_delta};
 const tsr_filter_methods tsr__filter_positive_delta = {.type = TSR_FILTER_POSITIVE_DELTA,
                                                        .name = "positive_delta",
                                                        .decode = decode_positive_delta,

@@ -34,13 +34,8 @@ static int compress(const tsr_filter_context *context, const uint8_t *in, uint64
 
 static const tsr_codec codec = {bound, compress, decompress};
 
-static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
-                  tsr_part *data_out, tsr_error *error) {
-  return tsr__compress_decode(context, &codec, metadata, data, metadata_out, data_out, error);
-}
-
-static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
-  return tsr__compress_encode(context, &codec, in, out, error);
-}
-
-const tsr_filter_methods tsr__filter_lz4 = {.type = TSR_FILTER_LZ4, .name = "lz4", .decode = decode, .encode = encode};
+const tsr_filter_methods tsr__filter_lz4 = {.type = TSR_FILTER_LZ4,
+                                            .name = "lz4",
+                                            .decode = tsr__compress_decode,
+                                            .encode = tsr__compress_encode,
+                                            .codec = &codec};

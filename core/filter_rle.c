@@ -219,12 +219,13 @@ static int decode(const tsr_filter_context *context, tsr_input *metadata, tsr_in
                   tsr_part *data_out, tsr_error *error) {
   if (context->strings || looks_like_strings(context, metadata))
     return decode_strings(context, metadata, data, data_out, error);
-  return tsr__compress_decode(context, &codec, metadata, data, metadata_out, data_out, error);
+  return tsr__compress_decode(context, metadata, data, metadata_out, data_out, error);
 }
 
 static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   if (context->strings) return encode_strings(context, in, out, error);
-  return tsr__compress_encode(context, &codec, in, out, error);
+  return tsr__compress_encode(context, in, out, error);
 }
 
-const tsr_filter_methods tsr__filter_rle = {.type = TSR_FILTER_RLE, .name = "rle", .decode = decode, .encode = encode};
+const tsr_filter_methods tsr__filter_rle = {
+    .type = TSR_FILTER_RLE, .name = "rle", .decode = decode, .encode = encode, .codec = &codec};

@@ -125,7 +125,8 @@ static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_most,
     if (f >= from && i->filters[f].type != TSR_FILTER_NONE) {
       const tsr_filter_methods *methods = methods_of(i->filters[f].type);
       if (!methods || (methods == &tsr__filter_aes && !i->shape.key)) return false;
-      tsr_filter_context context = {.filter = &i->filters[f], .shape = &i->shape, .datatype = datatype, .arena = &i->room.arena};
+      tsr_filter_context context = {
+          .filter = &i->filters[f], .shape = &i->shape, .datatype = datatype, .arena = &i->room.arena, .codec = methods->codec};
       void *state = NULL;
       context.state = &state;
       tsr_chunk next = {0};

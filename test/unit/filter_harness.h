@@ -41,7 +41,8 @@ static inline tsr_filter_context harness_context(harness *h, uint64_t most, uint
                               .datatype = h->shape.datatype,
                               .arena = &h->arena,
                               .most = most,
-                              .target = target};
+                              .target = target,
+                              .codec = h->methods->codec};
 }
 
 /* Bytes in a block of their own; never NULL. */
