@@ -24,13 +24,18 @@ int tsr__gathered_init(tsr_gathered *g, const tsr_schema *schema, tsr_memory *me
   return TSR_OK;
 }
 
-void tsr__gathered_release(tsr_gathered *g) {
+void tsr__gathered_empty(tsr_gathered *g) {
   for (uint32_t f = 0; g->columns && f < field_count(g); f++) release_column(&g->columns[f]);
-  tsr__free(g->columns);
-  g->columns = NULL;
   tsr__buffer_release(&g->rowids);
   tsr__buffer_release(&g->times);
   tsr__buffer_release(&g->flags);
+  g->rows = 0;
+}
+
+void tsr__gathered_release(tsr_gathered *g) {
+  tsr__gathered_empty(g);
+  tsr__free(g->columns);
+  g->columns = NULL;
 }
 
 void tsr__gathered_clear(tsr_gathered *g) {

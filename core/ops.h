@@ -195,6 +195,8 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error);
 int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
                            tsr_source **source, tsr_error *error);
 void tsr__read_ordered_free(tsr_reader *reader);
+/* A reader within another one's budget. */
+int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
 /* Starts a reader on a part of what another one, of the same snapshot, has been started on. Its `fields` are set by the
  * caller; `spans` are borrowed until the next start. */
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error);
@@ -279,6 +281,7 @@ int tsr__gathered_init(tsr_gathered *gathered, const tsr_schema *schema, tsr_mem
 void tsr__gathered_release(tsr_gathered *gathered);
 /* No rows, and no column is ready; memory is kept. */
 void tsr__gathered_clear(tsr_gathered *gathered);
+void tsr__gathered_empty(tsr_gathered *gathered); /* and neither */
 /* Gives back the memory of all columns but one. */
 void tsr__gathered_drop_others(tsr_gathered *gathered, uint32_t field);
 /* The source's batch goes behind the rows that are there. After a failure `rows` is what it was. */

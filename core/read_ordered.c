@@ -6,7 +6,9 @@
  *
  * Where a slab has too many rows after all, those that were gathered tell where it can be cut: it is read again, up to
  * one of their values. Where a single value of the dimension has too many, the slab is cut along the next dimension of
- * the order; where all of them have one value, rows may come as they are. So any order is kept in any budget.
+ * the order; where all of them have one value, rows may come as they are. Rows and the tiles that the inner reader holds for
+ * them share one budget: where it ends slabs are made smaller, too. So any order is kept in any budget in which the same
+ * tiles can be read without.
  *
  * In a dense array the cells of one value often come in order as they are: of its slowest dimension, say. Then each value
  * is read by itself, and nothing is gathered, as long as the cache holds the tiles until the next value wants them.
@@ -23,6 +25,8 @@
 #define ROWS_MOST    (UINT64_C(1) << 20) /* of any slab, but for a dense array's row of tiles */
 #define TILES_MOST   (UINT64_C(1) << 22) /* cells of that */
 #define ROWS_GROWTH  4u
+#define ROWS_FLOOR   256u /* where memory ends with slabs of so many, their tiles are too large, not they, ... */
+#define FLOOR_PART   64u /* ... if what there is of them is less than this part of the budget */
 #define TEXT_GUESS   40u /* bytes of a variable value, for the budget */
 #define STREAM_CELLS 256u /* of one value, in a dense array, that are worth a start of the inner reader */
 
@@ -45,7 +49,7 @@ typedef struct level { /* a dimension of the order, and what is left of it */
 
 typedef struct ordered_source {
   tsr_source base;
-  tsr_reader *reader, *inner;
+  tsr_reader *reader, *inner; /* inner: within the reader's memory */
   tsr_arena slab; /* of the present slab's spans */
   tsr_spans *spans;
   uint32_t level_count, depth; /* depth: the level along which slabs are cut now */
@@ -54,7 +58,6 @@ typedef struct ordered_source {
   tsr_gathered gathered; /* the slab's rows */
   uint64_t target, most; /* rows that the next slab is meant to have, that any slab may have */
   unsigned restarts; /* of the present slab */
-  uint64_t budget; /* the inner reader's */
   bool streaming; /* rows are given out as the inner reader gives them */
   bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
   uint64_t row_at; /* of the slab's rows */
@@ -349,6 +352,15 @@ static void clear_rows(ordered_source *s) {
   for (uint32_t d = 0; d < schema_of(s)->dimension_count; d++) s->keys[d].size = 0;
 }
 
+/* With their memory. */
+static void release_rows(ordered_source *s) {
+  tsr__gathered_empty(&s->gathered);
+  tsr__buffer_release(&s->order);
+  tsr__buffer_release(&s->pairs);
+  for (uint32_t d = 0; s->keys && d < schema_of(s)->dimension_count; d++) tsr__buffer_release(&s->keys[d]);
+  s->row_at = 0;
+}
+
 static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, tsr_error *error) {
   const level *v = &s->levels[k];
   const tsr_datatype datatype = field_of(s, v)->datatype;
@@ -372,7 +384,7 @@ static int gather_batch(ordered_source *s, const tsr_batch *batch, tsr_error *er
 }
 
 static int start_inner(ordered_source *s, tsr_error *error) {
-  s->inner->memory.limit = s->budget;
+  s->inner->memory.limit = s->reader->memory.limit;
   return tsr__reader_start_part(s->inner, s->reader, s->spans, error);
 }
 
@@ -399,7 +411,10 @@ static int gather(ordered_source *s, tsr_error *error) {
     const int r = next_inner(s, &batch, error);
     if (r <= 0) return r < 0 ? r : 1;
     if (s->gathered.rows > 0 && s->gathered.rows + batch.count > most) return 0;
+    const bool large = batch.count > s->most; /* then some of its rows say where to cut */
+    if (large) batch.count = s->most;
     TSR_TRY(gather_batch(s, &batch, error));
+    if (large) return 0;
   }
 }
 
@@ -410,6 +425,7 @@ static int gather_again(ordered_source *s, uint32_t field, tsr_error *error) {
   uint64_t rows = 0;
   tsr_batch batch;
   for (uint32_t f = 0; f < n; f++) s->inner->fields[f] = f == field;
+  tsr__buffer_release(&s->pairs); /* they are sorted */
   TSR_TRY(start_inner(s, error));
   for (;;) {
     const int r = next_inner(s, &batch, error);
@@ -568,6 +584,21 @@ static int sort_rows(ordered_source *s, tsr_error *error) {
 
 /* ---- The source -------------------------------------------------------------------------------------------------- */
 
+/* Memory has ended while the present slab was read: a smaller one, 1; 0: of one value, which is cut along the next dimension.
+ * TSR_NOMEM where it is not for the rows that there is too little. */
+static int lower(ordered_source *s, tsr_error *error) {
+  const uint64_t inner = atomic_load_explicit(&s->inner->memory.used, memory_order_relaxed),
+                 rows = atomic_load_explicit(&s->reader->memory.used, memory_order_relaxed) - inner;
+  if (s->most <= ROWS_FLOOR && (s->most == 1 || rows < s->reader->memory.limit / FLOOR_PART)) return TSR_NOMEM;
+  tsr_reader_rest(s->inner);
+  s->target = s->most = TSR_MAX(1, TSR_MIN(s->most, s->target) / ROWS_GROWTH);
+  int r = 1;
+  if (s->gathered.rows < 2) s->restarts = 0; /* it is chosen anew */
+  else r = shrink(s, error);
+  release_rows(s);
+  return r;
+}
+
 /* Reads the next slab that has rows: 1 (or streaming, where it is none to be sorted), 0 at the end. */
 static int read_slab(ordered_source *s, tsr_error *error) {
   for (;;) {
@@ -584,10 +615,6 @@ static int read_slab(ordered_source *s, tsr_error *error) {
       TSR_TRY(make_spans(s, s->depth + 1, error));
       r = gather(s, &trouble);
       if (r == 1 && s->gathered.rows > 0 && sort_rows(s, &trouble) < 0) r = trouble.code;
-      if (r < 0 && (r != TSR_NOMEM || s->gathered.rows < 2)) {
-        if (error) *error = trouble;
-        return r;
-      }
       if (r == 1) {
         s->restarts = 0;
         s->target = TSR_MIN(tsr__mul_sat(s->target, ROWS_GROWTH), largest_target(s));
@@ -595,8 +622,11 @@ static int read_slab(ordered_source *s, tsr_error *error) {
         if (s->gathered.rows > 0) return 1;
         continue;
       }
-      if (r < 0) s->target = s->most = TSR_MAX(1, TSR_MIN(s->target, s->gathered.rows) / 2);
-      TSR_TRY(r = shrink(s, error));
+      r = r == TSR_NOMEM ? lower(s, NULL) : r == 0 ? shrink(s, &trouble) : r;
+      if (r < 0) {
+        if (error) *error = trouble;
+        return r;
+      }
     } else {
       r = 0;
     }
@@ -653,23 +683,16 @@ static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr
 }
 
 /* The tiles in hand go back; buffers stay for the next start. */
-static void close_ordered(tsr_source *source) {
-  ordered_source *s = (ordered_source *)source;
-  if (s->inner->source) s->inner->source->close(s->inner->source);
-  s->inner->source = NULL;
-  s->inner->done = true;
-}
+static void close_ordered(tsr_source *source) { tsr_reader_rest(((ordered_source *)source)->inner); }
 
 static void release(ordered_source *s) {
   const tsr_schema *schema = schema_of(s);
+  release_rows(s);
   tsr__gathered_release(&s->gathered);
-  tsr__buffer_release(&s->order);
-  tsr__buffer_release(&s->pairs);
   for (uint32_t d = 0; s->levels && d < schema->dimension_count; d++) {
     tsr__buffer_release(&s->levels[d].at);
     tsr__buffer_release(&s->levels[d].end_text);
   }
-  for (uint32_t d = 0; s->keys && d < schema->dimension_count; d++) tsr__buffer_release(&s->keys[d]);
   tsr__free(s->levels);
   tsr__free(s->keys);
   tsr__arena_release(&s->slab);
@@ -697,7 +720,7 @@ static int make_source(tsr_reader *reader, tsr_error *error) {
   if (r >= 0) r = tsr__alloc_array(&reader->memory, n, sizeof(tsr_buffer), &memory, error);
   if (r >= 0) s->keys = memory;
   if (r >= 0) r = tsr__gathered_init(&s->gathered, schema, &reader->memory, error);
-  if (r >= 0) r = tsr_reader_open(reader->snapshot, &s->inner, error);
+  if (r >= 0) r = tsr__reader_open_within(reader->snapshot, &reader->memory, &s->inner, error);
   if (r < 0) {
     release(s);
     return r;
@@ -721,7 +744,7 @@ static void choose_target(ordered_source *s, uint64_t limit) {
     const uint64_t row = tsr__mul_sat(cells_of_value(s), reader->snapshot->grid.extent[s->levels[0].dimension]);
     if (row > most && row <= TILES_MOST) most = row;
   }
-  s->most = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 2 / bytes));
+  s->most = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 4 / bytes));
   s->target = ROWS_FIRST;
   if (limit > 0)
     s->target = schema->dense && reader->test_count == 0 ? limit : TSR_MAX(ROWS_LEAST, tsr__mul_sat(limit, 4));
@@ -747,8 +770,6 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   clear_rows(s);
   s->gathered.fill_unwritten = reader->fill_unwritten;
   for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
-  s->budget = reader->memory.limit / 2; /* the inner reader's */
-  reader->memory.limit -= s->budget;
   for (uint32_t k = 0; k < s->level_count; k++) s->levels[k].corners = (tsr_corners){0};
   TSR_TRY(tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->levels[0].corners, error));
   s->cached = reader->test_count == 0 && fits_cache(s);

@@ -98,14 +98,21 @@ static int want_conditions(sparse_source *s, tsr_sparse_tile *tile, tsr_error *e
   return TSR_OK;
 }
 
+/* Tiles of the sweep are held until all of their cells are decided: beside many of them, the fields that were asked for come when
+ * a tile is given out. */
+static bool fields_wait(const sparse_source *s, bool swept) {
+  const tsr_memory *memory = &s->reader->memory;
+  return swept && atomic_load_explicit(&memory->used, memory_order_relaxed) > memory->limit / 2;
+}
+
 /* What will be wanted of a tile that has cells of the request, if it is known already: that all of them are. */
-static int want_certain(sparse_source *s, tsr_sparse_tile *tile, tsr_error *error) {
+static int want_certain(sparse_source *s, tsr_sparse_tile *tile, bool swept, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(s, tile);
   if (!tile->plan.inside || f->cut) return TSR_OK;
   TSR_TRY(want_conditions(s, tile, error));
   TSR_TRY(tsr__tests_want(s->reader, tile->held, error));
   if (s->reader->test_count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;
-  return s->reader->snapshot->removed > 0 ? TSR_OK : tsr__reader_want_fields(s->reader, tile->held, error);
+  return s->reader->snapshot->removed > 0 || fields_wait(s, swept) ? TSR_OK : tsr__reader_want_fields(s->reader, tile->held, error);
 }
 
 /* ---- Choosing cells --------------------------------------------------------------------------------------------- */
@@ -318,7 +325,7 @@ static int make_window(sparse_source *s, window *w, uint64_t end, bool swept, bo
     *tile = (tsr_sparse_tile){.plan = *planned};
     TSR_TRY(tsr__reader_hold(reader, planned->fragment, planned->tile, n, &tile->held, error));
     r = want_coordinates(s, tile, swept, error);
-    if (r >= 0) r = want_certain(s, tile, error);
+    if (r >= 0) r = want_certain(s, tile, swept, error);
     if (r < 0) {
       reader->wants.size = wants;
       drop(s, tile);
@@ -371,12 +378,13 @@ static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *er
     if (s->now.tiles[i].count > 0) TSR_TRY(tsr__tests_want(reader, s->now.tiles[i].held, error));
   }
   TSR_TRY(tsr__reader_load(reader, error));
+  const bool waits = fields_wait(s, swept);
   for (uint64_t i = 0; i < s->now.count; i++) {
     tsr_sparse_tile *tile = &s->now.tiles[i];
     if (!swept) TSR_TRY(drop_deleted(s, tile, error));
     if (!swept) TSR_TRY(test_cells(s, tile, error));
     reader->given = tsr__add_sat(reader->given, tile->count);
-    if (swept && reader->test_count > 0) continue; /* until it is known which cells win */
+    if (waits || (swept && reader->test_count > 0)) continue; /* until it is known which cells win */
     if (tile->count > 0) TSR_TRY(tsr__reader_want_fields(reader, tile->held, error));
   }
   const int rc = tsr__reader_load(reader, error); /* a window made ahead is not measured for fields asked for since: */
@@ -411,7 +419,7 @@ static int next_swept(sparse_source *s, tsr_error *error) {
       TSR_TRY(drop_deleted(s, &s->present, error));
       TSR_TRY(test_cells(s, &s->present, error));
       if (s->present.count > 0) {
-        if (s->reader->test_count > 0) TSR_TRY(tsr__reader_want_fields(s->reader, s->present.held, error));
+        TSR_TRY(tsr__reader_want_fields(s->reader, s->present.held, error)); /* that are not there yet */
         TSR_TRY(tsr__reader_load(s->reader, error));
         return 1;
       }

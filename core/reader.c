@@ -53,12 +53,16 @@ static int allocate(tsr_reader *reader, tsr_error *error) {
 }
 
 int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_reader), &memory, error));
-  tsr_reader *r = memory;
+  return tsr__reader_open_within(snapshot, &snapshot->array->memory, reader, error);
+}
+
+int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(memory, sizeof(tsr_reader), &block, error));
+  tsr_reader *r = block;
   r->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);
-  tsr__memory_init(&r->memory, &snapshot->array->memory, DEFAULT_MEMORY, "memory_mb");
+  tsr__memory_init(&r->memory, memory, DEFAULT_MEMORY, "memory_mb");
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window, &r->memory);
   tsr__arena_init(&r->ahead.arena, &r->memory);

@@ -18,6 +18,7 @@
 
 #define MADE_DIMENSIONS 3
 #define MADE_ATTRIBUTES 2
+#define MADE_TILE 512u /* cells, at most */
 
 /* ---- The array ---- */
 typedef struct made_array {
@@ -260,16 +261,16 @@ static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t 
   for (uint64_t t = 0; t < tiles; t++) {
     const made_cell *c = cells + t * capacity;
     const uint64_t here = TSR_MIN(capacity, count - t * capacity);
-    int32_t values[64], column[64];
-    uint64_t special[64];
-    assert_true(here <= 64);
+    int32_t values[MADE_TILE], column[MADE_TILE];
+    uint64_t special[MADE_TILE];
+    assert_true(here <= MADE_TILE);
     for (uint64_t i = 0; i < here; i++) values[i] = c[i].value;
     made_attributes(m, f, t, values, here);
     for (uint32_t k = 0; k < n; k++) {
       const uint32_t slot = MADE_ATTRIBUTES + 1 + k;
       uint64_t *keys = rtree->keys[0] + (t * n + k) * 2;
       if (k == 0 && text) {
-        char bytes[64 * 8];
+        char bytes[MADE_TILE * 8];
         uint64_t size = 0, *sizes = rtree->sizes[0] + t * n * 2, lowest = 0, highest = 0;
         for (uint64_t i = 0; i < here; i++) {
           special[i] = size;

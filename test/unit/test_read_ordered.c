@@ -1,5 +1,5 @@
 /* Tests of orders of dimensions: random arrays, requests, orders and budgets, against the same rows read in any order;
- * what does not fit into a slab; columns that are asked for late; NaN; failing allocations. */
+ * what does not fit into a slab, or beside the tiles; columns that are asked for late; NaN; failing allocations. */
 #include <math.h>
 
 #include "made_array.h"
@@ -391,6 +391,52 @@ static void test_nan(void **state) {
   }
 }
 
+/* All rows, or the error. */
+static int64_t read_within(made_array *m, tsr_request *request, uint64_t bytes, made_row *rows) {
+  tsr_reader *reader;
+  tsr_error error = {0};
+  request->memory_bytes = bytes;
+  assert_int_equal(tsr_reader_open(&m->snapshot, &reader, NULL), TSR_OK);
+  int64_t r = tsr_reader_start(reader, request, &error);
+  if (r >= 0) r = made_read(reader, m, rows, ROWS, &error);
+  tsr_reader_close(reader);
+  if (r < 0) assert_int_equal(r, TSR_NOMEM);
+  return r;
+}
+
+/* Where tiles of several fragments overlap, an order needs little more memory than the same rows without. */
+static void test_memory_of_tiles(void **state) {
+  (void)state;
+  static made_cell cells[ROWS];
+  static made_row rows[ROWS];
+  for (unsigned text = 0; text < 2; text++) {
+    made_array m;
+    bool fields[2 + MADE_ATTRIBUTES];
+    uint64_t bytes = 4096;
+    made_open(&m, false, 2, text, 0, ROWS, NULL);
+    m.schema.capacity = 500;
+    for (uint64_t f = 0; f < 3; f++) {
+      for (int32_t i = 0; i < ROWS / 3; i++) {
+        cells[i] = (made_cell){.at = {text ? 0 : 3 * i + (int32_t)f, (i * 7919) % 1009}, .value = i};
+        if (text) snprintf(cells[i].text, sizeof cells[i].text, "%d", 1000 + i % 263);
+      }
+      made_sparse(&m, f + 1, f + 1, cells, ROWS / 3, false, false);
+    }
+    memset(fields, 1, sizeof fields);
+    tsr_request request = {.fields = fields, .threads = 1};
+    int64_t all;
+    while ((all = read_within(&m, &request, bytes, rows)) < 0) bytes += bytes / 16;
+    for (unsigned round = 0; round < 16; round++) {
+      const tsr_sort order[2] = {{.dimension = round & 1, .descending = round & 2}, {.dimension = !(round & 1), .descending = round & 4}};
+      request.order = order;
+      request.order_count = 1 + round / 8;
+      assert_int_equal(read_within(&m, &request, bytes + bytes / 8, rows), all);
+      for (int64_t i = 1; i < all; i++) assert_true(compare(&m, order, request.order_count, &rows[i - 1], &rows[i]) <= 0);
+    }
+    made_close(&m);
+  }
+}
+
 static void test_failing_memory(void **state) {
   (void)state;
   static made_row rows[ROWS];
@@ -442,7 +488,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
       cmocka_unit_test(test_few), cmocka_unit_test(test_few_of_a_value),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
-      cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many), cmocka_unit_test(test_memory_of_tiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
