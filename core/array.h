@@ -111,6 +111,7 @@ struct tsr_array {
   int (*committed)(void *argument, const char *commit, tsr_error *error); /* asked of prepared commits, or NULL */
   void *committed_argument;
   uint64_t frozen; /* the clock of the moment at which snapshots stand still; 0: they do not */
+  uint64_t frozen_generation; /* of the listing then */
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* for the next who asks for the same; newest first */
 };
 static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }

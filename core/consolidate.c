@@ -435,7 +435,7 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
   c->split = c->full = false;
-  TSR_TRY(tsr__array_list(c->array, true, true, error));
+  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
   TSR_TRY(check_names(c, error));
@@ -489,7 +489,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
 }
 
 static int open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
-  TSR_TRY(tsr__array_list(c->array, true, true, error));
+  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
   TSR_TRY(tsr__array_schema_at(c->array, UINT64_MAX, schema, error));
   if ((*schema)->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
   TSR_TRY(tsr__schema_write_version(*schema, &c->version, error));

@@ -497,6 +497,37 @@ static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **sn
   }
 }
 
+/* Are all fragments listed that this one has replaced? */
+static int has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+  const tsr_commit_list *vacuums = &array->listing->vacuums;
+  *all = false;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    if (strcmp(vacuums->items[i].name, merged->name) != 0) continue;
+    tsr_error one;
+    const int code = tsr__array_commit_file(array, vacuums->items[i].path, &file, &one);
+    if (code == TSR_NOT_FOUND) return TSR_OK; /* nor are they */
+    if (code < 0) return *error = one, code;
+    *all = true;
+    for (uint64_t n = 0; n < file->names.count; n++) *all = *all && tsr__map_get(&array->listing->names, file->names.names[n]);
+  }
+  return TSR_OK;
+}
+
+/* What a transaction began with may be merged by now with what came later, and vacuumed: then nothing shows it as it was. */
+static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
+  const tsr_commit_list *fragments = &array->listing->fragments;
+  if (!array->frozen || array->listing->generation == array->frozen_generation) return TSR_OK;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    bool all;
+    if (fragments->items[i].parsed.start > snapshot->as_of || in_view(snapshot, &fragments->items[i].parsed)) continue;
+    TSR_TRY(has_sources(array, &fragments->items[i], &all, error));
+    if (!all)
+      return tsr__fail(error, TSR_ABORT, "what this transaction has begun with was merged with later commits and vacuumed: roll back");
+  }
+  return TSR_OK;
+}
+
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
 static bool may_share(const tsr_snapshot *snapshot, const wish *asked, uint64_t now) {
@@ -550,6 +581,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   }
   tsr_snapshot *made = NULL;
   int rc = make_patiently(array, &asked, &made, error);
+  if (rc >= 0 && as_of == TSR_TIME_NOW && (rc = check_frozen(array, made, error)) < 0) tsr_snapshot_close(made);
   if (rc < 0) {
     if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
     return rc;
@@ -566,6 +598,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   if (frozen && !array->frozen) {
     TSR_TRY(tsr__array_list(array, true, false, error));
     array->frozen = tsr__environment_now();
+    array->frozen_generation = array->listing->generation;
   } else if (!frozen) {
     array->frozen = 0;
   }

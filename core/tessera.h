@@ -227,7 +227,8 @@ TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64
                               tsr_snapshot **snapshot, tsr_error *error);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot); /* after its readers; NULL is fine */
 /* While frozen, snapshots of the array come from the listing and the clock of this moment: one state for a transaction.
- * tsr_writer_prepare lists by itself. */
+ * What others have merged with later commits, and vacuumed, cannot be seen so any more: TSR_ABORT. tsr_writer_prepare
+ * lists by itself. */
 TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed */
 /* 1 and the box around all that has been written, one interval per dimension (borrowed until the snapshot is closed); 0

@@ -437,11 +437,15 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 
 /* ---- The present ----------------------------------------------------------------------------- */
 
-/* The array, listed anew. */
+/* The array as it is now, whatever the transaction sees: not frozen, so that no time is chosen before what is listed for it. */
 static int open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
-  TSR_TRY(tsr__array_list(w->array, true, true, error));
-  return tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, tsr__environment_now(), snapshot, error);
+  const uint64_t frozen = w->array->frozen;
+  w->array->frozen = 0;
+  int code = tsr__array_list(w->array, true, true, error);
+  if (code >= 0) code = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
+  w->array->frozen = frozen;
+  return code;
 }
 
 /* ---- Cells of a dense array ------------------------------------------------------------------ */

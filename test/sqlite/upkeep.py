@@ -489,6 +489,32 @@ def test_vacuum_under_a_cursor():
     assert answered > 2 and aborted > 2, (answered, aborted)
 
 
+def test_vacuum_under_a_transaction():
+    """What it began with is gone: each of its statements says so until it is rolled back, none that there is nothing."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', kind=dense, x INT DIMENSION(0, 99, 10), a INT)")
+    for i in range(3):
+        db.query(f"INSERT INTO t(x, a) VALUES ({i}, {i})")
+    other = Database()
+    other.table("t", os.path.join(os.path.dirname(path), "a"))
+    other.query("BEGIN")
+    other.query("INSERT INTO t(x, a) VALUES (50, 50)")
+    time.sleep(0.005)
+    db.query("INSERT INTO t(x, a) VALUES (3, 3)")
+    same(db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t') > 4"), [(4, 1)])
+    count = "SELECT count(a) FROM t"
+    for sql in (count, count, "UPDATE t SET a = 7 WHERE x = 1", count):
+        try:
+            fail = other.query(sql)
+        except Error as e:
+            assert e.code in (None, ABORT) and "vacuumed" in e.text, e.text
+        else:
+            raise AssertionError((sql, fail))
+    other.query("COMMIT")
+    same(other.query(count), [(5,)])
+    other.close()
+    db.close()
+
+
 # ---- Stopping --------------------------------------------------------------------------------------------------------
 
 def tree(folder):

@@ -14,9 +14,9 @@ static inline tsr_array *open_small(void) {
   return array;
 }
 
-static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicates) {
+static inline tsr_array *make_sized(uint32_t version, bool dense, bool duplicates, int32_t last) {
   static tsr_field fields[3];
-  fields[0] = int32_dimension("x", 0, 99, 10);
+  fields[0] = int32_dimension("x", 0, last, 10);
   fields[1] = (tsr_field){.name = "a", .datatype = TSR_INT32, .values_per_cell = 1};
   fields[2] = (tsr_field){.name = "n", .datatype = TSR_INT32, .values_per_cell = 1};
   const tsr_schema schema = {.version = version,
@@ -31,6 +31,10 @@ static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicate
   ok(tsr_array_create(environment, path, &schema, &options, &error));
   return open_small();
 }
+static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicates) { return make_sized(version, dense, duplicates, 99); }
+
+/* The value of a cell that is written at a time. */
+static inline int32_t value_at(int32_t x, uint64_t time) { return x + 100 * (int32_t)(time % 100000); }
 
 /* Cells first..last with values of their own; `attributes` as many as the array's, all with the same bytes. `name` is the
  * fragment's. Prepared only where there is an owner. */
@@ -43,7 +47,7 @@ static inline tsr_writer *prepare_small(tsr_array *array, uint64_t time, int32_t
   uint64_t count = 0;
   for (int32_t i = first; i <= last; i++, count++) {
     x[count] = i;
-    values[count] = i + 100 * (int32_t)time;
+    values[count] = value_at(i, time);
   }
   tsr_column columns[8] = {{.values = x}};
   for (int i = 1; i < 8; i++) columns[i] = (tsr_column){.values = values};

@@ -37,6 +37,7 @@ static const char *watched_part; /* of the path of what a rename makes, of a fil
 static void (*others)(void); /* what happens just before, once */
 static unsigned passed; /* so many times it does not, first */
 static bool removals; /* only what is removed counts */
+static uint64_t later; /* a time that comes while others are at it */
 
 static void look(const char *name) {
   void (*act)(void) = others;
@@ -58,12 +59,18 @@ static int watched_remove(tsr_store *s, const char *name, tsr_error *e) {
   return plain->remove(s, name, e);
 }
 
+static int watched_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
+  if (!removals) look(name);
+  return plain->list(s, name, out, e);
+}
+
 static void watch(tsr_array *array, const char *part, void (*act)(void)) {
   plain = array->store->methods;
   watched = *plain;
   watched.rename_exclusive = watched_rename;
   watched.open_file = watched_open;
   watched.remove = watched_remove;
+  watched.list = watched_list;
   array->store->methods = &watched;
   watched_part = part;
   others = act;
@@ -383,6 +390,115 @@ static void test_vacuumed_at_once(void **state) {
   }
 }
 
+/* ---- The present ----------------------------------------------------------------------------- */
+
+/* Writes a cell at a time that is still to come, waits for it, and merges `fragments` with it, or all there are. */
+static void merge_with_later(int32_t x, const char *const *fragments, bool vacuumed) {
+  char name[128];
+  const char *names[2] = {fragments ? *fragments : NULL, name};
+  const tsr_consolidate_options options = {.fragments = names, .fragment_count = fragments ? 2 : 0};
+  uint64_t merged, removed;
+  tsr_array *array = open_small();
+  later = tsr__environment_now() + 2;
+  write_small(array, later, x, x, name);
+  while (tsr__environment_now() <= later) usleep(500);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  assert_true(merged >= 2);
+  if (vacuumed) ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  tsr_array_close(array);
+}
+static void merge_all_with_later(void) { merge_with_later(3, NULL, true); }
+
+/* While all is listed, the array's only fragments become one that is younger than the reader's question. */
+static void test_present(void **state) {
+  char expected[100];
+  tsr_array *array = make_small(22, true, false);
+  write_small(array, 10, 1, 1, NULL);
+  write_small(array, 20, 2, 2, NULL);
+  tsr_array_close(array);
+  array = open_small();
+  watch(array, "__commits", merge_all_with_later);
+  const char *cells = cells_of(array, TSR_TIME_NOW);
+  unwatch(array);
+  snprintf(expected, sizeof expected, "1=1001 2=2002 3=%d ", value_at(3, later));
+  assert_string_equal(cells, expected);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* Cells that are too many boxes are written with those between them, as these are, though others merge and vacuum them while
+ * they are looked at. */
+enum { MANY = 2001 };
+static char first_written[128];
+static void merge_first_with_later(void) { merge_with_later(MANY, (const char *const[]){first_written}, true); }
+static void write_many(tsr_array *array, uint64_t time, bool boxed, int32_t step, int32_t value, char name[128]) {
+  const tsr_writer_options options = {.time = time, .unsynced = true};
+  const int32_t last = MANY - 1;
+  static int32_t x[MANY], values[MANY];
+  const tsr_column columns[3] = {{.values = x}, {.values = values}, {.values = values}};
+  tsr_interval box = {{0}, {0}, NULL, NULL, 0, 0};
+  tsr_writer *writer;
+  uint64_t count = 0;
+  for (int32_t i = 0; i < MANY; i += step, count++) x[count] = i, values[count] = value;
+  memcpy(box.high, &last, 4);
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  if (boxed) ok(tsr_writer_append_box(writer, &box, false, columns, &error));
+  else ok(tsr_writer_append(writer, columns, NULL, count, &error));
+  ok(tsr_writer_prepare(writer, &error));
+  if (name) snprintf(name, 128, "%s", tsr_writer_fragment(writer, 0));
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+}
+static void test_present_of_writers(void **state) {
+  tsr_snapshot *snapshot;
+  tsr_array *array = make_sized(22, true, false, MANY);
+  write_many(array, 10, true, 1, 1, NULL);
+  write_many(array, 20, true, 1, 2, first_written);
+  tsr_array_close(array);
+  array = open_small();
+  ok(tsr_array_freeze(array, true, &error));
+  watch(array, first_written, merge_first_with_later);
+  write_many(array, tsr__environment_now() + 60000, false, 2, 3, NULL);
+  unwatch(array);
+  ok(tsr_array_freeze(array, false, &error));
+  tsr_interval box = {{0}, {0}, NULL, NULL, 0, 0};
+  const int32_t last = MANY - 1;
+  int32_t found[MANY];
+  memcpy(box.high, &last, 4);
+  ok(tsr_snapshot_open(array, NULL, 0, tsr__environment_now() + 120000, &snapshot, &error));
+  ok(tsr_block_read(snapshot, 1, &box, 0, 1, found, sizeof found, &error));
+  for (int32_t i = 0; i < MANY; i++)
+    if (found[i] != (i % 2 ? 2 : 3)) fail_msg("%d: %d", i, found[i]);
+  tsr_snapshot_close(snapshot);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* What a transaction began with is gone: it is told so, and not that there is nothing. */
+static void test_frozen(void **state) {
+  for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
+    uint64_t mergeable;
+    tsr_snapshot *snapshot;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 1, 1, NULL);
+    write_small(array, 20, 2, 2, NULL);
+    ok(tsr_array_freeze(array, true, &error));
+    const uint64_t generation = array->listing->generation;
+    ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
+    assert_int_equal(mergeable, 2);
+    merge_with_later(3, NULL, vacuumed);
+    if (!vacuumed) ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
+    assert_int_equal(array->listing->generation, generation);
+    ok(tsr__array_list(array, true, true, &error)); /* as who misses a file does */
+    if (vacuumed) refused(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error), TSR_ABORT, "roll back");
+    else assert_string_equal(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 ");
+    ok(tsr_array_freeze(array, false, &error));
+    assert_non_null(strstr(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 3="));
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
 /* ---- Metadata -------------------------------------------------------------------------------- */
 
 static void put_metadata(tsr_array *array, const char *key, int32_t value) {
@@ -442,6 +558,7 @@ int main(void) {
                                      cmocka_unit_test(test_three_at_once),
                                      cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
                                      cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once), cmocka_unit_test(test_metadata_vacuumed),
-                                     cmocka_unit_test(test_limits_named)};
+                                     cmocka_unit_test(test_present), cmocka_unit_test(test_present_of_writers),
+                                     cmocka_unit_test(test_frozen), cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
