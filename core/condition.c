@@ -26,7 +26,8 @@
 enum { NODE_EXPRESSION = 0, NODE_COMPARISON = 1 };
 enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
 
-#define GUARDS_FROM 16 /* children of an AND that are looked up */
+#define GUARDS_FROM  16 /* children of an AND that are looked up */
+#define GUARD_FIELDS 16 /* by one of so many */
 
 /* The values of a set, sorted. Where all have one size of 1, 2, 4 or 8 bytes they are kept as integers. */
 typedef struct tsr_condition_set {
@@ -310,7 +311,7 @@ static int make_guards(decoder *d, tsr_condition_node *node, uint32_t fields) {
   TSR_TRY(tsr__arena_array(d->arena, 1, sizeof *g, &room, d->error));
   g = room;
   TSR_TRY(tsr__alloc_array(d->arena->memory, node->child_count, sizeof(keyed), &all, d->error));
-  for (uint32_t f = 0; f < fields && f < GUARDS_FROM; f++) {
+  for (uint32_t f = 0; f < fields && f < GUARD_FIELDS; f++) {
     const uint64_t weight = weigh_guards(node, f, all);
     if (weight < least) g->field = f;
     least = TSR_MIN(least, weight);
@@ -374,8 +375,7 @@ typedef struct operand { /* a field's cells */
 typedef struct evaluation {
   operand *operands;
   uint32_t operand_count;
-  bool
-      lacking; /* a field is one that the cells' fragment lacks: an OR may be false though one of its children is true */
+  bool lacking; /* a field is one that the cells' fragment lacks: an OR may be false though one of its children is true */
   const uint32_t *selection;
   uint64_t first, count; /* the block */
   uint8_t *scratch; /* a mask for each level */

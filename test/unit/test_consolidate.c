@@ -361,6 +361,66 @@ static void test_many(void **state) {
   }
 }
 
+/* ---- What would be merged ------------------------------------------------------------------- */
+
+/* It is what a consolidation then merges, and asking changes nothing. */
+static void test_mergeable(void **state) {
+  for (unsigned i = 0; i < KINDS * 2; i++) {
+    const kind *k = &kinds[i % KINDS];
+    tsr_consolidate_options options = {.threads = 2};
+    uint64_t merged = 1, mergeable;
+    seed = 200 + i;
+    create(k);
+    write_history(k);
+    for (int round = 0; merged > 0; round++) {
+      assert_true(round < 10);
+      if (i >= KINDS) options = (tsr_consolidate_options){.since = 10 * chance(3), .as_of = 40 + 10 * chance(3)};
+      const uint64_t fragments = entries_of("__fragments"), commits = entries_of("__commits");
+      tsr_array *array = open_array(k);
+      ok(tsr_array_mergeable(array, &options, &mergeable, &error));
+      assert_int_equal(entries_of("__fragments"), fragments);
+      assert_int_equal(entries_of("__commits"), commits);
+      ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+      assert_int_equal(mergeable, merged);
+      if (!round && i < KINDS) assert_true(merged > 0);
+      tsr_array_close(array);
+    }
+    remove_tree(path);
+  }
+}
+
+/* Nothing of arrays that are never merged, which is no error; what is one stays one. */
+static void test_mergeable_never(void **state) {
+  tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT, .byte_width = 4, .scale = 1};
+  tsr_field fields[2] = {{.name = "x", .datatype = TSR_FLOAT64, .values_per_cell = 1, .has_domain = true, .filters = {0, 1, &scale}},
+                         {.name = "a", .datatype = TSR_INT32, .values_per_cell = 1}};
+  const double high = 100, x = 5;
+  const tsr_schema schema = {.version = 22, .capacity = 8, .dimension_count = 1, .attribute_count = 1, .fields = fields};
+  const tsr_create_options created = {.unsynced = true};
+  const tsr_consolidate_options unknown = {.fragments = (const char *const[]){"__1_1_aa"}, .fragment_count = 1};
+  const kind none = {.version = 22};
+  uint64_t mergeable = 1;
+  memcpy(fields[0].high, &high, sizeof high);
+  new_path();
+  ok(tsr_array_create(environment, path, &schema, &created, &error));
+  tsr_array *array = open_array(&none);
+  for (uint64_t time = 1; time <= 3; time++) {
+    tsr_writer *writer = open_writer(array, time);
+    ok(tsr_writer_append(writer, (const tsr_column[]){{.values = &x}, {.values = &time}}, NULL, 1, &error));
+    commit(writer);
+  }
+  ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
+  assert_int_equal(mergeable, 0);
+  assert_int_equal(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &mergeable, &error), TSR_UNSUPPORTED);
+  tsr_array_close(array);
+  remove_tree(path);
+  create(&none);
+  array = open_array(&none);
+  refused(tsr_array_mergeable(array, &unknown, &mergeable, &error), TSR_NOT_FOUND, "__1_1_aa");
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
 /* ---- Stopped at any point ------------------------------------------------------------------- */
 
 static tsr_store_methods broken;
@@ -736,7 +796,8 @@ static void test_box_set(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_many), cmocka_unit_test(test_crashes),
+      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_many),
+      cmocka_unit_test(test_mergeable),  cmocka_unit_test(test_mergeable_never), cmocka_unit_test(test_crashes),
       cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),     cmocka_unit_test(test_debris),
       cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),     cmocka_unit_test(test_orphans),
   };
