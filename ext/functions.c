@@ -12,6 +12,14 @@ int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *
   return tsx_store_lock(connection, path, error);
 }
 
+int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
+  tsx_connection *connection = address->connection;
+  int code = tsx_function_begin(connection, address->path, error);
+  if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
+  tsx_address_close(address); /* while the lock was waited for, the table may have been made anew */
+  return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+}
+
 int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
   tsx_address *address = &target->address;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
@@ -23,7 +31,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
     if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
   }
   if (code < 0) return code;
-  if ((code = tsx_function_begin(connection, address->path, error)) < 0) return code;
+  if ((code = tsx_function_begin_at(address, path, error)) < 0) return code;
   if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
   return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
                         error);

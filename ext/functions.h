@@ -66,6 +66,8 @@ int tsx_register_functions(tsx_connection *connection);
 /* Before a function changes what lies at a path: in the database, all of it or nothing happens, and "db:", a path without
  * a table, leaves it to the first statement to lock. Call tsx_function_end after a failure, too. */
 int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error);
+/* The same of what `path` has opened: the table as it is under the lock. */
+int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error);
 /* The array or group at the path that is a function's argument, which the function changes; `begin` is called, too, and
  * the host's interrupts are asked for until it is closed. To be closed after a failure, too. */
 typedef struct tsx_target { /* `= {0}` then close is safe */

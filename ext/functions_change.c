@@ -25,7 +25,7 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
   if (code < 0) return code;
-  code = tsx_function_begin(address->connection, address->path, error);
+  code = tsx_function_begin_at(address, path, error);
   return code < 0 ? code : tsx_address_array(address, error);
 }
 

@@ -461,7 +461,7 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) 
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
       code = tsx_fail(&error, TSR_MISMATCH, "argument %d: the name of an attribute is wanted", i + 1);
   if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK) code = tsx_function_begin(address.connection, address.path, &error);
+  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);
   tsx_address_close(&address);

@@ -216,6 +216,39 @@ def test_the_first_statement_after_others_have_changed_the_schema():
         same(db.error("SELECT * FROM t").text, "no such table: t")
 
 
+def test_a_table_made_anew_while_functions_wait_for_the_lock():
+    """They change the array that the table has when the lock is theirs."""
+    file = os.path.join(host.FOLDER, "anew.db")
+    db, other = Database(file), Database(file)
+    make = "CREATE VIRTUAL TABLE t USING tessera(kind=dense, x INT32 DIMENSION(0, 9, 5), a INT32)"
+    other.query(make)
+    db.query("PRAGMA busy_timeout = 60000")
+    head = "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }"
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + struct.pack("<i", 7)
+    calls = {"SELECT tessera_consolidate('db:t')": ("SELECT fragments FROM tessera_array('db:t')", 1), "SELECT tessera_set_metadata('db:t', 'k', 1)": ("SELECT count(*) FROM tessera_metadata('db:t')", 1),
+             f"SELECT tessera_write_npy('db:t', 'a', x'{npy.hex()}')": ("SELECT a FROM t WHERE x = 0", 7)}
+    for sql, (look, wanted) in calls.items():
+        db.query("SELECT * FROM t")
+        other.query("BEGIN IMMEDIATE")
+        other.query("DROP TABLE t")
+        other.query(make)
+        other.query("INSERT INTO t VALUES(1, 1)")
+        failed = []
+
+        def call():
+            try:
+                db.query(sql)
+            except Error as e:
+                failed.append(e.text)
+        thread = threading.Thread(target=call)
+        thread.start()
+        time.sleep(0.2)
+        other.query("COMMIT")
+        thread.join()
+        same(failed, [], sql)
+        same(db.value(look), wanted, sql)
+
+
 def test_arrays_that_are_replaced():
     """Another array at the same path: the columns that are known, or an error that says what to do; never wrong cells."""
     path = copy(CELLS, "a")
