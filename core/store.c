@@ -70,11 +70,13 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
 }
 
 /* What a host's database says of itself, whatever the file: it is read-only, or busy. */
-static bool of_all_files(int code) { return code == TSR_READONLY || code == TSR_BUSY; }
+static bool of_all_files(const tsr_store *store, int code) {
+  return store->is_one_file && (code == TSR_READONLY || code == TSR_BUSY);
+}
 
 /* Puts the full path before the message. The code comes as an argument because `error` may be NULL. */
 static int wrap(const tsr_store *store, const char *path, int code, tsr_error *error) {
-  if (code >= 0 || of_all_files(code)) return code;
+  if (code >= 0 || of_all_files(store, code)) return code;
   size_t length = strlen(store->name);
   bool slash = *path && length > 0 && store->name[length - 1] != '/';
   tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
@@ -268,7 +270,7 @@ static int move(tsr_store *store, const char *from, const char *to, tsr_error *e
     rc = tsr__fail(error, TSR_ERROR, "a directory cannot be moved into itself");
   else rc = method(store, from, to, error);
   if (rc == TSR_OK) return rc;
-  if (!of_all_files(rc)) tsr__wrap(error, "renaming to '%s'", to);
+  if (!of_all_files(store, rc)) tsr__wrap(error, "renaming to '%s'", to);
   return wrap(store, from, rc, error);
 }
 

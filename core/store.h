@@ -68,6 +68,7 @@ struct tsr_store {
   char *name; /* for messages: the root's path as it was given */
   bool workers_may_read; /* open_file, read_at and close_file may be called from worker threads */
   bool workers_may_sync; /* sync and sync_directory, too */
+  bool is_one_file;      /* what is read-only or busy is all of it: a database */
   _Atomic uint64_t files_opened, bytes_read; /* counted by the front */
 };
 struct tsr_file {
@@ -77,8 +78,8 @@ struct tsr_file {
   const uint8_t *kept; /* all its bytes, and nothing of the store's is open; or NULL */
 };
 
-/* For the kinds: a zeroed structure of `size` bytes that begins with a tsr_store, all but workers_may_read set, one block
- * for tsr__free. */
+/* For the kinds: a zeroed structure of `size` bytes that begins with a tsr_store, all set but what workers may do and
+ * is_one_file, one block for tsr__free. */
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
                         void **store, tsr_error *error);
 /* For the methods: a zeroed file structure of `size` bytes that begins with a tsr_file, store and path set, one block

@@ -128,6 +128,7 @@ int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *a
   void *block;
   TSR_TRY(tsr__store_allocate(&host_methods, memory, path, sizeof(host_store), &block, error));
   host_store *s = block; /* workers may not read */
+  s->base.is_one_file = true;
   s->host = host;
   int rc = host->open(argument, path, &s->tree, error);
   if (rc < 0) {

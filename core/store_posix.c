@@ -61,6 +61,7 @@ static int fail_system(int number, const char *what, tsr_error *error) {
   case ENAMETOOLONG: code = TSR_NOT_FOUND; break;
   case EACCES:
   case EPERM: code = TSR_PERM; break;
+  case EROFS: code = TSR_READONLY; break;
   case EEXIST:
 #if ENOTEMPTY != EEXIST
   case ENOTEMPTY:

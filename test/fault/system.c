@@ -169,6 +169,9 @@ static void test_failed_reads(void **state) {
   tsr__store_close_file(file);
   arm(false, 1, EMFILE);
   assert_int_equal(tsr__store_open_file(store, "f", &file, &error), TSR_IO);
+  arm(false, 1, EROFS); /* says which file, unlike a database that is read-only */
+  assert_int_equal(tsr__store_create_exclusive(store, "__commits", &file, &error), TSR_READONLY);
+  assert_non_null(strstr(error.message, "__commits: creating: "));
   arm(false, 0, 0);
   assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
 }
