@@ -23,12 +23,7 @@ static int run(sqlite3 *db, char *sql) {
 /* Of a code that is not always SQLite's last: memory may have failed before SQLite was asked. */
 static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
   code &= 0xff;
-  return tsx_fail(error,
-                  code == SQLITE_NOMEM       ? TSR_NOMEM
-                  : code == SQLITE_FULL      ? TSR_FULL
-                  : code == SQLITE_IOERR     ? TSR_IO
-                  : code == SQLITE_INTERRUPT ? TSR_INTERRUPT
-                                             : TSR_ERROR,
+  return tsx_fail(error, code == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code), /* no file of the array is missing */
                   "%s.%s_commits: %s", table->schema_name, table->name,
                   code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
 }

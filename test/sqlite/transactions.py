@@ -672,6 +672,15 @@ def test_no_writing_where_the_database_is_read_only():
     holds(db.error("INSERT INTO t VALUES(1, 1, 'a')").text, "readonly")
     db.query("PRAGMA query_only = 0")
     same(outside(file), [])
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    os.rename(file, file + ".moved")   # SQLite writes no more into a file that another connection would not find
+    error = db.error("INSERT INTO t VALUES(2, 2, 'b')")
+    holds(error.text, "readonly")
+    same(error.code in (8, None), True, f"{error.code}: {error.text}")
+    same(db.query("SELECT x FROM t"), [(1,)])
+    os.rename(file + ".moved", file)
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    same(outside(file), [1, 3])
 
 
 def test_several_databases():
