@@ -196,7 +196,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   if (rc < 0) goto done;
   rc = tsr__array_list(a, false, true, error);
   if (rc < 0) goto done;
-  rc = tsr__array_schema_at(a, tsr__environment_now(), &schema, error); /* proves the key */
+  rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error); /* proves the key */
   if (rc < 0) {
     if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
     goto done;
@@ -388,7 +388,7 @@ int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema
 }
 
 int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
-  int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, schema, error);
+  int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_present(array->environment) : as_of, schema, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
   return rc;
 }

@@ -67,6 +67,8 @@ int tsr__interrupted(tsr_environment *environment, tsr_error *error);
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error);
 uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
+/* The same for who reads: the own last commit is not in the future because the clock has been set back a little. */
+uint64_t tsr__environment_present(const tsr_environment *environment);
 /* A time for a commit: the present, but later than `after` and than every other that this gave; waits for the clock. As
  * many milliseconds as `more` says behind it are the commit's, too. */
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
@@ -350,8 +352,8 @@ typedef struct tsr_timed_files {
 /* Of a directory of timestamped names: those whose whole range lies in since..as_of (TSR_TIME_NOW is the clock), less
  * those that a .vac file within the same times names. None where the directory is missing. Memory comes from `arena`.
  */
-int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, uint64_t as_of, tsr_arena *arena,
-                     tsr_timed_files *files, tsr_error *error);
+int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
+                     uint64_t as_of, tsr_arena *arena, tsr_timed_files *files, tsr_error *error);
 
 /* ---- objects.c ---- */
 /* What lies at a path of a store, "" for its root. What the disk does not tell is an error, not nothing. */

@@ -517,7 +517,7 @@ static void begin(consolidation *c, tsr_array *array, const tsr_consolidate_opti
   static const tsr_consolidate_options none = {0};
   if (!options) options = &none;
   *c = (consolidation){.array = array, .options = options, .since = options->since};
-  uint64_t now = tsr__environment_now();
+  uint64_t now = tsr__environment_present(array->environment);
   c->as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
   tsr__memory_init(&c->memory, &array->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
                    "memory_mb");

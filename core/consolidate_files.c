@@ -468,7 +468,7 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   tsr_timed_files files = {0};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int code = tsr__timed_files(object->store, "__meta", since, as_of, &arena, &files, error);
+  int code = tsr__timed_files(object->environment, object->store, "__meta", since, as_of, &arena, &files, error);
   if (code >= 0 && files.count >= 2) {
     code = write_metadata(object, &files, &arena, &out, &lines, error);
     if (code >= 0) *merged = files.count;
@@ -498,7 +498,7 @@ int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *optio
                                  .key = tsr__group_key(group),
                                  .version = TSR_FORMAT_WRITE_MAX,
                                  .path = group->store->name};
-  uint64_t count = 0, now = tsr__environment_now();
+  uint64_t count = 0, now = tsr__environment_present(group->environment);
   tsr_work work;
   tsr_work_begin(group->environment, &work, "consolidate", object.path, 0);
   int code = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,

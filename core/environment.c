@@ -151,6 +151,11 @@ uint64_t tsr__environment_now(void) {
 
 #define WAIT_MOST 2000 /* milliseconds; who is further behind has had the clock set back */
 
+uint64_t tsr__environment_present(const tsr_environment *environment) {
+  const uint64_t now = tsr__environment_now(), last = environment->last_commit;
+  return last > now && last < now + WAIT_MOST ? last : now;
+}
+
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
                           tsr_error *error) {
   uint64_t now = tsr__environment_now(), chosen = now;

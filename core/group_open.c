@@ -174,7 +174,7 @@ static int fill(tsr_group *group, uint64_t since, uint64_t as_of, members_made *
   tsr_timed_files files;
   tsr_map map = {.memory = &group->environment->memory};
   bool alone;
-  int rc = tsr__timed_files(group->store, "__group", since, as_of, &made->arena, &files, error);
+  int rc = tsr__timed_files(group->environment, group->store, "__group", since, as_of, &made->arena, &files, error);
   if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
   if (rc >= 0) rc = show(group, &map, made, error);
   tsr__map_release(&map);

@@ -63,7 +63,8 @@ typedef struct change {
 
 static int load(change *c, tsr_error *error) {
   tsr_timed_files files;
-  TSR_TRY(tsr__timed_files(c->group->store, GROUP_DIRECTORY, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->arena, &files, error));
+  TSR_TRY(tsr__timed_files(c->group->environment, c->group->store, GROUP_DIRECTORY, TSR_TIME_BEGIN, TSR_TIME_NOW,
+                           &c->arena, &files, error));
   TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
   return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
 }

@@ -65,7 +65,7 @@ static int fill(tsr_environment *environment, tsr_store *store, const uint8_t *k
                 metadata_made *made, tsr_error *error) {
   tsr_timed_files files;
   tsr_buffer all = {.memory = &environment->memory};
-  int rc = tsr__timed_files(store, "__meta", since, as_of, &made->arena, &files, error);
+  int rc = tsr__timed_files(environment, store, "__meta", since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
     rc = tsr__interrupted(environment, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);

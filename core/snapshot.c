@@ -482,7 +482,7 @@ static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapsho
 }
 
 /* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that. */
-static uint64_t present(const tsr_array *array) { return array->frozen ? array->frozen : tsr__environment_now(); }
+static uint64_t present(const tsr_array *array) { return array->frozen ? array->frozen : tsr__environment_present(array->environment); }
 
 /* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or it is missing for good. */
 static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
@@ -597,7 +597,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   if (!error) error = &unseen;
   if (frozen && !array->frozen) {
     TSR_TRY(tsr__array_list(array, true, false, error));
-    array->frozen = tsr__environment_now();
+    array->frozen = tsr__environment_present(array->environment);
     array->frozen_generation = array->listing->generation;
   } else if (!frozen) {
     array->frozen = 0;

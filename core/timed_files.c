@@ -84,16 +84,16 @@ static int choose(tsr_store *store, const char *directory, const tsr_listing *en
   return TSR_OK;
 }
 
-int tsr__timed_files(tsr_store *store, const char *directory, uint64_t since, uint64_t as_of, tsr_arena *arena,
-                     tsr_timed_files *files, tsr_error *error) {
+int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
+                     uint64_t as_of, tsr_arena *arena, tsr_timed_files *files, tsr_error *error) {
   tsr_listing entries = {.memory = store->memory};
   tsr_map hidden = {.memory = store->memory};
   *files = (tsr_timed_files){0};
   int rc = tsr__store_list(store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   if (rc >= 0)
-    rc = choose(store, directory, &entries, since, as_of == TSR_TIME_NOW ? tsr__environment_now() : as_of, arena,
-                &hidden, files, error);
+    rc = choose(store, directory, &entries, since,
+                as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden, files, error);
   tsr__listing_release(&entries);
   tsr__map_release(&hidden);
   return rc;

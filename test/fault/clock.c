@@ -1,0 +1,133 @@
+/* clock.c: a clock that is set back, while a commit waits for its moment and after it, or that leaps ahead. The linker puts
+ * clock_gettime and nanosleep in the place of the system's (--wrap): time passes while somebody sleeps, and not else.
+ */
+#include "small_array.h"
+
+#include <time.h>
+
+#define START UINT64_C(1700000000000) /* milliseconds */
+#define YEAR  (UINT64_C(365) * 86400 * 1000)
+
+static uint64_t now; /* microseconds */
+static uint64_t sleeps, set_at, set_to; /* at which sleep the clock is set, and to what; 0: never */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
+  (void)clock;
+  *time = (struct timespec){(time_t)(now / 1000000), (long)(now % 1000000 * 1000)};
+  return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left) {
+  (void)left;
+  now += (uint64_t)wanted->tv_nsec / 1000;
+  if (++sleeps == set_at) now = set_to * 1000;
+  assert_true(sleeps < 20000); /* 4 seconds */
+  return 0;
+}
+
+static void set_clock(uint64_t milliseconds) {
+  now = milliseconds * 1000;
+  sleeps = set_at = 0;
+}
+
+/* Writes cells at the time that the clock says; returns the commit's. */
+static uint64_t write_now(tsr_array *array, int32_t first, int32_t last) {
+  char name[128];
+  unsigned long long time = 0;
+  write_small(array, 0, first, last, name);
+  assert_int_equal(sscanf(name, "__%llu_", &time), 1);
+  return time;
+}
+
+static tsr_array *make_at(uint64_t time) {
+  set_clock(time);
+  return make_small(TSR_FORMAT_WRITE_MAX, false, false);
+}
+
+/* A commit of the same millisecond waits for the next one. A clock that is set back by a year then is not waited for. */
+static void test_set_back_while_a_commit_waits(void **state) {
+  tsr_array *array = make_at(START);
+  assert_int_equal(write_now(array, 0, 0), START);
+  set_at = 2;
+  set_to = START - YEAR;
+  assert_int_equal(write_now(array, 1, 1), START + 1);
+  assert_int_equal(sleeps, 2);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), ""); /* both are a year ahead */
+  assert_int_equal(write_now(array, 2, 2), START - YEAR);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "2=2 ");
+  set_clock(START + 1);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 1=1 2=2 ");
+  tsr_array_close(array);
+}
+
+/* By less than two seconds: the connection goes on from its own last commit, which it sees, and others do not yet. */
+static void test_set_back_after_a_commit(void **state) {
+  tsr_array *array = make_at(START);
+  tsr_environment *other;
+  assert_int_equal(write_now(array, 0, 1), START);
+  set_clock(START - 1500);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 1=1 ");
+  ok(tsr_environment_open(NULL, &other, &error));
+  tsr_environment *own = environment;
+  environment = other;
+  tsr_array *seen = open_small();
+  environment = own;
+  assert_string_equal(cells_of(seen, TSR_TIME_NOW), "");
+  assert_int_equal(write_now(array, 1, 2), START + 1);
+  assert_int_equal(now / 1000, START + 1);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 1=1 2=2 ");
+  assert_string_equal(cells_of(seen, TSR_TIME_NOW), "0=0 1=1 2=2 ");
+  tsr_array_close(seen);
+  tsr_environment_close(other);
+  tsr_array_close(array);
+}
+
+static uint64_t metadata_of(tsr_array *array) {
+  tsr_metadata *metadata;
+  ok(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &metadata, &error));
+  const uint64_t count = metadata->count;
+  tsr_metadata_close(metadata);
+  return count;
+}
+
+static void test_metadata_and_transactions(void **state) {
+  tsr_array *array = make_at(START);
+  const int32_t value = 1;
+  const tsr_metadatum entry = {"k", 1, TSR_INT32, 1, &value, sizeof value};
+  ok(tsr_array_set_metadata(array, &entry, &error));
+  assert_int_equal(write_now(array, 0, 0), START + 1);
+  set_clock(START - 1000);
+  assert_int_equal(metadata_of(array), 1);
+  ok(tsr_array_freeze(array, true, &error));
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 ");
+  ok(tsr_array_freeze(array, false, &error));
+  set_clock(START - YEAR);
+  assert_int_equal(metadata_of(array), 0);
+  tsr_array_close(array);
+}
+
+/* What was written while the clock was a year ahead stays there; what comes after it has been put right does not wait for it. */
+static void test_a_leap_ahead(void **state) {
+  tsr_array *array = make_at(START);
+  set_clock(START + YEAR);
+  assert_int_equal(write_now(array, 0, 0), START + YEAR);
+  set_clock(START + 5);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "");
+  assert_int_equal(write_now(array, 1, 1), START + 5);
+  assert_int_equal(sleeps, 0);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "1=1 ");
+  assert_string_equal(cells_of(array, START + YEAR), "0=0 1=1 ");
+  tsr_array_close(array);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_set_back_while_a_commit_waits, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_set_back_after_a_commit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_metadata_and_transactions, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_leap_ahead, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
