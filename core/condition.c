@@ -338,6 +338,7 @@ static int decode(decoder *d, const char *name, tsr_condition *condition) {
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
   condition->depth = d->depth;
+  condition->comparisons = d->comparisons;
   TSR_TRY(number_fields(d, condition));
   return guard_tree(d, &condition->root, condition->field_count);
 }

@@ -354,6 +354,7 @@ typedef struct tsr_condition {
   uint64_t time;
   tsr_condition_node root;
   uint32_t depth; /* of the tree; 1: the root alone */
+  uint64_t comparisons; /* in the tree */
   uint32_t field_count;
   char **fields; /* that it names, each once */
 } tsr_condition;

@@ -31,6 +31,17 @@ uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot) {
   return most;
 }
 
+uint64_t tsr_snapshot_comparison_count(const tsr_snapshot *snapshot) {
+  uint64_t most = 0;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
+    const tsr_snapshot_fragment *fragment = &snapshot->fragments[f];
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < fragment->condition_count; i++) sum += fragment->conditions[i]->comparisons;
+    most = TSR_MAX(most, sum);
+  }
+  return most;
+}
+
 bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_t *last) {
   uint64_t begin = UINT64_MAX, end = 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {

@@ -691,6 +691,8 @@ typedef struct tsr_fragment_info { /* borrowed from the snapshot */
 TSR_API uint64_t tsr_fragment_count(const tsr_snapshot *snapshot);
 /* Deletes that are evaluated when cells of some fragment are read. */
 TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
+/* The same of the comparisons in them. */
+TSR_API uint64_t tsr_snapshot_comparison_count(const tsr_snapshot *snapshot);
 /* When the first and the last of the fragments and deletes in view were written; false where there is none. */
 TSR_API bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_t *last);
 /* Merges whose sources have not been vacuumed. */

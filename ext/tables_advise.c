@@ -16,6 +16,7 @@
 #define BYTES_WORTH     1048576.0 /* of a field: below, filters do not matter */
 #define CAPACITY_WANTED 10000
 #define CONDITIONS_FEW  8
+#define COMPARISONS_FEW 50000 /* in them: the look-up of so many costs more than a few conditions do */
 #define VERSION_TOLD    11 /* the first whose fragments have statistics */
 
 typedef struct advice {
@@ -118,11 +119,13 @@ static int advise_fragments(state *s, const char *path, tsr_error *error) {
                                "sum: comparisons on attributes and aggregates read them as a whole",
                                (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_TOLD),
                copy_statement(s, path, "format_version", NULL, "22"), error);
-  const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core);
-  if (code == TSR_OK && conditions > CONDITIONS_FEW)
+  const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core),
+                 comparisons = tsr_snapshot_comparison_count(s->in.snapshot->core);
+  if (code == TSR_OK && (conditions > CONDITIONS_FEW || comparisons > COMPARISONS_FEW))
     code = add(s, "deletes that cost",
-               sqlite3_mprintf("%llu delete conditions are evaluated for every cell that is read; %s",
-                               (unsigned long long)conditions,
+               sqlite3_mprintf("delete conditions that are evaluated for every cell that is read: %llu, of %llu "
+                               "comparisons; %s",
+                               (unsigned long long)conditions, (unsigned long long)comparisons,
                                merges ? "merging applies them" : "a copy is without them"),
                merges ? consolidate_statement(path) : copy_statement(s, path, NULL, NULL, NULL), error);
   const uint64_t replaced = tsr_snapshot_replaced_count(s->in.snapshot->core);

@@ -35,6 +35,12 @@ def deletes_of_many(db):
         db.execute("DELETE FROM t WHERE x = ?", (3 * i,))
 
 
+def delete_of_thousands(db):
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 9999999, 1000), y INT32 DIMENSION(0, 9999999, 1000), v INT32)")
+    db.execute("INSERT INTO t SELECT value * 7919 % 1000003, value * 104729 % 1000033, value FROM generate(60000)")
+    db.execute("DELETE FROM t WHERE v % 2 = 1")
+
+
 def debris(db):
     many_fragments(db)
     db.execute("SELECT tessera_consolidate('db:t')").fetchall()
@@ -85,6 +91,7 @@ CASES = {
     empty_tiles: "tiles that are mostly empty",
     deletes: "deletes that cost",
     deletes_of_many: "deletes that cost",
+    delete_of_thousands: "deletes that cost",
     debris: "debris",
     statistics: "statistics missing",
     small_sparse: "tiles too small",
