@@ -541,6 +541,13 @@ static int select_cells(tsr_buffer *buffer, const tsr_piece *piece, uint32_t **c
   return TSR_OK;
 }
 
+/* Behind the cells from `i` on that have one owner: neighbours mostly do. */
+static uint64_t run_of_owner(const uint32_t *owners, uint64_t i, uint64_t cells) {
+  const uint32_t owner = owners[i];
+  while (++i < cells && owners[i] == owner) {}
+  return i;
+}
+
 /* Sorts cells by owner, one part for each; owner `count` is nobody. */
 static int split_by_owner(dense_source *s, space_tile *tile, const tsr_piece *piece, const uint32_t *owners,
                           tsr_error *error) {
@@ -554,9 +561,17 @@ static int split_by_owner(dense_source *s, space_tile *tile, const tsr_piece *pi
   TSR_TRY(tsr__buffer_reserve(&reader->numbers, (tile->count + 2) * sizeof(uint64_t), error));
   uint64_t *ends = (uint64_t *)(void *)reader->numbers.data; /* of each owner's cells, once they are all in place */
   memset(ends, 0, (tile->count + 2) * sizeof(uint64_t));
-  for (uint64_t i = 0; i < piece->cells; i++) ends[owners[i] + 1]++;
+  for (uint64_t i = 0, end; i < piece->cells; i = end) {
+    end = run_of_owner(owners, i, piece->cells);
+    ends[owners[i] + 1] += end - i;
+  }
   for (uint32_t c = 0; c <= tile->count; c++) ends[c + 1] += ends[c];
-  for (uint64_t i = 0; i < piece->cells; i++) sorted[ends[owners[i]]++] = cells[i];
+  for (uint64_t i = 0; i < piece->cells;) {
+    const uint32_t owner = owners[i];
+    uint64_t to = ends[owner];
+    for (const uint64_t end = run_of_owner(owners, i, piece->cells); i < end; i++) sorted[to++] = cells[i];
+    ends[owner] = to;
+  }
   for (uint32_t c = 0; c <= tile->count; c++) {
     const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
     if (n == 0 || (c < tile->count && (tile->candidates[c].box->sparse || tile->candidates[c].excluded))) continue;

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#define BATCHES_MOST 32
+#define BATCHES_MOST 12
 #define ROWS_MOST    500
 #define CALLS_MOST   20000 /* of the host's interrupt: what takes longer is stopped */
 #define PEAK_MOST    ((uint64_t)160 << 20)
