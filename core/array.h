@@ -29,6 +29,7 @@ void tsr__map_release(tsr_map *map);
 /* ---- environment.c ---- */
 struct tsr_environment {
   tsr_memory memory;
+  tsr_spares spares; /* its memory's */
   bool single_threaded;
   int (*permits)(void *argument, const char *path, tsr_error *error);
   void *permits_argument;

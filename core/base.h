@@ -87,6 +87,7 @@ typedef struct tsr_memory {
   _Atomic uint64_t used, peak;
   bool (*interrupted)(void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__stopped) */
   void *interrupted_argument;
+  struct tsr_spares *spares; /* of a root: libraries' contexts that wait to be used again (filter.h); NULL: none is kept */
 } tsr_memory;
 /* A root: allocator (NULL: the C library's) and no limit. */
 void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
@@ -103,6 +104,10 @@ void tsr__free(void *pointer); /* NULL is fine */
 /* Counts bytes that others hold for us (a pinned tile, a library's context) against the budget, without allocating. */
 int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error);
 void tsr__memory_release(tsr_memory *memory, uint64_t size);
+static inline tsr_memory *tsr__memory_root(tsr_memory *memory) {
+  while (memory->parent) memory = memory->parent;
+  return memory;
+}
 /* Zeroes memory in a way that no compiler removes. */
 void tsr__wipe(void *pointer, uint64_t size);
 

@@ -35,6 +35,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
   e->memory.interrupted = options->interrupted;
   e->memory.interrupted_argument = options->interrupted_argument;
+  e->memory.spares = &e->spares;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
   e->permits_argument = options->permits_argument;
@@ -55,6 +56,7 @@ void tsr_environment_close(tsr_environment *environment) {
   }
   for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
+  tsr__spares_release(&environment->memory);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
 }
 

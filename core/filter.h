@@ -65,6 +65,15 @@ const char *tsr__filter_name(tsr_filter_type type);
 /* The datatype of the values that come out of a filter, forward. */
 tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype);
 
+/* Contexts of zstd, each of which may take longer to make than its tile takes to decode: those that wait for the next one,
+ * in slots that threads take them from and put them into, and at most one for each thread that was ever at it at once. Who
+ * uses one is charged for it, the root of its memory for what waits. An environment has them. */
+#define TSR_SPARES 16
+typedef struct tsr_spares {
+  _Atomic(void *) decoders[TSR_SPARES], encoders[TSR_SPARES];
+} tsr_spares;
+void tsr__spares_release(tsr_memory *root); /* of root->spares */
+
 /* Stored pipelines (filter_pipeline.c): u32 max chunk size, u32 count, then u8 type, u32 size, options each. Decoding
  * refuses unknown types (TSR_UNSUPPORTED, by name for WebP) and wrong option sizes; arrays come from `arena`. */
 int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pipeline *pipeline, tsr_error *error);

@@ -14,8 +14,9 @@
 #define STEP          (4u << 20) /* bytes that come out, then the host is asked whether to go on */
 #define WINDOW_MOST   (UINT64_C(1) << 27) /* that zstd takes in steps, by itself */
 #define STREAM_BYTES  (UINT64_C(1) << 19) /* that steps take beside the window */
+#define SPARE_BYTES   (192u << 10) /* a context that has become larger is not kept */
 
-/* A context costs more than a small chunk does: one serves all chunks of a tile. */
+/* A context costs more than a small chunk does: one serves all chunks of a tile, and then waits for another tile. */
 typedef struct state {
   tsr_memory *memory;
   ZSTD_DCtx *decoder;
@@ -23,13 +24,65 @@ typedef struct state {
   uint64_t charged;
 } state;
 
+/* ---- Contexts that wait ----------------------------------------------------------------------------------------- */
+
+static void *take_spare(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
+  for (unsigned i = 0; i < TSR_SPARES; i++) {
+    if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
+    void *spare = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
+    if (!spare) continue;
+    tsr__memory_release(root, size(spare));
+    return spare;
+  }
+  return NULL;
+}
+
+/* False: it is the caller's still. */
+static bool keep_spare(tsr_memory *root, _Atomic(void *) *slots, void *spare, uint64_t size) {
+  if (size > SPARE_BYTES || tsr__memory_charge(root, size, NULL) < 0) return false;
+  for (unsigned i = 0; i < TSR_SPARES; i++) {
+    void *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&slots[i], &none, spare, memory_order_acq_rel, memory_order_relaxed))
+      return true;
+  }
+  tsr__memory_release(root, size);
+  return false;
+}
+
+static size_t decoder_size(const void *decoder) { return ZSTD_sizeof_DCtx(decoder); }
+static size_t encoder_size(const void *encoder) { return ZSTD_sizeof_CCtx(encoder); }
+
+static ZSTD_DCtx *make_decoder(tsr_memory *memory) {
+  tsr_memory *root = tsr__memory_root(memory);
+  ZSTD_DCtx *spare = root->spares ? take_spare(root, root->spares->decoders, decoder_size) : NULL;
+  return spare ? spare : ZSTD_createDCtx();
+}
+
+static ZSTD_CCtx *make_encoder(tsr_memory *memory) {
+  tsr_memory *root = tsr__memory_root(memory);
+  ZSTD_CCtx *spare = root->spares ? take_spare(root, root->spares->encoders, encoder_size) : NULL;
+  return spare ? spare : ZSTD_createCCtx();
+}
+
 static void release(void *pointer) {
   state *s = pointer;
-  ZSTD_freeDCtx(s->decoder);
-  ZSTD_freeCCtx(s->encoder);
+  tsr_memory *root = tsr__memory_root(s->memory);
+  tsr_spares *spares = root->spares;
   tsr__memory_release(s->memory, s->charged);
+  if (s->decoder && !(spares && keep_spare(root, spares->decoders, s->decoder, decoder_size(s->decoder))))
+    ZSTD_freeDCtx(s->decoder);
+  if (s->encoder && !(spares && keep_spare(root, spares->encoders, s->encoder, encoder_size(s->encoder))))
+    ZSTD_freeCCtx(s->encoder);
   tsr__free(s);
 }
+
+void tsr__spares_release(tsr_memory *root) {
+  void *spare;
+  while ((spare = take_spare(root, root->spares->decoders, decoder_size))) ZSTD_freeDCtx(spare);
+  while ((spare = take_spare(root, root->spares->encoders, encoder_size))) ZSTD_freeCCtx(spare);
+}
+
+/* ---- Contexts in use -------------------------------------------------------------------------------------------- */
 
 /* The contexts' memory is zstd's own, and grows with use: it is counted once it is there. */
 static int charge(state *s, uint64_t size, tsr_error *error) {
@@ -48,12 +101,12 @@ static int get_state(const tsr_filter_context *context, bool decoder, state **ou
   }
   state *s = *context->state;
   if (decoder && !s->decoder) {
-    s->decoder = ZSTD_createDCtx();
+    s->decoder = make_decoder(s->memory);
     if (!s->decoder) return tsr__fail(error, TSR_NOMEM, "no memory for a zstd decoder");
     TSR_TRY(charge(s, ZSTD_sizeof_DCtx(s->decoder), error));
   }
   if (!decoder && !s->encoder) {
-    s->encoder = ZSTD_createCCtx();
+    s->encoder = make_encoder(s->memory);
     if (!s->encoder) return tsr__fail(error, TSR_NOMEM, "no memory for a zstd encoder");
   }
   *out = s;

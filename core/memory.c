@@ -46,6 +46,7 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->name = "the machine";
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
+  memory->spares = NULL;
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
 }
@@ -58,6 +59,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   memory->name = name;
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
+  memory->spares = NULL;
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
 }
