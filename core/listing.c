@@ -376,8 +376,9 @@ static int is_outdated(renewal *r, const char *marker) {
   return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
 }
 
-/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not whole. `entries` are those of the directory in which its commit appears: one
- * that was published after they were listed is not among them, and would be missed. NULL: it is looked for later. */
+/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not whole.
+ * `entries` are those of the directory in which its commit appears: one that was published after they were listed is not among
+ * them, and would be missed. NULL: it is looked for later. */
 static int add_marker(renewal *r, const char *marker, const tsr_listing *entries) {
   tsr_pending pending;
   tsr_committed item = {0};

@@ -12,7 +12,8 @@
  *
  * What stands first has no blank before it. The last four operators come with attributes only; the two without "?" have
  * an argument, too, of no meaning. OR NUMERIC: text that looks like a number satisfies it, too (tsx_numeric_range). The
- * n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN " the argument is a whole list (sqlite3_vtab_in_first), else one value.
+ * n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN "
+ * the argument is a whole list (sqlite3_vtab_in_first), else one value.
  *
  * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
  * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it

@@ -242,10 +242,10 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
   if (code == SQLITE_ROW) {
     sqlite3_int64 id = sqlite3_column_int64(statement, 0), size = sqlite3_column_int64(statement, 1);
     *found = (tsx_entry){.id = id,
-                     .directory = sqlite3_column_type(statement, 1) == SQLITE_NULL,
-                     .size = (uint64_t)size,
-                     .modified = (uint64_t)sqlite3_column_int64(statement, 2),
-                     .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
+                         .directory = sqlite3_column_type(statement, 1) == SQLITE_NULL,
+                         .size = (uint64_t)size,
+                         .modified = (uint64_t)sqlite3_column_int64(statement, 2),
+                         .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
     bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
     bool whole = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MOST && (found->directory || (number && size >= 0));
     result = whole ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);

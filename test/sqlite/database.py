@@ -445,14 +445,15 @@ def test_functions_wait_for_the_lock():
         db.query("CREATE TABLE log(x)")
         for number, (sql, arguments) in enumerate(calls):
             fill(db, "t", 10 + number, 1)
-            held = threading.Event()
+            held, tried = threading.Event(), threading.Event()
 
             def other():
                 two = Database(name)
                 two.query("BEGIN IMMEDIATE")
                 two.query("INSERT INTO log VALUES(1)")
                 held.set()
-                time.sleep(0.2)
+                tried.wait(60)
+                time.sleep(0.03)
                 two.query("INSERT INTO t(x) VALUES(?)", (100 + number,))
                 two.query("COMMIT")
                 two.close()
@@ -462,6 +463,7 @@ def test_functions_wait_for_the_lock():
             db.query("PRAGMA busy_timeout = 0")
             same(db.error(sql, arguments).code in (BUSY, None), True, sql)
             db.query("PRAGMA busy_timeout = 60000")
+            tried.set()
             db.query(sql, arguments)
             thread.join()
             same(100 + number in xs(db), True, sql)

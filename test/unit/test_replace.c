@@ -557,7 +557,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
                                      cmocka_unit_test(test_three_at_once),
                                      cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
-                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once), cmocka_unit_test(test_metadata_vacuumed),
+                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once),
+                                     cmocka_unit_test(test_metadata_vacuumed),
                                      cmocka_unit_test(test_present), cmocka_unit_test(test_present_of_writers),
                                      cmocka_unit_test(test_frozen), cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
