@@ -523,7 +523,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
     if (fragments->items[i].parsed.start > snapshot->as_of || in_view(snapshot, &fragments->items[i].parsed)) continue;
     TSR_TRY(has_sources(array, &fragments->items[i], &all, error));
     if (!all)
-      return tsr__fail(error, TSR_ABORT, "what this transaction has begun with was merged with later commits and vacuumed: roll back");
+      return tsr__fail(error, TSR_ABORT, "what it began with was merged with later commits and vacuumed during this transaction: roll back");
   }
   return TSR_OK;
 }

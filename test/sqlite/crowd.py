@@ -21,7 +21,7 @@ from host import Database, Error, holds, same
 SECONDS = 5.0
 WRITERS = 3
 GROUP = 5   # rows of a commit, at most
-BUSY = ("locked", "busy", "was vacuumed during this statement", "another connection", "changed meanwhile")
+BUSY = ("locked", "busy", "was vacuumed during this statement", "vacuumed during this transaction", "another connection", "changed meanwhile")
 
 
 def check_of(writer, number):

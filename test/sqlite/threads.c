@@ -79,8 +79,9 @@ static void nap(worker *w, unsigned most_microseconds) {
 
 /* What another one's lock, vacuum or interrupt stops: it is tried again. */
 static bool is_fine(const char *message) {
-  static const char *const words[] = {"locked", "busy", "was vacuumed during this statement", "another connection", "changed meanwhile",
-                                      "schema has changed", "interrupt", "within a transaction", "SQL statements in progress"};
+  static const char *const words[] = {"locked", "busy", "was vacuumed during this statement", "vacuumed during this transaction",
+                                      "another connection", "changed meanwhile", "schema has changed", "interrupt",
+                                      "within a transaction", "SQL statements in progress"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strstr(message, words[i])) return true;
   return false;
