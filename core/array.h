@@ -365,6 +365,12 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
                        uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
 
 /* ---- timed_write.c ---- */
+#define TSR_STAGED_SIZE 41
+/* Writes a generic tile to a new name in the root, durable, which nobody takes for anything: `.` and 32 hex digits. */
+int tsr__write_staged(tsr_store *store, const uint8_t *key, uint32_t version, const tsr_buffer *content,
+                      char staged[TSR_STAGED_SIZE], tsr_error *error);
+/* Writes bytes to a path of the root, visible only when they are whole; TSR_EXISTS if something is there. */
+int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *content, tsr_error *error);
 /* Writes a generic tile to DIRECTORY/NAME, durable, visible only when it is whole. The directory is made if missing. */
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
                      const tsr_buffer *content, tsr_error *error);
@@ -375,6 +381,11 @@ int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char 
                      char written[128], tsr_error *error);
 /* The newest time of the names of a directory that does not lie in the future; 0 if there is none. */
 int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error);
+
+/* ---- evolve_publish.c ---- */
+/* Writes a schema that was made from `base`, the newest one's name; `name` is its own. 0 if others have been first. */
+int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
+                        tsr_error *error);
 
 /* ---- metadata_write.c ---- */
 int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint32_t version,

@@ -4,9 +4,10 @@
  * new schema has the array's format version, one of 12 to 22; enumerations that grow get a file of their own, with all
  * labels, under the same name.
  *
- * Two processes may change it at once, from the same schema: the later file would hide what the other says. So each looks once
- * more when it has written, and where another has come meanwhile, makes its change again on top of that one. Nothing is taken
- * back: what is written meanwhile may follow any of them.
+ * Two processes may change it at once, from the same schema: the later file would hide what the other says. Among our own only
+ * one of them can (evolve_publish.c), the others make their changes again on top of that one. TileDB does not ask: so each looks
+ * once more when it has written, and where another has come meanwhile, makes its change again, too. Nothing is taken back: what
+ * is written meanwhile may follow any of them.
  */
 #include <stdio.h>
 
@@ -19,6 +20,7 @@ typedef struct evolution {
   tsr_array *array;
   const tsr_schema *old; /* what it starts from */
   bool hidden; /* one of its own is newer than that */
+  char newest[128]; /* whoever wrote it */
   tsr_arena arena;
   tsr_schema schema; /* to be written */
   tsr_enumeration *fresh; /* whose file is to be written, or NULL */
@@ -47,6 +49,7 @@ static int find_old(evolution *v, tsr_error *error) {
   uint64_t i = list->count - 1;
   while (i > 0 && is_own(v, list->items[i].name)) i--;
   v->hidden = i + 1 < list->count;
+  snprintf(v->newest, sizeof v->newest, "%s", list->items[list->count - 1].name);
   return tsr__array_schema_by_name(v->array, list->items[i].name, &v->old, error);
 }
 
@@ -97,19 +100,27 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   return code < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
 }
 
-/* A file of an enumeration that no schema names is nothing to anybody, so a failure leaves the array as it was. */
+/* 1; 0 where others were first. A file of an enumeration that no schema names is nothing to anybody, so a failure leaves the
+ * array as it was. */
 static int write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
   if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
   tsr_buffer content = {.memory = &v->array->memory};
-  uint64_t last = v->old->time;
   int code = tsr__schema_encode(&v->schema, &content, error);
   if (code >= 0)
-    code = tsr__write_timed(v->array->environment, v->array->store, "__schema", last, 0, tsr__array_key(v->array),
-                            v->schema.version, &content, v->names[v->written], error);
-  v->written += code >= 0;
+    code = tsr__schema_publish(v->array, v->newest, v->schema.version, &content, v->names[v->written], error);
+  v->written += code > 0;
+  if (code == 0 && v->fresh)
+    (void)tsr__store_remove(v->array->store, tsr__path_of("__schema/__enumerations", v->fresh->file, "").text, NULL);
   tsr__buffer_release(&content);
   return code;
+}
+
+/* On top of what `old` says; `base` becomes its name. */
+static int write_on(evolution *v, char base[128], tsr_error *error) {
+  const int code = write_schema(v, error);
+  if (code > 0) snprintf(base, 128, "%s", v->old->name);
+  return code < 0 ? code : 0;
 }
 
 /* 1: it is made, and nobody has come meanwhile; 0: to be tried again. */
@@ -117,17 +128,16 @@ static int attempt(evolution *v, const change *wanted, char base[128], tsr_error
   tsr_error unseen;
   TSR_TRY(begin(v, error));
   if (v->written && strcmp(base, v->old->name) == 0) return 1;
-  snprintf(base, 128, "%s", v->old->name);
   if (!v->written || !wanted->is_made(v->old, wanted)) {
     const int code = wanted->make(v, wanted, error);
-    if (code >= 0) return write_schema(v, error);
+    if (code >= 0) return write_on(v, base, error);
     if (!v->hidden) return code;
     v->schema = *v->old; /* it cannot be made beside the other's, which is in force again */
     v->fresh = NULL;
     (void)write_schema(v, &unseen);
     return code;
   }
-  return v->hidden ? write_schema(v, error) : 1; /* the other has made it again with its own */
+  return v->hidden ? write_on(v, base, error) : 1; /* the other has made it again with its own */
 }
 
 static int evolve(tsr_array *array, const change *wanted, tsr_error *error) {

@@ -27,24 +27,45 @@ static int need_directory(tsr_store *store, const char *path, tsr_error *error) 
   return tsr__store_sync_directory(store, "", error);
 }
 
+/* A name of its own in the root. */
+static int stage(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE], tsr_error *error) {
+  uint8_t random[16];
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
+  snprintf(staged, TSR_STAGED_SIZE, ".%s", name.uuid);
+  int code = write_whole(store, staged, bytes, error);
+  if (code < 0) (void)tsr__store_remove(store, staged, NULL);
+  return code;
+}
+
+int tsr__write_staged(tsr_store *store, const uint8_t *key, uint32_t version, const tsr_buffer *content,
+                      char staged[TSR_STAGED_SIZE], tsr_error *error) {
+  tsr_buffer tile = {.memory = store->memory};
+  int code = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
+  if (code >= 0) code = stage(store, &tile, staged, error);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *content, tsr_error *error) {
+  char staged[TSR_STAGED_SIZE];
+  TSR_TRY(stage(store, content, staged, error));
+  int code = tsr__store_rename_exclusive(store, staged, path, error);
+  if (code < 0) (void)tsr__store_remove(store, staged, NULL);
+  return code;
+}
+
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
                      const tsr_buffer *content, tsr_error *error) {
-  uint8_t random[16];
-  tsr_name staged_name;
-  char staged[64], path[320];
-  tsr_buffer tile = {.memory = store->memory};
+  char staged[TSR_STAGED_SIZE], path[320];
   TSR_TRY(need_directory(store, directory, error));
-  TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(0, 0, 0, &staged_name, random));
-  snprintf(staged, sizeof staged, ".%s", staged_name.uuid);
   if ((uint64_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
     return tsr__fail(error, TSR_RANGE, "the name %s is too long", name);
-  int code = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
-  if (code >= 0) code = write_whole(store, staged, &tile, error);
-  if (code >= 0) code = tsr__store_rename_exclusive(store, staged, path, error);
+  TSR_TRY(tsr__write_staged(store, key, version, content, staged, error));
+  int code = tsr__store_rename_exclusive(store, staged, path, error);
   if (code >= 0) code = tsr__store_sync_directory(store, directory, error);
   else (void)tsr__store_remove(store, staged, NULL);
-  tsr__buffer_release(&tile);
   return code;
 }
 

@@ -201,6 +201,46 @@ def test_threads():
         crowd(inside, "WAL", [writers[:2] + readers[:1], writers[2:] + readers[1:] + keepers])
 
 
+def extend(folder, w, outside, queue):
+    """Labels of its own, one after the other, each written and read at once."""
+    try:
+        db = Database(os.path.join(folder, f"{w}.db" if outside else "a.db"))
+        db.query("PRAGMA busy_timeout = 20000")
+        if outside:
+            db.table("t", os.path.join(folder, "array"))
+        for i in range(10):
+            label = f"{w}.{i}"
+            assert again(lambda: db.query("SELECT tessera_extend_enumeration('db:t', 'e', ?)", (label,)))
+            assert again(lambda: db.query("INSERT INTO t VALUES(?, ?, ?)", (100 * w + i, label, label)))
+            same(db.query("SELECT e FROM t WHERE x = ?", (100 * w + i,)), [(label,)])
+        db.close()
+        queue.put("")
+    except BaseException:
+        queue.put(traceback.format_exc())
+
+
+def test_labels_of_many():
+    """Processes that extend one enumeration at once, through databases of their own and through one."""
+    for outside in (True, False):
+        folder = tempfile.mkdtemp(dir=host.FOLDER)
+        db = Database(os.path.join(folder, "a.db"))
+        where = repr(os.path.join(folder, "array")) + ", " if outside else ""
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({where}x INT32 DIMENSION(0, 9999, 100), e TEXT ENUM('first'), s TEXT)")
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        children = [context.Process(target=extend, args=(folder, w, outside, queue)) for w in range(WRITERS)]
+        for process in children:
+            process.start()
+        same("".join(queue.get(timeout=300) for _ in children), "")
+        for process in children:
+            process.join()
+        labels = [label for label, in db.query("SELECT label FROM tessera_enumeration('db:t', 'e')")]
+        same(sorted(labels), sorted(["first"] + [f"{w}.{i}" for w in range(WRITERS) for i in range(10)]))
+        same(db.query("SELECT count(*), sum(e = s) FROM t"), [(10 * WRITERS, 10 * WRITERS)])
+        same(db.query("SELECT * FROM tessera_check('db:t')"), [])
+        db.close()
+
+
 def test_one_connection_in_many_threads():
     """In serialized mode SQLite lets any thread call; each statement is whole."""
     db = Database()

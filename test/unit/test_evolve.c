@@ -111,13 +111,26 @@ static void test_domain(void **state) {
 /* ---- Two at once ----------------------------------------------------------------------------- */
 
 static const tsr_store_methods *plain;
-static void (*other_change)(tsr_array *array); /* by another process, just before the first schema appears */
+static void (*other_change)(tsr_array *array); /* by another process, just before the first schema is claimed, or appears */
 static unsigned repeats; /* and before the ones after it */
+static enum { AT_THE_CLAIM, AT_THE_SCHEMA, WITHOUT_CLAIMS } moment;
+
+/* What is staged in the root, but this. */
+static void remove_claims(tsr_store *s, const char *but) {
+  tsr_listing entries = {0};
+  ok(tsr__store_list(s, "", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++)
+    if (entries.entries[i].name[0] == '.' && strcmp(entries.entries[i].name, but) != 0)
+      ok(tsr__store_remove(s, entries.entries[i].name, &error));
+  tsr__listing_release(&entries);
+}
 
 static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
-  if (repeats && strncmp(to, "__schema/__", 11) == 0 && !strstr(to, "__enumerations")) {
+  const bool schema = strncmp(to, "__schema/__", 11) == 0 && !strstr(to, "__enumerations");
+  if (repeats && (moment == AT_THE_CLAIM ? !strchr(to, '/') : schema)) {
     tsr_array *array = NULL;
     repeats--;
+    if (moment == WITHOUT_CLAIMS) remove_claims(s, from); /* as TileDB, which does not look */
     ok(tsr_array_open(environment, path, NULL, &array, &error));
     other_change(array);
     tsr_array_close(array);
@@ -170,7 +183,7 @@ static const char *attributes(void) {
   return text;
 }
 
-static void test_two_at_once(void **state) {
+static void two_at_once(void) {
   tsr_array *array = make(22);
   beside(array, 1, add_others);
   ok(tsr_array_add_attribute(array, &more, NULL, &error));
@@ -187,8 +200,9 @@ static void test_two_at_once(void **state) {
   drop(array);
 
   array = make(22);
-  beside(array, 1, add_same);
-  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  beside(array, 1, add_same); /* ours is not there yet, or is */
+  if (moment == AT_THE_CLAIM) refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+  else ok(tsr_array_add_attribute(array, &more, NULL, &error));
   assert_string_equal(attributes(), "a b ");
   drop(array);
 
@@ -200,7 +214,14 @@ static void test_two_at_once(void **state) {
   drop(array);
 }
 
-static void test_two_labels_at_once(void **state) {
+static void test_two_at_once(void **state) {
+  moment = AT_THE_CLAIM;
+  two_at_once();
+  moment = WITHOUT_CLAIMS;
+  two_at_once();
+}
+
+static void two_labels_at_once(void) {
   tsr_array *array = make(22);
   const tsr_enumeration *all = NULL;
   const tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
@@ -214,8 +235,95 @@ static void test_two_labels_at_once(void **state) {
   tsr_interval box = *now_of(array)->current_domain;
   box.high[0] = 20;
   beside(array, 1, expand_more);
-  ok(tsr_array_expand_domain(array, &box, &error));
+  if (moment == AT_THE_CLAIM) refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "never shrinks");
+  else ok(tsr_array_expand_domain(array, &box, &error));
   assert_int_equal(now_of(array)->current_domain->high[0], 30);
+  drop(array);
+}
+
+static void test_two_labels_at_once(void **state) {
+  moment = AT_THE_CLAIM;
+  two_labels_at_once();
+  moment = WITHOUT_CLAIMS;
+  two_labels_at_once();
+}
+
+static unsigned staged_files(void) {
+  tsr_store *store = NULL;
+  tsr_listing entries = {0};
+  unsigned count = 0;
+  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_list(store, "", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) count += entries.entries[i].name[0] == '.';
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+  return count;
+}
+
+/* Who finds a claim does first what that one is about to do. */
+static void test_claims_of_others(void **state) {
+  tsr_array *array = make(22);
+  moment = AT_THE_SCHEMA;
+  beside(array, 1, add_others);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a b p ");
+  beside(array, 1, drop_a);
+  ok(tsr_array_drop_attribute(array, "p", &error));
+  assert_string_equal(attributes(), "b ");
+  assert_int_equal(staged_files(), 0);
+  drop(array);
+}
+
+static int no_remove(tsr_store *s, const char *gone, tsr_error *e) {
+  (void)s;
+  (void)gone;
+  return tsr__fail(e, TSR_INTERRUPT, "dead");
+}
+static int rename_or_die(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  return strchr(to, '/') ? tsr__fail(e, TSR_INTERRUPT, "dead") : plain->rename_exclusive(s, from, to, e);
+}
+
+static void put_file(const char *name, const char *text) {
+  tsr_store *store = NULL;
+  tsr_file *file;
+  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_create_exclusive(store, name, &file, &error));
+  ok(tsr__store_append(file, text, strlen(text), &error));
+  tsr__store_close_file(file);
+  tsr__store_close(store);
+}
+
+/* What a process that died has claimed is done by the next one that changes the schema; claims that make no sense, or lead
+ * elsewhere, or to what is not there, stand in nobody's way. */
+static void test_claims_of_the_dead(void **state) {
+  static tsr_store_methods methods;
+  static const char *const texts[] = {"", "nonsense", ".0123456789abcdef0123456789abcdef\n../other\n",
+                                      "__commits/x\n__1_1_0123456789abcdef0123456789abcdef\n",
+                                      ".0123456789abcdef0123456789abcdef\n__9_9_0123456789abcdef0123456789abcdef\n"};
+  tsr_array *array = make(22);
+  plain = array->store->methods;
+  methods = *plain;
+  methods.rename_exclusive = rename_or_die;
+  methods.remove = no_remove;
+  array->store->methods = &methods;
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_INTERRUPT, "dead");
+  array->store->methods = plain;
+  assert_string_equal(attributes(), "a ");
+  assert_int_equal(staged_files(), 2);
+  add_one(array, "q", TSR_INT8);
+  assert_string_equal(attributes(), "a b q ");
+  assert_int_equal(staged_files(), 0);
+  for (unsigned i = 0; i < 5; i++) {
+    char claim[80], name[2] = {(char)('r' + i), 0};
+    tsr_name parsed;
+    const char *newest = now_of(array)->name;
+    assert_true(tsr__name_parse(newest, strlen(newest), &parsed));
+    snprintf(claim, sizeof claim, ".%s", parsed.uuid);
+    put_file(claim, texts[i]);
+    add_one(array, name, TSR_INT8);
+    assert_int_equal(staged_files(), 0);
+  }
+  assert_string_equal(attributes(), "a b q r s t u v ");
   drop(array);
 }
 
@@ -255,6 +363,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes), cmocka_unit_test(test_enumerations),
                                      cmocka_unit_test(test_domain), cmocka_unit_test(test_refused),
                                      cmocka_unit_test(test_drop), cmocka_unit_test(test_two_at_once),
-                                     cmocka_unit_test(test_two_labels_at_once)};
+                                     cmocka_unit_test(test_two_labels_at_once), cmocka_unit_test(test_claims_of_others),
+                                     cmocka_unit_test(test_claims_of_the_dead)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
