@@ -226,7 +226,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   bool exists = schema && table_exists(connection->db, schema, name, &stopped);
   tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
   if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
-  if (!table && stopped) code = fail_stopped(stopped, error);
+  if (stopped) code = fail_stopped(stopped, error); /* another table of that name may not have been seen */
   else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7)) code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
     code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table", text);

@@ -334,8 +334,10 @@ static cost estimate(choice *c) {
   const tsr_interval *box = NULL;
   if (tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
                          false, &snapshot, &error) < 0 ||
-      tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0)
+      tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0) {
+    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* not the estimate alone */
     goto done;
+  }
   if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
   result = (cost){estimate.rows, estimate.cells};
   for (uint32_t i = 0; i < c->access.count; i++) {

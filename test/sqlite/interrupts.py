@@ -168,6 +168,19 @@ def test_reading_is_stopped():
     with_folder(work)
 
 
+def test_every_part_is_stopped():
+    """One yes suffices, also while a table is looked for, and while a statement within the function is planned."""
+    def work(folder):
+        db = open_copy(folder)
+        calls = stop_at(db, READS[8], 0)[0]
+        for k in range(1, calls, calls // 48):
+            db.close()
+            db = open_copy(folder)
+            assert stop_at(db, READS[8], k)[2], f"{READS[8]} was not stopped at {k} of {calls}"
+        db.close()
+    with_folder(work)
+
+
 def test_writing_is_stopped():
     def work(folder):
         db = open_copy(folder)
