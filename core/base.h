@@ -87,6 +87,7 @@ typedef struct tsr_memory {
   _Atomic uint64_t used, peak;
   bool (*interrupted)(void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__stopped) */
   void *interrupted_argument;
+  _Atomic uint64_t work; /* of a root: done since its host was asked */
   struct tsr_spares *spares; /* of a root: libraries' contexts that wait to be used again (filter.h); NULL: none is kept */
 } tsr_memory;
 /* A root: allocator (NULL: the C library's) and no limit. */
@@ -176,7 +177,10 @@ typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
 /* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
  * caller of their job was told to. What takes long within a task asks this now and then. */
-int tsr__stopped(const tsr_memory *memory, tsr_error *error);
+int tsr__stopped(tsr_memory *memory, tsr_error *error);
+/* The same, but the host is asked only where so much decoding, with what was done since it was asked last, is more than it
+ * waits for: 4 MiB or 65,536 cells. Asked before it is done. */
+int tsr__stopped_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error);
 /* tsr__parallel_for in two parts, so that workers are at it while the caller does something else. The caller's thread takes
  * no part before the finish, which does what is left and returns when all is done; while it waits it asks the host of
  * `memory` (NULL: nobody) whether to stop. Each job that was started is finished or cancelled, once, in the memory where
@@ -198,7 +202,7 @@ typedef struct tsr_job {
   tsr_error error;
 } tsr_job;
 void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument);
-int tsr__job_finish(tsr_job *job, const tsr_memory *memory, tsr_error *error);
+int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error);
 void tsr__job_cancel(tsr_job *job); /* waits until what has begun has ended, by itself or because it asks */
 bool tsr__job_goes_on(const tsr_job *job); /* are there indexes that nobody has taken? */
 unsigned tsr__cores(void); /* at least 1 */

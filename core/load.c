@@ -172,7 +172,8 @@ static int fetch_run(void *argument, uint64_t index, tsr_error *error) {
   if (!r->read) TSR_TRY(read_run(l, r, error));
   for (uint64_t i = r->first; i < r->end; i++) {
     fetch *j = &l->fetches[i];
-    TSR_TRY(tsr__stopped(l->memory, error));
+    const uint64_t cells = j->source.end > 0 ? j->source.end - j->source.first : j->source.cells;
+    TSR_TRY(tsr__stopped_after(l->memory, j->cost, cells, error));
     if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->want->tile, error) < 0)
       return wrap_tile(j->want->fragment, j->want->slot, j->want->number, error);
   }

@@ -22,6 +22,8 @@
 
 #define MOST_WORKERS 63u
 #define PATIENCE     20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
+#define WORK_MOST    (UINT64_C(4) << 20) /* bytes decoded that it asks after ... */
+#define CELL_WORK    64u /* ... of which a cell counts for so many */
 
 typedef struct worker {
   pthread_t thread;
@@ -111,16 +113,27 @@ static tsr_job *find_helped(void) {
   return helped;
 }
 
-int tsr__stopped(const tsr_memory *memory, tsr_error *error) {
+int tsr__stopped(tsr_memory *memory, tsr_error *error) {
   tsr_job *helped = find_helped();
   bool stop;
   if (helped) {
     stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
   } else {
-    while (memory->parent) memory = memory->parent;
-    stop = memory->interrupted && memory->interrupted(memory->interrupted_argument);
+    tsr_memory *root = tsr__memory_root(memory);
+    atomic_store_explicit(&root->work, 0, memory_order_relaxed);
+    stop = root->interrupted && root->interrupted(root->interrupted_argument);
   }
   return stop ? tsr__fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
+}
+
+int tsr__stopped_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error) {
+  const uint64_t work = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_WORK)), WORK_MOST);
+  tsr_memory *root = tsr__memory_root(memory);
+  const uint64_t before = atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
+  if (before + work < WORK_MOST) return TSR_OK;
+  TSR_TRY(tsr__stopped(memory, error)); /* a worker's question leaves the work for the caller's */
+  atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
+  return TSR_OK;
 }
 
 /* ---- Running a job --------------------------------------------------------------------------------------------- */
@@ -238,7 +251,7 @@ static void unlink_job(tsr_job *j) {
 }
 
 /* Until no worker is at the job. The mutex is held, but while the host is asked. */
-static void wait_for_workers(tsr_job *j, const tsr_memory *memory) {
+static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
   while (j->helpers > 0) {
     if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
       pthread_cond_wait(&j->done, &pool.mutex);
@@ -286,7 +299,7 @@ static void adopt(tsr_job *job) {
 }
 
 /* From the list, and out of the hands of workers. */
-static void take_back(tsr_job *job, const tsr_memory *memory) {
+static void take_back(tsr_job *job, tsr_memory *memory) {
   if (job->wanted == 0) return;
   pthread_mutex_lock(&pool.mutex);
   unlink_job(job);
@@ -295,7 +308,7 @@ static void take_back(tsr_job *job, const tsr_memory *memory) {
   pthread_cond_destroy(&job->done);
 }
 
-int tsr__job_finish(tsr_job *job, const tsr_memory *memory, tsr_error *error) {
+int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error) {
   adopt(job);
   run(job, false);
   take_back(job, memory);

@@ -396,6 +396,38 @@ static void test_the_host_says_stop(void **state) {
   }
 }
 
+static bool never(void *argument) {
+  ++*(unsigned *)argument;
+  return false;
+}
+
+static bool at_once(void *argument) { return true; }
+
+/* The host is asked once in 4 MiB or 65,536 cells, whoever has decoded them, and before a tile that is larger. */
+static void test_asked_by_work(void **state) {
+  tsr_memory root, one, other;
+  tsr_error error = {0};
+  unsigned asked = 0;
+  tsr__memory_init_root(&root, NULL, NULL);
+  root.interrupted = never;
+  root.interrupted_argument = &asked;
+  tsr__memory_init(&one, &root, UINT64_MAX, "one");
+  tsr__memory_init(&other, &root, UINT64_MAX, "other");
+  for (unsigned i = 0; i < 400; i++) assert_int_equal(tsr__stopped_after(i % 2 ? &one : &other, 100 << 10, 10, &error), TSR_OK);
+  assert_in_range(asked, 400 * 100 / 4096, 12);
+  asked = 0;
+  for (unsigned i = 0; i < 65536; i++) assert_int_equal(tsr__stopped_after(&one, 80, 10, &error), TSR_OK);
+  assert_in_range(asked, 10, 11);
+  asked = 0;
+  for (unsigned i = 0; i < 7; i++) assert_int_equal(tsr__stopped_after(&one, UINT64_MAX, UINT64_MAX, &error), TSR_OK);
+  assert_int_equal(asked, 7);
+  assert_int_equal(tsr__stopped(&one, &error), TSR_OK); /* what was asked for another reason counts */
+  for (unsigned i = 0; i < 40; i++) assert_int_equal(tsr__stopped_after(&one, 100 << 10, 10, &error), TSR_OK);
+  assert_int_equal(asked, 8);
+  root.interrupted = at_once;
+  assert_int_equal(tsr__stopped_after(&one, 200 << 10, 10, &error), TSR_INTERRUPT);
+}
+
 static void test_cores(void **state) { assert_true(tsr__cores() >= 1); }
 
 int main(void) {
@@ -413,6 +445,7 @@ int main(void) {
       cmocka_unit_test(test_fork_at_the_end_of_a_job),
       cmocka_unit_test(test_signals_stay_with_the_host),
       cmocka_unit_test(test_the_host_says_stop),
+      cmocka_unit_test(test_asked_by_work),
       cmocka_unit_test(test_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
