@@ -278,11 +278,15 @@ void tsr__array_fragments_prune(tsr_array *array);
  * statement" where the fragment is not listed any more. Borrowed until tsr__array_files_done, which closes the least
  * recently used past TSR_FILES_KEPT: to be called when no file is in use (before or after each window of tiles).
  * Caller's thread only. */
-#define TSR_FILES_KEPT 128
+#define TSR_FILES_KEPT        128
+#define TSR_FILES_KEPT_IN_ALL 256 /* of all arrays of an environment */
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
 void tsr__array_files_done(tsr_array *array);
+/* Closes all that are only kept, of the environment's other arrays, too: the process may not be allowed to open more. False
+ * if there were none. */
+bool tsr__array_files_make_room(tsr_array *array);
 /* A file that was given out stays open until it is dropped as often as it was held: workers are reading it. */
 void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);

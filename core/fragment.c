@@ -2,8 +2,9 @@
  *
  * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
  * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
- * recently used being closed past TSR_FILES_KEPT at the moments when nobody uses one (tsr__array_files_done). Small metadata
- * files, of which there may be thousands, are read as a whole and kept in memory.
+ * recently used being closed at the moments when nobody uses one (tsr__array_files_done), past TSR_FILES_KEPT and, with those of
+ * the environment's other arrays, past TSR_FILES_KEPT_IN_ALL. Small metadata files, of which there may be thousands, are read as
+ * a whole and kept in memory.
  */
 #include <stdio.h>
 
@@ -53,13 +54,38 @@ static void close_file(tsr_array *array, open_file *node) {
   tsr__free(node);
 }
 
-static void close_unused(tsr_array *array) {
+/* Closes so many of an array's, the oldest first, as far as nobody uses them. How many were closed. */
+static uint64_t close_some(tsr_array *array, uint64_t count) {
+  uint64_t closed = 0;
   open_file *node = array->oldest_file;
-  while (array->open_files > TSR_FILES_KEPT && node && node->epoch < array->file_epoch) {
+  while (closed < count && node && node->epoch < array->file_epoch) {
     open_file *newer = node->newer;
-    if (node->holders == 0) close_file(array, node);
+    if (node->holders == 0) {
+      close_file(array, node);
+      closed++;
+    }
     node = newer;
   }
+  return closed;
+}
+
+/* All arrays of an environment share what a process may have open with each other and with the host: the others' go first. */
+static uint64_t close_others(tsr_array *array, uint64_t most) {
+  uint64_t all = array->open_files, closed = 0;
+  for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files;
+  for (tsr_array *a = array->environment->arrays; a && all - closed > most; a = a->next)
+    if (a != array) closed += close_some(a, all - closed - most);
+  return closed;
+}
+
+static void close_unused(tsr_array *array) {
+  if (array->open_files > TSR_FILES_KEPT) close_some(array, array->open_files - TSR_FILES_KEPT);
+  close_others(array, TSR_FILES_KEPT_IN_ALL);
+}
+
+bool tsr__array_files_make_room(tsr_array *array) {
+  const uint64_t closed = close_others(array, 0);
+  return close_some(array, array->open_files) + closed > 0;
 }
 
 void tsr__array_files_done(tsr_array *array) {
@@ -102,6 +128,8 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   void *block;
   int rc = join_path(fragment, name, &path, error);
   if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, &file, error);
+  if (rc == TSR_IO && tsr__array_files_make_room(array))
+    rc = tsr__store_open_file(array->store, (const char *)path.data, &file, error);
   tsr__buffer_release(&path);
   if (rc == TSR_NOT_FOUND) return missing(array, fragment, error);
   if (rc >= 0 && file->size < least)

@@ -698,7 +698,7 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
     if (changed <= 0) return changed;
     for (int which = 0; which < STAMPED; which++) TSR_TRY(take_stamp(array, which, &stamps[which], error));
     rc = renew(array, commits || (array->listing && array->listing->complete), stamps, error);
-    if (rc != TSR_ABORT) break;
+    if (rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array))) break;
   }
   if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
   return rc;

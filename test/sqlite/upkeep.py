@@ -4,6 +4,7 @@ beside writers and readers (in processes of their own), progress handlers, table
 usage: upkeep.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -79,6 +80,35 @@ def test_many_fragments():
     same(got, answers[1])
     assert stats["files_opened"] <= 6, stats
     sound(db)
+
+
+def test_open_files_of_many_arrays():
+    """All arrays of a connection share what is kept open; and where the process may open no more, what is only kept makes room."""
+    db, path = database("CREATE VIRTUAL TABLE t0 USING tessera('a0', x INT DIMENSION(0, 100000, 100), a INT, b TEXT)")
+    for i in range(50):
+        db.query("INSERT INTO t0 VALUES(?1 * 10, ?1, 'text'), (?1 * 10 + 1, ?1, 'more')", (i,))
+    folder, count = os.path.dirname(path), 6
+    for i in range(1, count):
+        shutil.copytree(os.path.join(folder, "a0"), os.path.join(folder, f"a{i}"))
+        db.query(f"CREATE VIRTUAL TABLE t{i} USING tessera('a{i}')")
+
+    def look():
+        for i in range(count):
+            same(db.query(f"SELECT count(*), sum(a), count(b) FROM t{i}"), [(100, 2450, 100)])
+        return len(os.listdir("/dev/fd"))
+    before = len(os.listdir("/dev/fd"))
+    most = look()
+    assert before + 128 < most <= before + 256 + 8, f"{most - before} files are open"
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most + 12, limits[1]))
+        db.query("VACUUM")   # all tables are connected anew
+        look()
+        db.query("SELECT tessera_consolidate('db:t1')")
+        look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    db.close()
 
 
 def test_what_is_opened_when():
