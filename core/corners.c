@@ -170,39 +170,47 @@ static void sort(tsr_corners *c) {
   tsr__pairs_sort_ties(c->corners, c->corners + c->count, c->count, text ? compare_corners : NULL, c);
 }
 
-int tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *c, tsr_error *error) {
+/* Room for so many, and for sorting them. Twice as much as before, as what there was is not given back. */
+static bool reserve(tsr_corners *c, uint64_t count) {
+  const uint64_t capacity = TSR_MIN(TSR_MAX(count, 2 * c->capacity), c->reader->plan.tile_count);
+  void *memory;
+  if (count <= c->capacity) return true;
+  if (tsr__arena_array(&c->reader->arena, 2 * capacity, sizeof(tsr_pair), &memory, NULL) < 0) return false;
+  c->corners = memory;
+  c->capacity = capacity;
+  return true;
+}
+
+void tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *c) {
   const tsr_plan *plan = &reader->plan;
   const tsr_field *field = &reader->snapshot->schema->fields[dimension];
-  void *memory;
   *c = (tsr_corners){.reader = reader, .field = field, .dimension = dimension, .descending = descending};
-  if (reader->snapshot->schema->dense || plan->lossy || plan->tile_count >= UINT32_MAX) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(tsr_pair), &memory, error));
-  c->corners = memory;
+  if (reader->snapshot->schema->dense || plan->lossy || plan->tile_count >= UINT32_MAX) return;
+  if (!(c->known = reserve(c, plan->tile_count))) return;
   for (uint32_t i = 0; i < plan->tile_count; i++) add(c, i);
   sort(c);
-  return TSR_OK;
 }
 
-/* Has the tile's box a value of the outer dimension in it? */
-static bool holds(const tsr_corners *outer, const tsr_pair *corner, uint64_t key, const tsr_buffer *text) {
+/* Does the tile's box have a value of the outer dimension in it, 0, or begin behind it, 1, or end before it? */
+static int relate(const tsr_corners *outer, const tsr_pair *corner, uint64_t key, const tsr_buffer *text) {
   if (outer->field->values_per_cell != TSR_VARIABLE)
-    return key_of(outer, corner, false) <= key && key <= key_of(outer, corner, true);
-  return compare_text(outer, corner, false, text->data, text->size) <= 0 &&
-         compare_text(outer, corner, true, text->data, text->size) >= 0;
+    return key_of(outer, corner, false) > key ? 1 : -(key_of(outer, corner, true) < key);
+  return compare_text(outer, corner, false, text->data, text->size) > 0
+             ? 1
+             : -(compare_text(outer, corner, true, text->data, text->size) < 0);
 }
 
-int tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
-                        tsr_corners *c, tsr_error *error) {
-  if (!c->corners) {
-    void *memory;
-    tsr_reader *reader = outer->reader;
-    TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, reader->plan.tile_count), sizeof(tsr_pair), &memory, error));
-    *c = (tsr_corners){.reader = reader, .dimension = dimension, .descending = descending, .corners = memory};
-    c->field = &reader->snapshot->schema->fields[dimension];
-  }
+void tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
+                         tsr_corners *c) {
+  uint64_t count = 0, end = outer->first;
+  c->reader = outer->reader;
+  c->field = &c->reader->snapshot->schema->fields[dimension];
+  c->dimension = dimension;
+  c->descending = descending;
+  for (int where; end < outer->count && (where = relate(outer, &outer->corners[end], key, text)) <= 0; end++) count += where == 0;
   c->count = c->first = c->at = 0;
-  for (uint64_t i = outer->first; i < outer->count; i++)
-    if (holds(outer, &outer->corners[i], key, text)) add(c, outer->corners[i].cell);
+  if (!(c->known = reserve(c, count))) return;
+  for (uint64_t i = outer->first; i < end; i++)
+    if (relate(outer, &outer->corners[i], key, text) == 0) add(c, outer->corners[i].cell);
   sort(c);
-  return TSR_OK;
 }

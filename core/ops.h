@@ -359,15 +359,16 @@ typedef struct tsr_corners {
   const tsr_field *field;
   uint32_t dimension;
   bool descending;
-  tsr_pair *corners; /* NULL: nothing is known of them */
-  uint64_t count, first, at; /* at: the first that has not begun; what begins before `first` has ended */
+  bool known; /* else nothing is: of dense arrays, and where there is no memory for it */
+  tsr_pair *corners;
+  uint64_t capacity, count, first, at; /* at: the first that has not begun; what begins before `first` has ended */
 } tsr_corners;
 /* In memory of the reader's present start. */
-int tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *corners, tsr_error *error);
+void tsr__corners_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_corners *corners);
 /* Along another dimension, of those tiles of `outer` alone whose boxes have a value, a directed key or a string, in it. `c` is
  * zeroed, or was made for the same dimension by this. */
-int tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
-                        tsr_corners *c, tsr_error *error);
+void tsr__corners_within(const tsr_corners *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension, bool descending,
+                         tsr_corners *c);
 /* The first place, from `from` on, where there may be rows. */
 uint64_t tsr__corners_begin(tsr_corners *corners, uint64_t from);
 /* Until where, from `from` on, are about so many rows to be expected? Directed keys; UINT64_MAX: there are not so many.

@@ -341,7 +341,7 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
     v->numbers = false;
     return 0;
   }
-  return v->corners.corners ? choose_by_corners(s, v, error) : 1;
+  return v->corners.known ? choose_by_corners(s, v, error) : 1;
 }
 
 /* ---- Gathering --------------------------------------------------------------------------------------------------- */
@@ -515,9 +515,9 @@ static int descend(ordered_source *s, tsr_error *error) {
   if (!is_natural(s, s->depth)) {
     level *next = &s->levels[s->depth];
     begin_level(s, s->depth);
-    if (v->corners.corners && !v->nan)
-      return tsr__corners_within(&v->corners, v->end, &v->end_text, next->dimension, next->descending, &next->corners, error);
-    next->corners.corners = NULL;
+    next->corners.known = false;
+    if (v->corners.known && !v->nan)
+      tsr__corners_within(&v->corners, v->end, &v->end_text, next->dimension, next->descending, &next->corners);
     return TSR_OK;
   }
   TSR_TRY(make_spans(s, s->depth, error));
@@ -771,7 +771,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   s->gathered.fill_unwritten = reader->fill_unwritten;
   for (uint32_t k = 0; k < s->level_count; k++) begin_level(s, k);
   for (uint32_t k = 0; k < s->level_count; k++) s->levels[k].corners = (tsr_corners){0};
-  TSR_TRY(tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->levels[0].corners, error));
+  tsr__corners_make(reader, s->levels[0].dimension, s->levels[0].descending, &s->levels[0].corners);
   s->cached = reader->test_count == 0 && fits_cache(s);
   choose_target(s, limit);
   *source = &s->base;

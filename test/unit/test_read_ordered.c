@@ -437,6 +437,33 @@ static void test_memory_of_tiles(void **state) {
   }
 }
 
+/* What is known of where tiles begin takes memory where there is some, and no order fails for the want of it. */
+static void test_memory_of_corners(void **state) {
+  (void)state;
+  static made_cell cells[ROWS];
+  static made_row rows[ROWS];
+  made_array m;
+  bool fields[3 + MADE_ATTRIBUTES];
+  uint64_t bytes = 4096;
+  made_open(&m, false, 3, false, 0, ROWS, NULL);
+  m.schema.capacity = 2;
+  for (int32_t i = 0; i < ROWS; i++) cells[i] = (made_cell){.at = {i / (ROWS / 3), i % (ROWS / 3) / (ROWS / 12), i}, .value = i};
+  made_sparse(&m, 1, 1, cells, ROWS, false, false);
+  memset(fields, 1, sizeof fields);
+  tsr_request request = {.fields = fields, .threads = 1};
+  while (read_within(&m, &request, bytes, rows) < 0) bytes += bytes / 16;
+  for (unsigned round = 0; round < 8; round++) {
+    const tsr_sort order[3] = {{.descending = round & 1}, {.dimension = 1, .descending = round & 2}, {.dimension = 2, .descending = round & 4}};
+    request.order = order;
+    request.order_count = 3;
+    for (uint64_t part = 8; part <= 16; part++) {
+      if (read_within(&m, &request, bytes / 4 * part, rows) != ROWS) fail_msg("round %u: not within %u/4 of a scan's", round, (unsigned)part);
+      for (int64_t i = 1; i < ROWS; i++) assert_true(compare(&m, order, 3, &rows[i - 1], &rows[i]) <= 0);
+    }
+  }
+  made_close(&m);
+}
+
 static void test_failing_memory(void **state) {
   (void)state;
   static made_row rows[ROWS];
@@ -489,6 +516,7 @@ int main(void) {
       cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
       cmocka_unit_test(test_few), cmocka_unit_test(test_few_of_a_value),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
       cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many), cmocka_unit_test(test_memory_of_tiles),
+      cmocka_unit_test(test_memory_of_corners),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
