@@ -29,12 +29,13 @@ const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, 
   return path->text;
 }
 
-/* Messages of the core name full paths: here the array is known. */
+/* Messages of the core name full paths: here the array is known. Its name may also be a word, or letters, of the message. */
 static void shorten(const tsr_checker *c, const char *file, char *text) {
   size_t root = strlen(c->store->name), name = strlen(file);
   for (char *at = text; root > 0 && (at = strstr(at, c->store->name)) != NULL;) {
-    size_t cut = at[root] == '/' ? root + 1 : root;
-    memmove(at, at + cut, strlen(at + cut) + 1);
+    const bool begins = at == text || strchr(" '(", at[-1]);
+    if (begins && at[root] == '/') memmove(at, at + root + 1, strlen(at + root + 1) + 1);
+    else at += root;
   }
   while (name > 0 && strncmp(text, file, name) == 0 && strncmp(text + name, ": ", 2) == 0)
     memmove(text, text + name + 2, strlen(text + name + 2) + 1);

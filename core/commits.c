@@ -120,6 +120,8 @@ static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, ui
 
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error) {
   tsr_commits all = {0};
+  if (in->size == 0) /* what it named may have no other trace: nothing is not what it says */
+    return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
   TSR_TRY(read_commits(*in, NULL, NULL, &all.count, error));
   void *room;
   TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_commit), &room, error));

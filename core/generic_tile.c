@@ -49,14 +49,14 @@ static int decode_body(tsr_input *in, const tsr_generic_tile *header, const size
                        uint64_t most, tsr_buffer *out, tsr_error *error) {
   if (header->encrypted && !key) return tsr__fail(error, TSR_AUTH, "it is encrypted: a key is needed");
   if (!header->encrypted && key) return tsr__fail(error, TSR_AUTH, "it is not encrypted, though there is a key");
-  if (header->size > most)
-    return tsr__fail(error, TSR_TOOBIG, "it holds %llu bytes, more than the %llu that are allowed",
-                     (unsigned long long)header->size, (unsigned long long)most);
   const uint8_t *bytes = tsr__input_take(in, behind->pipeline), *tile = tsr__input_take(in, behind->tile);
   TSR_TRY(tsr__input_check(in, "the tile", error));
   if (header->size > tsr__add_sat(tsr__mul_sat(behind->tile, RATIO_MOST), ROOM_MOST))
     return tsr__fail(error, TSR_CORRUPT, "it claims to hold %llu bytes, which the %llu that are stored cannot",
                      (unsigned long long)header->size, (unsigned long long)behind->tile);
+  if (header->size > most)
+    return tsr__fail(error, TSR_TOOBIG, "it holds %llu bytes, more than the %llu that are allowed",
+                     (unsigned long long)header->size, (unsigned long long)most);
 
   tsr_arena arena = {0};
   tsr__arena_init(&arena, out->memory);

@@ -281,6 +281,10 @@ static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error
   const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
   int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
   if (code == TSR_OK) address->has_key = true;
+  tsr_object_kind kind;
+  if (code < 0 && !address->is_table && /* then it is the path that is wrong, or the order of the arguments */
+      tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)
+    return tsx_address_not_found(address, error);
   return code;
 }
 

@@ -177,9 +177,9 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
       name = sqlite3_mprintf("%.*s", (int)(last - p), p);
     }
     if (end && !name) return tsx_out_of_memory(error);
-    if (!end || !*name || (*end && *end != ',')) {
+    if (!end || !*name || *p == '(' || (*end && *end != ',')) {
       sqlite3_free(name);
-      return tsx_fail(error, TSR_ERROR, "option columns='%s': names separated by commas are wanted", text);
+      return tsx_fail(error, TSR_ERROR, "option columns='%s': names are wanted, separated by commas, all in one pair of quotes", text);
     }
     options->columns[options->column_count++] = name;
     if (!*end) return TSR_OK;
@@ -299,7 +299,9 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
     return TSR_OK;
   }
   options->path = path;
-  if (!alone || !*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
+  if (!end) return tsx_fail(error, TSR_ERROR, "bad path: %s: the quote is not closed", argument);
+  if (!alone) return tsx_fail(error, TSR_ERROR, "bad path: %s: a comma is wanted behind '%s'", argument, path);
+  if (!*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
   if (!sqlite3_strnicmp(path, "db:", 3))
     return tsx_fail(error, TSR_ERROR, "%s names a table of this database, where the path of a directory is wanted",
                     path);

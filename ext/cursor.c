@@ -502,6 +502,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   tsx_table *table = (tsx_table *)base->pVtab;
   tsr_error error;
   tsx_error_init(&error);
+  if (c->number > table->filtered) table->filtered = c->number;
   count_rows(c);
   clear_request(c);
   uint64_t since = table->options.since, as_of = table->options.as_of;

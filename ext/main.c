@@ -24,6 +24,21 @@ static void stay_mapped(void) {
 #endif
 }
 
+/* Has this connection loaded it before? 1, 0, or what SQLite says. Another state of the connection beside the one that there is would
+ * know nothing of its keys, its bounds and its transaction. */
+static int is_loaded(sqlite3 *db) {
+  sqlite3_stmt *modules;
+  int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = 'tessera'", -1, &modules, NULL);
+  if (code == SQLITE_OK) {
+    code = sqlite3_step(modules);
+    sqlite3_finalize(modules);
+  } else if (code != SQLITE_NOMEM) { /* without that pragma, or not allowed to ask it */
+    code = sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL) == SQLITE_OK ? SQLITE_ROW : SQLITE_DONE;
+    sqlite3_finalize(modules);
+  }
+  return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : code;
+}
+
 TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
@@ -37,6 +52,8 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
                                sqlite3_libversion());
     return SQLITE_ERROR;
   }
+  int code = is_loaded(db);
+  if (code != 0) return code == 1 ? SQLITE_OK : code;
   tsr_error error = {0};
   tsx_connection *connection = NULL;
   if (tsx_connection_open(db, &connection, &error) < 0) {
@@ -44,10 +61,12 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
     return tsx_sqlite_code(error.code);
   }
   stay_mapped();
-  tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
-  int code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
-  if (code == SQLITE_OK) code = tsx_register_tables(connection);
+  code = tsx_register_tables(connection);
   if (code == SQLITE_OK) code = tsx_register_functions(connection);
+  if (code == SQLITE_OK) { /* the last: with it, all is loaded */
+    tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
+    code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
+  }
   tsx_connection_drop(connection);
   return code;
 }

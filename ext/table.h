@@ -79,7 +79,7 @@ typedef struct tsx_table {
   tsx_column *columns;
   char *declaration; /* what SQLite was told */
   char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
-  uint64_t opened; /* counts cursors */
+  uint64_t opened, filtered; /* counts cursors; the newest that has been asked for rows */
   struct tsx_cursor *resting; /* one that was closed, for the next who opens one; or NULL */
   bool past; /* the row whose rowid was asked for last is of another time, given in the query */
   struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
@@ -211,7 +211,8 @@ typedef struct tsx_changes tsx_changes; /* what statements that write a table ar
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
 /* A row that a statement's scan has chosen, by the number of its cursor (tsx_table.opened). */
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row);
-/* That scan has ended. If nothing has come of it when the next one begins, its rows are forgotten: it was no UPDATE. */
+/* That scan has ended. If nothing has come of it when the next one begins, its rows are forgotten: it was no UPDATE. Where the
+ * next has been opened but not asked yet, it is the next part of the same: the other side of an OR. */
 void tsx_update_scanned(tsx_table *table, uint64_t cursor);
 void tsx_update_forget(tsx_table *table);
 void tsx_update_end(tsx_table *table); /* the transaction ends: lets go of all that is held of it */

@@ -121,7 +121,10 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
 }
 
 void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
-  if (table->changes && table->changes->cursor == cursor) table->changes->scanned = true;
+  tsx_changes *u = table->changes;
+  if (!u || u->cursor != cursor) return;
+  if (table->filtered < table->opened && cursor < table->opened) u->cursor = table->opened;
+  else u->scanned = true;
 }
 
 void tsx_update_forget(tsx_table *table) {

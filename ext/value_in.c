@@ -410,7 +410,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
     return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
   if (!description->nullable && !(insert && f->has_default))
     return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but it is NOT NULL%s", row->table->name, f->name,
-                    insert ? ", and no DEFAULT is declared" : "");
+                    insert ? ", and it has no DEFAULT (the datatype's own fill value counts as none)" : "");
   bytes cell = {description->fill, description->fill_size};
   if (description->nullable && !description->cell_size) cell = (bytes){(const uint8_t *)"", 0};
   if (!has_fill && description->cell_size) {

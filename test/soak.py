@@ -1,45 +1,96 @@
-"""./run soak: what `./run test` takes samples of, whole. First each fault at each system call of transactions and of upkeep (fault/crash*.py all), every cut
-and every fault of a disk in memory (fault/crashes.c, fault/faults.c), then, until the time is over, random histories, random queries, crowds and hostile databases with a seed of their own in each round.
+"""./run soak [minutes]: what `./run test` takes samples of, whole: every cut and every fault of a disk in memory (fault/crashes.c, fault/faults.c), each fault at each
+system call of transactions and of upkeep (fault/crash*.py all), one after the other; and beside them random histories, queries, crowds and hostile databases, with a
+seed of their own in each round. When the time is over it says what has come to its end. The whole takes hours.
 
 usage: soak.py BUILD MINUTES
 """
 import os
+import signal
 import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+WHOLE = [["fault_crashes", "0"], ["fault_faults", "0"], ["fault/crash.py", "all"], ["fault/crash_upkeep.py", "all"]]
+ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/evolutions.py", "2", "SEED"], ["corpus/pushdown.py", "20", "SEED"], ["corpus/aggregate.py", "10", "SEED"],
+         ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"]]
 
 
-def run(build, preload, script, *arguments, **environment):
-    libraries = [subprocess.run(["cc", f"-print-file-name={name}"], stdout=subprocess.PIPE, text=True).stdout.strip() for name in ("libasan.so",)] + preload
-    everything = dict(os.environ, LD_PRELOAD=":".join(libraries), ASAN_OPTIONS="detect_leaks=0", PYTHONDONTWRITEBYTECODE="1", **environment)
-    command = [sys.executable, os.path.join(HERE, script), os.path.join(build, "tessera.so"), os.path.join(build, "arrays")] + list(arguments)
-    print("==>", script, *arguments, *(f"{k}={v}" for k, v in environment.items()), flush=True)
-    return subprocess.run(command, env=everything).returncode
+def start(build, words, seed, **files):
+    """A program of the build, or a script with the sanitizer's library; words with = are its environment, and so is the seed."""
+    script, arrays = words[0].endswith(".py"), os.path.join(build, "arrays")
+    arguments = [str(seed) if word == "SEED" else word for word in words[1:] if "=" not in word]
+    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0" if script else "", SEED=str(seed), PYTHONDONTWRITEBYTECODE="1",
+                       **dict(word.split("=") for word in words[1:] if "=" in word))
+    if not script:
+        return subprocess.Popen([os.path.join(build, "test", words[0]), arrays] + arguments, env=environment, start_new_session=True, **files)
+    libraries = [subprocess.run(["cc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True).stdout.strip()]
+    if words[0].startswith("fault/"):
+        libraries += [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names if name == "libinject.so"][:1]
+    environment["LD_PRELOAD"] = ":".join(libraries)
+    return subprocess.Popen([sys.executable, os.path.join(HERE, words[0]), os.path.join(build, "tessera.so"), arrays] + arguments, env=environment,
+                            start_new_session=True, **files)
+
+
+def stop(process):
+    if process and process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Whole:
+    """The parts that have an end, one after the other; what each prints lies in build/soak."""
+
+    def __init__(self, build):
+        self.build, self.left, self.process, self.ended, self.failed = build, list(WHOLE), None, [], []
+        self.folder = os.path.join(build, "soak")
+        os.makedirs(self.folder, exist_ok=True)
+
+    def log(self, words):
+        return os.path.join(self.folder, os.path.basename(words[0]) + ".log")
+
+    def go_on(self):
+        if self.process and self.process.poll() is not None:
+            words = self.left.pop(0)
+            self.ended.append(words[0])
+            if self.process.returncode:
+                self.failed.append(words[0])
+            print(f"==> {words[0]}: {'FAILED' if self.process.returncode else 'whole, no failure'}; see {os.path.relpath(self.log(words))}", flush=True)
+            self.process = None
+        if self.left and not self.process:
+            with open(self.log(self.left[0]), "w", encoding="utf-8") as log:
+                self.process = start(self.build, self.left[0], 1, stdout=log, stderr=log)
 
 
 def main():
     build, end = os.path.abspath(sys.argv[1]), time.time() + 60 * float(sys.argv[2])
-    inject = [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names if name == "libinject.so"]
-    failed = 0
-    for script in ("fault/crash.py", "fault/crash_upkeep.py"):
-        failed |= run(build, inject[:1], script, "all") if inject else 0
-    for program in ("fault_crashes", "fault_faults"): # every fault that a disk in memory can have, every cut
-        path = os.path.join(build, "test", program)
-        if os.path.exists(path):
-            print("==>", program, flush=True)
-            failed |= subprocess.run([path, os.path.join(build, "arrays"), "0"]).returncode
-    seed = int(time.time())
-    while time.time() < end:
-        seed += 1
-        failed |= run(build, [], "sqlite/histories.py", ROUNDS="2", SEED=str(seed))
-        failed |= run(build, [], "sqlite/evolutions.py", "2", str(seed))
-        failed |= run(build, [], "corpus/pushdown.py", "20", str(seed))
-        failed |= run(build, [], "corpus/aggregate.py", "10", str(seed))
-        failed |= run(build, [], "sqlite/crowd.py", "20")
-        failed |= run(build, [], "sqlite/hostile.py", ROUNDS="200", SEED=str(seed))
-    return failed != 0
+    whole, seed, rounds, failed = Whole(build), int(time.time()), 0, []
+    process = None
+    try:
+        while time.time() < end:
+            seed += 1
+            rounds += 1
+            for words in ROUND:
+                print("==>", *words, f"seed {seed}", flush=True)
+                with open(whole.log(words), "w", encoding="utf-8") as log:
+                    process = start(build, words, seed, stdout=log, stderr=log)
+                while process.poll() is None and time.time() < end:
+                    whole.go_on()
+                    time.sleep(0.2)
+                with open(whole.log(words), encoding="utf-8") as log:
+                    text = log.read()
+                if process.returncode or "FAILED" in text: # it may not have come to its end
+                    failed.append(f"{words[0]} with seed {seed}")
+                    print(text, flush=True)
+                if process.poll() is None:
+                    break
+        whole.go_on()
+    finally: # they are sessions of their own, which Ctrl-C does not reach
+        stop(process)
+        stop(whole.process)
+    print(f"{rounds} rounds, the last perhaps in part; whole: {', '.join(whole.ended) or 'nothing'}; not at its end: {', '.join(words[0] for words in whole.left) or 'nothing'}")
+    print(f"failed: {', '.join(whole.failed + failed) or 'nothing'}")
+    return 1 if whole.failed + failed else 0
 
 
 if __name__ == "__main__":

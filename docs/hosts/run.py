@@ -172,6 +172,10 @@ def expected_of(name):
 
 def main():
     hosts, failures, skipped = Hosts(*sys.argv[1:3]), 0, 0
+    unknown = [name for name in sys.argv[3:] if name not in ALL]
+    if unknown:
+        print(f"no host {unknown[0]}; ./run hosts [host ...]; hosts are {', '.join(ALL)}")
+        return 2
     for name in sys.argv[3:] or ALL:
         begin, expected = time.monotonic(), expected_of(name)
         try:

@@ -241,6 +241,11 @@ def consolidated_commits_damaged(c):
     put(path, contents(path).replace(b".wrt", b".wxt", 1))
 
 
+@case(EVERYTHING, ("error", ".con", "consolidated commits: the file is empty"), ("note", "__fragments/", "not committed"), count=-1)
+def consolidated_commits_emptied(c):
+    put(c.only("__commits", ".con"), b"")
+
+
 @case(EVERYTHING, ("error", ".con", "fragment __77_77_0_22 is committed, but missing"))
 def consolidated_commit_of_nothing(c):
     path = c.only("__commits", ".con")

@@ -119,8 +119,9 @@ def main():
         return 0
     targets = [a for a in arguments if a in TARGETS]
     seconds = [a for a in arguments if a.isdigit()]
-    if len(targets) + len(seconds) < len(arguments):
-        print(f"./run fuzz [target] [seconds]; targets are {', '.join(TARGETS)}")
+    wrong = [a for a in arguments if a not in targets + seconds]
+    if wrong:
+        print(f"no target and no number: {wrong[0]}; ./run fuzz [target] [seconds]; targets are {', '.join(TARGETS)}")
         return 2
     failed = 0
     for target in targets or TARGETS:

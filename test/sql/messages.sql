@@ -118,3 +118,11 @@ PRAGMA query_only = 1;
 SELECT tessera_set_metadata('db:st', 'a', 1);
 SELECT tessera_add_attribute('db:st', 'z INT32');
 PRAGMA query_only = 0;
+-- The check takes the array's path out of its messages, not its letters
+CREATE VIRTUAL TABLE e USING tessera('e', x INT32 DIMENSION(0, 9, 1), v INT32);
+INSERT INTO e VALUES(1, 1);
+.shell for f in e/__fragments/*/a0.tdb; do printf x >> $f; done
+SELECT message FROM tessera_check('e');
+SELECT message FROM tessera_check('./e');
+.shell mv e data
+SELECT message FROM tessera_check('data');

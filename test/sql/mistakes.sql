@@ -16,6 +16,9 @@ CREATE VIRTUAL TABLE t USING tessera('sql/data/relief', asof='2024-01-01');
 CREATE VIRTUAL TABLE t USING tessera('sql/data/relief', as_of='last week');
 CREATE VIRTUAL TABLE t USING tessera('sql/data/relief', cache_mb=lots);
 CREATE VIRTUAL TABLE t USING tessera('sql/data/relief', columns='x,y,height');
+CREATE VIRTUAL TABLE t USING tessera('sql/data/relief', columns=(x, elevation));
+CREATE VIRTUAL TABLE t USING tessera('sql/data/relief' cache_mb=1);
+SELECT * FROM tessera_schema('elevation', 'sql/data/relief');
 CREATE VIRTUAL TABLE relief USING tessera('sql/data/relief');
 CREATE TABLE t(x) USING tessera('sql/data/relief');
 -- creating

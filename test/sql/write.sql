@@ -256,3 +256,16 @@ UPDATE whole SET a = a + 1;
 SELECT tessera_consolidate('whole');
 SELECT * FROM whole WHERE x > 1;
 SELECT count(*) FROM tessera_check('whole') WHERE severity <> 'note';
+-- Both sides of an OR are one scan: cells go as a set, twins go together
+CREATE VIRTUAL TABLE parts USING tessera('parts', kind=sparse, x INT32 DIMENSION(0, 5, 2), y INT32 DIMENSION(0, 5, 3), m INT32 NOT NULL, on_conflict=abort);
+INSERT INTO parts VALUES(1, 1, 1), (2, 1, 2), (3, 1, 3), (0, 5, 4), (5, 0, 5);
+EXPLAIN QUERY PLAN UPDATE parts SET x = x + 1 WHERE (x BETWEEN 1 AND 3 AND y = 1) OR m = 4;
+UPDATE parts SET x = x + 1 WHERE (x BETWEEN 1 AND 3 AND y = 1) OR m = 4;
+SELECT * FROM parts ORDER BY m;
+CREATE VIRTUAL TABLE twins USING tessera('twins', kind=sparse, x INT32 DIMENSION(0, 5, 2), y INT32 DIMENSION(0, 5, 3), m INT32 NOT NULL, duplicates=yes);
+INSERT INTO twins SELECT value % 6, value / 6 % 6, value FROM generate_series(0, 71);
+BEGIN;
+EXPLAIN QUERY PLAN UPDATE twins SET m = m + 100 WHERE x = 3 OR y = 2;
+UPDATE twins SET m = m + 100 WHERE x = 3 OR y = 2;
+COMMIT;
+SELECT count(*), count(*) FILTER (WHERE m >= 100), count(*) FILTER (WHERE x = 3 OR y = 2), sum(m) FROM twins;

@@ -257,6 +257,27 @@ def test_untrusted_schemas():
     with_copies([statements], work)
 
 
+def test_loaded_twice():
+    """The second time does nothing: bounds, keys and what is open are the connection's."""
+    def work(_):
+        db = Database("a.db")
+        db.query("BEGIN")
+        db.query("INSERT INTO o VALUES(90, 1, 'z')")
+        db.run(lambda: db.raw.load_extension(host.EXTENSION))
+        db.query("CREATE VIRTUAL TABLE p USING tessera('array')")
+        same(len(db.query("SELECT * FROM p")), 7)
+        db.query("ROLLBACK")
+        db.query("SELECT tessera_restrict('array')")
+        reading = db.cursor("SELECT * FROM o")
+        db.next(reading)
+        db.run(lambda: db.raw.load_extension(host.EXTENSION))
+        db.query("SELECT load_extension(?)", (host.EXTENSION,))
+        holds(db.error("SELECT * FROM tessera_array('victim')").text, "tessera_restrict")
+        same(len(db.query("SELECT * FROM tessera_array('db:o')")), 1)
+        db.close()
+    with_copies([[]], work)
+
+
 def test_defensive():
     """In a defensive connection all goes on, and nobody but the extension writes its tables."""
     def work(_):

@@ -66,7 +66,7 @@ static void test_commits(void **state) {
 static void test_no_commits(void **state) {
   bytes b = {0};
   put(&b, "", 0);
-  assert_accepted(decode_commits, &b);
+  assert_refused(decode_commits, &b, TSR_CORRUPT, "empty");
   drop(&b);
 }
 

@@ -134,7 +134,7 @@ static void test_damaged_header(void **state) {
       {4, 8, UINT64_MAX, TSR_CORRUPT, "ends early"},
       {12, 8, 6, TSR_CORRUPT, "its chunks hold 5"},
       {12, 8, 4, TSR_CORRUPT, "its chunks hold 5"},
-      {12, 8, (uint64_t)1 << 60, TSR_TOOBIG, "more"},
+      {12, 8, (uint64_t)1 << 60, TSR_CORRUPT, "claims to hold"},
       {20, 1, 44, TSR_CORRUPT, "datatype 44"},
       {21, 8, 0, TSR_CORRUPT, "cell size 0"},
       {29, 1, 2, TSR_CORRUPT, "encryption type 2"},
