@@ -105,6 +105,12 @@ static bool fields_wait(const sparse_source *s, bool swept) {
   return swept && atomic_load_explicit(&memory->used, memory_order_relaxed) > memory->limit / 2;
 }
 
+/* Where there is no memory for all of them at once, each comes when it is asked for. */
+static int load_fields(tsr_reader *reader, tsr_error *error) {
+  const int rc = tsr__reader_load(reader, error);
+  return rc == TSR_NOMEM ? TSR_OK : rc;
+}
+
 /* What will be wanted of a tile that has cells of the request, if it is known already: that all of them are. */
 static int want_certain(sparse_source *s, tsr_sparse_tile *tile, bool swept, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(s, tile);
@@ -387,8 +393,7 @@ static int fill_window(sparse_source *s, uint64_t end, bool swept, tsr_error *er
     if (waits || (swept && reader->test_count > 0)) continue; /* until it is known which cells win */
     if (tile->count > 0) TSR_TRY(tsr__reader_want_fields(reader, tile->held, error));
   }
-  const int rc = tsr__reader_load(reader, error); /* a window made ahead is not measured for fields asked for since: */
-  return rc == TSR_NOMEM ? TSR_OK : rc; /* each tile's come with its batch, then */
+  return load_fields(reader, error); /* a window made ahead is not measured for fields asked for since */
 }
 
 /* ---- The source ------------------------------------------------------------------------------------------------- */
@@ -420,7 +425,7 @@ static int next_swept(sparse_source *s, tsr_error *error) {
       TSR_TRY(test_cells(s, &s->present, error));
       if (s->present.count > 0) {
         TSR_TRY(tsr__reader_want_fields(s->reader, s->present.held, error)); /* that are not there yet */
-        TSR_TRY(tsr__reader_load(s->reader, error));
+        TSR_TRY(load_fields(s->reader, error));
         return 1;
       }
       drop(s, &s->present);
