@@ -100,6 +100,7 @@ typedef struct tsx_connection {
   tsx_key *keys;
   struct tsx_tree *trees; /* store_tables.c: that are open */
   bool in_function; /* tsx_function_begin has opened a savepoint */
+  bool function_alone; /* and with it a transaction */
   bool quiet; /* a rollback goes on: the database is not touched */
   const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
   char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */

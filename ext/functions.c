@@ -8,6 +8,7 @@ int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
   tsx_store_rest(connection, false); /* else what has been read up to here would be that first read */
+  connection->function_alone = sqlite3_get_autocommit(connection->db);
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
   return tsx_store_lock(connection, path, error);
 }
@@ -56,6 +57,9 @@ static int end_savepoint(tsx_connection *connection, int code, tsr_error *error)
     code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(db));
   }
   sqlite3_exec(db, "ROLLBACK TO tessera_function; RELEASE tessera_function", NULL, NULL, NULL);
+  /* Where readers are in the way of its commit, RELEASE leaves a transaction of its own open, and the host's next statements
+   * would be within it. */
+  if (connection->function_alone && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   return code;
 }
 

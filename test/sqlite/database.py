@@ -426,6 +426,29 @@ def test_no_lock_is_left():
     two.close()
 
 
+def test_functions_that_meet_a_reader():
+    """In a rollback journal a commit waits for readers: a function that cannot commit leaves no transaction open."""
+    db, other = Database(path("a.db")), Database(path("a.db"))
+    made(db)
+    for i in range(3):
+        fill(db, "t", 10 * i, 5)
+    db.query("CREATE TABLE plain(x)")
+    db.query("INSERT INTO plain VALUES(1), (2), (3)")
+    before = db.value("SELECT fragments FROM tessera_array('db:t')")
+    db.query("PRAGMA busy_timeout = 0")
+    for sql in ("SELECT tessera_vacuum('db:t')", "SELECT tessera_consolidate('db:t')", "SELECT tessera_set_metadata('db:t', 'k', 1)"):
+        cursor = other.cursor("SELECT * FROM plain")
+        other.next(cursor)
+        holds(db.error(sql).text, "locked")
+        del cursor
+        db.query("BEGIN")   # else: cannot start a transaction within a transaction
+        db.query("COMMIT")
+        same(other.value("SELECT fragments FROM tessera_array('db:t')"), before)
+    db.query("INSERT INTO plain VALUES(4)")
+    same(other.value("SELECT count(*) FROM plain"), 4)
+    sound(db)
+
+
 def test_functions_wait_for_the_lock():
     """A function that changes an array in the database waits for another writer as an INSERT does, as long as the busy timeout lets it,
     and goes on from what that one has committed; without a timeout it fails at once."""
