@@ -13,7 +13,9 @@
 #include "ops.h"
 
 #define WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
-#define PENDING_MOST (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room */
+#define PENDING_MOST (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room; */
+#define PENDING_WINDOWS 2 /* the same in the bytes that are asked for */
+#define BUSY_WINDOWS 4 /* of the bytes that are asked for, at most, so that all threads have tiles to do */
 #define WINDOW_TILES 256
 #define OUT_BYTES    (UINT64_C(32) << 20) /* of all files' buffers together, about */
 #define DIRECT_LEAST 1024 /* cells of a tile */
@@ -55,7 +57,7 @@ struct tsr_fragment_writer {
   uint32_t input_count, slot_count;
   input *inputs;
   slot *slots; /* those with files */
-  uint64_t tile_cells, window_tiles, pending, out_most;
+  uint64_t tile_cells, window_tiles, pending, pending_most, out_most;
   tsr_buffer written; /* dense: u8 of each pending cell, 0 = padding */
   tsr_buffer runs; /* tsr_run of the window's tiles */
   uint64_t *run_starts; /* window_tiles + 1 */
@@ -139,9 +141,12 @@ static int make_window(tsr_fragment_writer *w, tsr_error *error) {
   for (uint32_t s = 0; s < w->slot_count; s++)
     for (int p = 0; p < TSR_PART_COUNT; p++) parts += w->slots[s].used[p];
   const uint64_t window = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, WINDOW_BYTES) : WINDOW_BYTES;
-  uint64_t fit = window / TSR_MAX(tsr__mul_sat(cell, w->tile_cells), 1);
+  const uint64_t tile = tsr__mul_sat(cell, w->tile_cells);
+  uint64_t fit = window / TSR_MAX(tile, 1);
   uint64_t busy = (2 * (uint64_t)w->target.threads + w->slot_count - 1) / w->slot_count;
+  if (w->target.window_bytes) busy = TSR_MIN(busy, tsr__mul_sat(BUSY_WINDOWS, w->target.window_bytes) / TSR_MAX(tile, 1));
   w->window_tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), WINDOW_TILES);
+  w->pending_most = w->target.window_bytes ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MOST) : PENDING_MOST;
   const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
   w->out_most = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
   void *room;
@@ -651,7 +656,7 @@ static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
   if (!w->taken || w->pending > 0) return 0;
-  while (tiles < most && bytes <= PENDING_MOST) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
+  while (tiles < most && bytes <= w->pending_most) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
   return tiles;
 }
 
@@ -688,7 +693,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
     tsr_work_done(w->target.environment, cells);
     w->pending += w->count;
     bool whole = w->pending % w->tile_cells == 0;
-    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > PENDING_MOST))
+    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > w->pending_most))
       TSR_TRY(write_window(w, error));
   }
   return TSR_OK;

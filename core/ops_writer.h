@@ -11,7 +11,8 @@
 
 #include "ops.h"
 
-#define TSR_RUN_VERSION 22 /* of the format: runs are no part of an array */
+#define TSR_RUN_VERSION  22 /* of the format: runs are no part of an array */
+#define TSR_RUN_CAPACITY 4096u /* cells of a tile, at most */
 
 typedef struct tsr_buffered { /* a column of cells in the order in which they came */
   tsr_buffer values, offsets, validity; /* variable: count + 1 offsets, none before the first append */

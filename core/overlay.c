@@ -7,8 +7,7 @@
  */
 #include "ops_writer.h"
 
-#define RUN_CAPACITY   4096u /* cells of a tile, at most */
-#define LIMIT_PER_CELL 65536u /* fewer where memory is short: merging has a tile of each spilled run in hand */
+#define LIMIT_PER_CELL 65536u /* a tile has fewer cells where memory is short: merging has a tile of each spilled run in hand */
 
 /* ---- The schema of runs --------------------------------------------------------------------- */
 
@@ -24,7 +23,7 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
   for (uint32_t f = 0; f < writer->field_count; f++) made->fields[f].filters = none;
   made->coords_filters = made->offsets_filters = made->validity_filters = none;
   made->allows_duplicates = true;
-  made->capacity = TSR_MIN(made->dense ? RUN_CAPACITY : schema->capacity, RUN_CAPACITY);
+  made->capacity = TSR_MIN(made->dense ? TSR_RUN_CAPACITY : schema->capacity, TSR_RUN_CAPACITY);
   made->capacity = TSR_MAX(TSR_MIN(made->capacity, writer->memory.limit / LIMIT_PER_CELL), 1);
   writer->run_schema = made;
   return TSR_OK;

@@ -7,6 +7,9 @@
  *
  * so that own rows are found by their rowids. The merge goes through all runs at once, a tile of each in memory, by a
  * heap: in global order, then by number; of equal coordinates the last is taken, where the array has no duplicates.
+ * Where there are more runs than memory has room for tiles of, groups of them are merged before: into fragments like
+ * runs, but without positions, several one after the other, since memory bounds the metadata of one. They are the
+ * merge's own and go with it: what the transaction reads, and is rewound by, stays the runs.
  */
 #include <stdio.h>
 
@@ -18,6 +21,8 @@
 #define FIXED_BYTES (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
 #define CELLS_LEAST 1024u /* fewer are not worth a run */
 #define BATCH       4096u /* merged cells that go to the fragment's writer at once */
+#define TILES_LEAST 512u /* as many tiles of a part as memory_mb would hold */
+#define TILE_BYTES  64u /* that the metadata of one take, for each of its fields, about */
 
 /* ---- Spilling ------------------------------------------------------------------------------- */
 
@@ -36,15 +41,30 @@ static int write_positions(tsr_writer *w, const char *directory, const uint32_t 
   return code;
 }
 
-static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
-  uint64_t count = w->count - w->first;
-  void *order = NULL, *times = NULL;
+typedef struct run_path {
+  char text[160];
+} run_path;
+
+static run_path path_of(const tsr_writer *w, const tsr_fragment *fragment) {
+  run_path path;
+  snprintf(path.text, sizeof path.text, "%s%.120s", tsr__writer_fragments(w), fragment->name);
+  return path;
+}
+
+static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
   tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
   target.metadata_name = METADATA;
-  target.schema = w->run_schema;
+  target.schema = schema;
   target.version = TSR_RUN_VERSION;
   target.has_times = true;
   target.durable = false;
+  return target;
+}
+
+static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
+  uint64_t count = w->count - w->first;
+  void *order = NULL, *times = NULL;
+  tsr_fragment_target target = run_target(w, w->run_schema, directory);
   int code = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
   if (code >= 0) code = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
   for (uint64_t i = 0; code >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
@@ -64,36 +84,46 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
 
 static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   (void)name, (void)error;
-  *schema = ((tsr_writer *)argument)->run_schema;
+  *schema = *(const tsr_schema **)argument;
   return TSR_OK;
 }
 
-/* What was written, opened. Its schema is the writer's, which lives as long as snapshots with the run. */
-static int open_run(tsr_writer *w, const char *directory, tsr_fragment *fragment, tsr_error *error) {
+/* What was written, opened. The schema, of runs the writer's, lives as long as snapshots with it. */
+static int open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
+                    tsr_error *error) {
   char path[200];
   tsr_file *file = NULL;
   snprintf(path, sizeof path, "%.160s/" METADATA, directory);
   TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
-  const int code = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), find_schema, w,
+  const int code = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), find_schema, &schema,
                                                &w->array->memory, &fragment->metadata, error);
   tsr__store_close_file(file);
   TSR_TRY(code);
-  fragment->cells_per_tile = w->run_schema->capacity;
+  fragment->cells_per_tile = schema->capacity;
   return tsr__fragment_make_files(fragment, error);
 }
 
+/* One to be written, its directory there. */
+static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
+  char name[128];
+  TSR_TRY(tsr__writer_directory(w, name, error));
+  TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
+  (*fragment)->own = (*fragment)->provisional = true;
+  (*fragment)->old_layout = w->version < 12;
+  (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
+  return TSR_OK;
+}
+
 static int make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
-  char directory[160];
-  snprintf(directory, sizeof directory, "%s%.120s", tsr__writer_fragments(w), fragment->name);
+  const run_path directory = path_of(w, fragment);
   for (uint32_t f = 0; f < w->field_count; f++)
     columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], 0);
-  TSR_TRY(write_run(w, directory, columns, error));
-  return open_run(w, directory, fragment, error);
+  TSR_TRY(write_run(w, directory.text, columns, error));
+  return open_run(w, w->run_schema, directory.text, fragment, error);
 }
 
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   tsr_writer *w = writer;
-  char name[128];
   void *columns;
   tsr_own_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
   if (run.stored == 0) return TSR_OK;
@@ -102,12 +132,8 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
   tsr__index_release(w);
   TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count + 1, sizeof(tsr_column), &columns, error));
-  int code = tsr__writer_directory(w, name, error);
-  if (code >= 0) code = tsr__array_fragment_new(w->array, name, &run.fragment, error);
+  int code = new_run(w, &run.fragment, error);
   if (code >= 0) {
-    run.fragment->own = run.fragment->provisional = true;
-    run.fragment->old_layout = w->version < 12;
-    run.fragment->parsed.start = run.fragment->parsed.end = UINT64_MAX;
     code = make_run(w, columns, run.fragment, error);
     if (code < 0) tsr__array_fragment_drop(w->array, run.fragment);
   }
@@ -164,8 +190,8 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- Merging -------------------------------------------------------------------------------- */
 
-typedef struct cursor { /* a run, and the tile of it that is in memory */
-  const tsr_own_run *run;
+typedef struct cursor { /* a source, and the tile of it that is in memory */
+  const tsr_own_run *run, *stop; /* the fragment that it is in; behind the source's last */
   uint64_t tile, cells, at;
   tsr_want *wants; /* by field, then the numbers */
   tsr_column *columns;
@@ -173,12 +199,20 @@ typedef struct cursor { /* a run, and the tile of it that is in memory */
   uint64_t capacity; /* cells that lists have room for */
 } cursor;
 
-typedef struct merge {
+typedef struct merge { /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
   tsr_writer *w;
-  uint32_t list_count, slots; /* slots: fields and the numbers */
+  const tsr_own_run *runs; /* of all sources */
+  uint64_t run_count;
+  const tsr_fragment_target *target; /* where the cells go at last; NULL: */
+  tsr_buffer *parts; /* tsr_own_run that are made of them */
+  tsr_own_run part; /* the one that is written, if it has a fragment */
+  const tsr_schema *part_schema;
+  run_path part_path;
+  uint64_t part_cells, part_most;
+  uint32_t list_count, slots, kept; /* slots: fields and the numbers; kept: as many of them go on */
   uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
   cursor *cursors, **heap;
-  uint64_t heap_count;
+  uint64_t cursor_count, heap_count;
   tsr_fragment_writer *writer;
   tsr_buffered *out; /* merged cells that are not written yet */
   tsr_column *out_columns;
@@ -186,6 +220,22 @@ typedef struct merge {
   uint64_t out_count, written;
   bool last_removed; /* whether it is to be taken back */
 } merge;
+
+static const tsr_field *field_at(const merge *m, uint32_t slot) {
+  static const tsr_field numbers = {.datatype = TSR_UINT64, .values_per_cell = 1, .cell_size = sizeof(uint64_t)};
+  return slot < m->w->field_count ? &m->w->schema->fields[slot] : &numbers;
+}
+
+static uint32_t slot_number(const tsr_writer *w, const tsr_fragment_metadata *metadata, uint32_t slot) {
+  if (slot < w->field_count) return (uint32_t)tsr__fragment_slot(metadata, slot);
+  return (uint32_t)tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES);
+}
+
+static uint64_t count_sources(const tsr_own_run *runs, uint64_t count) {
+  uint64_t sources = 0;
+  for (uint64_t i = 0; i < count; i++) sources += i == 0 || runs[i].first != runs[i - 1].first;
+  return sources;
+}
 
 static void drop_tile(merge *m, cursor *c) {
   for (uint32_t i = 0; i < m->slots; i++) {
@@ -210,16 +260,17 @@ static int load_lists(merge *m, cursor *c, tsr_error *error) {
 
 /* The next tile: 1, or 0 after the last. */
 static int load_tile(merge *m, cursor *c, tsr_error *error) {
+  drop_tile(m, c);
+  if (c->tile == c->run->fragment->metadata.tile_count) {
+    if (c->run + 1 == c->stop) return 0;
+    c->run++;
+    c->tile = 0;
+  }
   tsr_fragment *fragment = c->run->fragment;
   const tsr_fragment_metadata *metadata = &fragment->metadata;
-  drop_tile(m, c);
-  if (c->tile == metadata->tile_count) return 0;
   TSR_TRY(tsr__interrupted(m->w->array->environment, error));
-  for (uint32_t i = 0; i < m->slots; i++) {
-    const int64_t slot =
-        i < m->w->field_count ? tsr__fragment_slot(metadata, i) : tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES);
-    c->wants[i] = (tsr_want){.fragment = fragment, .slot = (uint32_t)slot, .number = c->tile};
-  }
+  for (uint32_t i = 0; i < m->slots; i++)
+    c->wants[i] = (tsr_want){.fragment = fragment, .slot = slot_number(m->w, metadata, i), .number = c->tile};
   TSR_TRY(tsr__tiles_load(m->w->array, m->w->threads, c->wants, m->slots, &m->w->memory, error));
   c->cells = tsr__fragment_tile_cells(metadata, c->tile++);
   c->at = 0;
@@ -291,43 +342,75 @@ static bool equals_last(const merge *m, const cursor *c) {
   return true;
 }
 
+/* ---- What comes out ------------------------------------------------------------------------- */
+
 static void take_back(merge *m) {
   m->out_count--;
-  for (uint32_t f = 0; f < m->w->field_count; f++)
-    tsr__buffered_truncate(&m->w->schema->fields[f], &m->out[f], m->out_count);
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out[f], m->out_count);
+}
+
+static int open_part(merge *m, tsr_error *error) {
+  TSR_TRY(new_run(m->w, &m->part.fragment, error));
+  m->part_path = path_of(m->w, m->part.fragment);
+  const tsr_fragment_target target = run_target(m->w, m->part_schema, m->part_path.text);
+  return tsr__fragment_writer_open(&target, &m->writer, error);
+}
+
+static int end_part(merge *m, tsr_error *error) {
+  TSR_TRY(tsr__fragment_writer_finish(m->writer, error));
+  tsr__fragment_writer_close(m->writer);
+  m->writer = NULL;
+  TSR_TRY(open_run(m->w, m->part_schema, m->part_path.text, m->part.fragment, error));
+  TSR_TRY(tsr__buffer_append(m->parts, &m->part, sizeof m->part, error));
+  m->part.fragment = NULL;
+  m->part_cells = 0;
+  return TSR_OK;
 }
 
 static int flush(merge *m, tsr_error *error) {
   if (m->out_count == 0) return TSR_OK;
-  for (uint32_t f = 0; f < m->w->field_count; f++)
-    m->out_columns[f] = tsr__buffered_column(&m->w->schema->fields[f], &m->out[f], 0);
+  if (!m->writer) TSR_TRY(open_part(m, error));
+  for (uint32_t f = 0; f < m->kept; f++) m->out_columns[f] = tsr__buffered_column(field_at(m, f), &m->out[f], 0);
   TSR_TRY(tsr__fragment_writer_add(m->writer, m->out_columns, NULL, m->out_count, error));
   m->written += m->out_count;
+  m->part_cells += m->out_count;
   m->out_count = 1;
   take_back(m); /* all of them */
-  return TSR_OK;
+  return m->parts && m->part_cells >= m->part_most ? end_part(m, error) : TSR_OK;
 }
 
-/* The cell at which a cursor stands: in place of the last one, if that has its coordinates. */
+static bool is_full(const merge *m) {
+  uint64_t bytes = 0;
+  for (uint32_t f = 0; f < m->kept; f++) bytes += m->out[f].values.size + m->out[f].offsets.size;
+  return m->out_count == BATCH || bytes > m->w->memory.limit / 32;
+}
+
+/* The cell at which a cursor stands: in place of the last one, if that has its coordinates. What has been removed hides
+ * those before it, so it goes with the last merge only. */
 static int take(merge *m, const cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
   if (m->out_count > 0 && (again || m->last_removed)) take_back(m);
-  if (!again && m->out_count == BATCH) TSR_TRY(flush(m, error));
-  for (uint32_t f = 0; f < m->w->field_count; f++)
-    TSR_TRY(tsr__buffered_append(&m->w->schema->fields[f], &m->out[f], &c->columns[f], &cell, 1, error));
+  if (!again && is_full(m)) TSR_TRY(flush(m, error));
+  for (uint32_t f = 0; f < m->kept; f++)
+    TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out[f], &c->columns[f], &cell, 1, error));
   m->out_count++;
   for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
-  m->last_removed =
-      m->w->removed.own > 0 && tsr__writer_hides(m->w, tsr__own_row(number_at(m, c)), m->w->removed.count);
+  m->last_removed = m->target && m->w->removed.own > 0 &&
+                    tsr__writer_hides(m->w, tsr__own_row(number_at(m, c)), m->w->removed.count);
   return TSR_OK;
 }
 
+/* ---- One merge ------------------------------------------------------------------------------ */
+
 static int open_cursors(merge *m, tsr_error *error) {
-  for (uint64_t i = 0; i < m->w->spilled; i++) {
+  const tsr_own_run *run = m->runs, *end = m->runs + m->run_count;
+  for (uint64_t i = 0; i < m->cursor_count; i++) {
     cursor *c = &m->cursors[i];
     void *room;
-    c->run = tsr__writer_run(m->w, i);
+    c->run = run;
+    while (run < end && run->first == c->run->first) run++;
+    c->stop = run;
     TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_want), &room, error));
     c->wants = room;
     TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_column), &room, error));
@@ -340,9 +423,9 @@ static int open_cursors(merge *m, tsr_error *error) {
   return TSR_OK;
 }
 
-static int merge_all(merge *m, const tsr_fragment_target *target, tsr_error *error) {
+static int merge_all(merge *m, tsr_error *error) {
   TSR_TRY(open_cursors(m, error));
-  TSR_TRY(tsr__fragment_writer_open(target, &m->writer, error));
+  if (m->target) TSR_TRY(tsr__fragment_writer_open(m->target, &m->writer, error));
   while (m->heap_count > 0) {
     cursor *top = m->heap[0];
     TSR_TRY(take(m, top, error));
@@ -354,7 +437,8 @@ static int merge_all(merge *m, const tsr_fragment_target *target, tsr_error *err
   }
   if (m->out_count > 0 && m->last_removed) take_back(m);
   TSR_TRY(flush(m, error));
-  return tsr__fragment_writer_finish(m->writer, error);
+  if (m->target) return tsr__fragment_writer_finish(m->writer, error);
+  return m->writer ? end_part(m, error) : TSR_OK;
 }
 
 static int allocate(merge *m, tsr_error *error) {
@@ -364,45 +448,181 @@ static int allocate(merge *m, tsr_error *error) {
   m->dimensions = room;
   TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint64_t), &room, error));
   m->last = room;
-  TSR_TRY(tsr__alloc_array(memory, m->w->spilled, sizeof(cursor *), &room, error));
+  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(cursor *), &room, error));
   m->heap = room;
-  TSR_TRY(tsr__alloc_array(memory, m->w->field_count, sizeof(tsr_column), &room, error));
+  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_column), &room, error));
   m->out_columns = room;
-  TSR_TRY(tsr__alloc_array(memory, m->w->field_count, sizeof(tsr_buffered), &room, error));
+  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_buffered), &room, error));
   m->out = room;
-  for (uint32_t f = 0; f < m->w->field_count; f++) tsr__buffered_init(&m->out[f], memory);
-  TSR_TRY(tsr__alloc_array(memory, m->w->spilled, sizeof(cursor), &room, error));
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_init(&m->out[f], memory);
+  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(cursor), &room, error));
   m->cursors = room;
   return TSR_OK;
 }
 
+static void release(merge *m) {
+  tsr__fragment_writer_close(m->writer);
+  for (uint64_t i = 0; m->cursors && i < m->cursor_count; i++) {
+    cursor *c = &m->cursors[i];
+    if (c->wants) drop_tile(m, c);
+    tsr__free(c->wants);
+    tsr__free(c->columns);
+    tsr__free(c->lists);
+  }
+  for (uint32_t f = 0; m->out && f < m->kept; f++) tsr__buffered_release(&m->out[f]);
+  tsr__free(m->cursors);
+  tsr__free(m->out);
+  tsr__free(m->out_columns);
+  tsr__free(m->heap);
+  tsr__free(m->last);
+  tsr__free(m->dimensions);
+  if (m->part.fragment) tsr__array_fragment_drop(m->w->array, m->part.fragment);
+}
+
+typedef struct sources { /* of a merge, in the order of their numbers */
+  tsr_writer *w;
+  tsr_schema *part_schema; /* of runs, but with tiles for this merge */
+  tsr_buffer runs; /* tsr_own_run, a reference to each one's fragment, if it has one */
+} sources;
+
+static tsr_own_run *run_at(const sources *s, uint64_t i) { return (tsr_own_run *)(void *)s->runs.data + i; }
+static uint64_t run_count(const sources *s) { return s->runs.size / sizeof(tsr_own_run); }
+
+/* Sources of a list into a fragment, or, without a target, into parts that are appended to another. */
+static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
+                         tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
+  tsr_writer *w = s->w;
+  const tsr_own_run *runs = run_at(s, first);
+  merge m = {.w = w, .runs = runs, .run_count = count, .target = target, .parts = parts, .part_schema = s->part_schema};
+  m.slots = w->field_count + 1;
+  m.kept = target ? w->field_count : m.slots;
+  m.list_count = tsr__order_lists(w->run_schema);
+  m.cursor_count = count_sources(runs, count);
+  m.part = (tsr_own_run){.first = runs[0].first, .end = runs[count - 1].end};
+  m.part_most = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
+  int code = allocate(&m, error);
+  if (code >= 0) code = merge_all(&m, error);
+  if (code >= 0) *cells = m.written;
+  release(&m);
+  return code;
+}
+
+/* ---- Passes --------------------------------------------------------------------------------- */
+
+static void drop_sources(sources *s) {
+  for (uint64_t i = 0; i < run_count(s); i++)
+    if (run_at(s, i)->fragment) tsr__array_fragment_drop(s->w->array, run_at(s, i)->fragment);
+  tsr__buffer_release(&s->runs);
+}
+
+typedef struct weight { /* of all runs */
+  uint64_t cells, bytes; /* decoded */
+  uint64_t largest; /* that one takes while it is merged: its largest tile, and what stands beside it */
+} weight;
+
+/* Adds a run, by what its metadata says of its tiles. */
+static int weigh(tsr_writer *w, const tsr_own_run *run, weight *sum, tsr_error *error) {
+  const tsr_fragment_metadata *metadata = &run->fragment->metadata;
+  const uint64_t beside = sizeof(tsr_want) + sizeof(tsr_column) + sizeof(cursor);
+  TSR_TRY(tsr__interrupted(w->array->environment, error));
+  for (uint64_t t = 0; t < metadata->tile_count; t++) {
+    const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
+    uint64_t bytes = cells * tsr__order_lists(w->run_schema) * sizeof(uint64_t);
+    sum->cells += cells;
+    for (uint32_t i = 0; i <= w->field_count; i++) {
+      uint64_t one;
+      TSR_TRY(tsr__tile_cost(w->array, run->fragment, slot_number(w, metadata, i), t, &one, error));
+      sum->bytes = tsr__add_sat(sum->bytes, one);
+      bytes = tsr__add_sat(bytes, tsr__add_sat(one, beside));
+    }
+    sum->largest = TSR_MAX(sum->largest, bytes);
+  }
+  return TSR_OK;
+}
+
+/* Runs that are several sources become one. */
+static int merge_group(const sources *from, uint64_t first, uint64_t count, sources *to, tsr_error *error) {
+  const tsr_array *array = from->w->array;
+  uint64_t cells;
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "spill", array->path,
+                 run_at(from, first + count - 1)->end - run_at(from, first)->first);
+  const int code = merge_sources(from, first, count, NULL, &to->runs, &cells, error);
+  tsr_work_end(array->environment, &work);
+  return code;
+}
+
+/* Groups of at most `most` sources become one each, as many as it takes that there are no more than that. */
+static int pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
+  uint64_t left = count_sources(run_at(from, 0), run_count(from)), made = 0;
+  for (uint64_t i = 0, end; i < run_count(from); i = end, made++) {
+    const uint64_t over = TSR_MAX(made + left, most) - most;
+    const uint64_t group = TSR_MIN(TSR_MIN(over + 1, most), left);
+    uint64_t passed = 0;
+    for (end = i; end < run_count(from); end++) {
+      passed += end == i || run_at(from, end)->first != run_at(from, end - 1)->first;
+      if (passed > group) break;
+    }
+    left -= group;
+    if (group > 1) {
+      TSR_TRY(merge_group(from, i, end - i, to, error));
+      continue;
+    }
+    TSR_TRY(tsr__buffer_append(&to->runs, run_at(from, i), (end - i) * sizeof(tsr_own_run), error));
+    for (uint64_t k = i; k < end; k++) run_at(from, k)->fragment = NULL;
+  }
+  return TSR_OK;
+}
+
+/* How many sources may be merged at once, beside a tile of the fragment, which is gathered, filtered and written. */
+static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
+  const uint64_t cells = TSR_MAX(sum->cells, 1), tile = TSR_MIN(w->schema->capacity, cells);
+  const uint64_t fragment = tsr__mul_sat(4, tsr__mul_sat(tile, sum->bytes / cells + 1));
+  const uint64_t taken = tsr__add_sat(tsr__add_sat(fragment, FIXED_BYTES / 2), w->memory.used), limit = w->memory.limit;
+  const uint64_t room = TSR_MAX((limit - TSR_MIN(limit, taken)) / 2, limit / 32);
+  return TSR_MAX(room / TSR_MAX(sum->largest, 1), 2);
+}
+
+static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
+  *sum = (weight){0};
+  for (uint64_t i = 0; i < run_count(s); i++) TSR_TRY(weigh(s->w, run_at(s, i), sum, error));
+  return TSR_OK;
+}
+
+/* Until all that is left can be merged at once. */
+static int merge_in_passes(sources *s, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {
+  weight sum;
+  for (uint64_t i = 0; i < s->w->spilled; i++) {
+    TSR_TRY(tsr__buffer_append(&s->runs, tsr__writer_run(s->w, i), sizeof(tsr_own_run), error));
+    run_at(s, i)->fragment->references++;
+  }
+  TSR_TRY(weigh_all(s, &sum, error));
+  const uint64_t fit = s->w->memory.limit / TILES_LEAST / (sum.bytes / TSR_MAX(sum.cells, 1) + 1);
+  s->part_schema->capacity = TSR_MAX(TSR_MIN(fit, TSR_RUN_CAPACITY), 1);
+  for (;;) {
+    const uint64_t most = most_sources(s->w, &sum);
+    if (count_sources(run_at(s, 0), run_count(s)) <= most)
+      return merge_sources(s, 0, run_count(s), target, NULL, cells, error);
+    sources next = {.w = s->w, .part_schema = s->part_schema, .runs.memory = &s->w->memory};
+    const int code = pass(s, most, &next, error);
+    drop_sources(s);
+    *s = next;
+    TSR_TRY(code);
+    TSR_TRY(weigh_all(s, &sum, error));
+  }
+}
+
 int tsr__spill_merge(tsr_writer *writer, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {
-  merge m = {.w = writer, .slots = writer->field_count + 1};
+  tsr_schema part_schema = *writer->run_schema;
+  sources s = {.w = writer, .part_schema = &part_schema, .runs.memory = &writer->memory};
   for (uint32_t f = 0; f < writer->field_count; f++) { /* empty, but as large as they became */
     tsr__buffer_release(&writer->columns[f].values);
     tsr__buffer_release(&writer->columns[f].offsets);
     tsr__buffer_release(&writer->columns[f].validity);
     tsr__buffered_init(&writer->columns[f], &writer->memory);
   }
-  m.list_count = tsr__order_lists(writer->run_schema);
-  int code = allocate(&m, error);
-  if (code >= 0) code = merge_all(&m, target, error);
-  if (code >= 0) *cells = m.written;
-  else code = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
-  tsr__fragment_writer_close(m.writer);
-  for (uint64_t i = 0; m.cursors && i < writer->spilled; i++) {
-    cursor *c = &m.cursors[i];
-    if (c->wants) drop_tile(&m, c);
-    tsr__free(c->wants);
-    tsr__free(c->columns);
-    tsr__free(c->lists);
-  }
-  for (uint32_t f = 0; m.out && f < writer->field_count; f++) tsr__buffered_release(&m.out[f]);
-  tsr__free(m.cursors);
-  tsr__free(m.out);
-  tsr__free(m.out_columns);
-  tsr__free(m.heap);
-  tsr__free(m.last);
-  tsr__free(m.dimensions);
+  int code = merge_in_passes(&s, target, cells, error);
+  if (code < 0) code = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
+  drop_sources(&s);
   return code;
 }

@@ -23,6 +23,7 @@
 #define OLD_SCHEMA       "__array_schema.tdb"
 #define PROVISIONAL_FILE ".metadata"
 #define DEFAULT_MEMORY   (UINT64_C(1) << 30)
+#define THREAD_BYTES     (UINT64_C(2) << 20) /* of memory_mb for each thread that encodes tiles: a codec takes some of it */
 #define UNWEIGHED_MOST   8192 /* bytes of single cells after which it is asked whether there are too many */
 
 typedef tsr_piece_on_disk piece;
@@ -307,7 +308,7 @@ tsr_fragment_target tsr__writer_target(tsr_writer *w, const char *directory, con
                                .box = box,
                                .memory = &w->memory,
                                .window_bytes = w->memory.limit / 16,
-                               .threads = w->threads,
+                               .threads = (unsigned)TSR_MIN(w->threads, TSR_MAX(w->memory.limit / THREAD_BYTES, 1)),
                                .durable = w->durable};
 }
 

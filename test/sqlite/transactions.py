@@ -760,6 +760,46 @@ def test_vacuum_keeps_what_is_known():
     same((keys(db), outside(file)), ([1, 2], [1, 2]))
 
 
+def test_far_more_than_memory_holds():
+    """Cells go to the disk as runs, of which a commit merges as many at once as memory has room for: what is left is merged in passes."""
+    numbers = "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
+    file, db = open_database()
+    make(db, definition="x INT32 DIMENSION(0, 9999999), s TEXT, memory_mb=1")   # tiles of the fragment as large as they are by default
+    db.query(numbers + "INSERT INTO t SELECT i * 7919 % ?1, 'text' || i FROM n", (40000,))
+    same(db.query("SELECT count(*), sum(s = 'text' || (x * 17679 % 40000)) FROM t"), [(40000, 40000)])   # 7919 * 17679 % 40000 = 1
+    sound(array(file))
+
+    make(db, "u", "x INT32 DIMENSION(0, 9999), s TEXT, capacity=16, memory_mb=1")   # a tile of few rows is a good part of it
+    db.query("CREATE TABLE p(x INTEGER PRIMARY KEY, s TEXT)")
+
+    def both(sql, *values):
+        for name in ("u", "p"):
+            db.query(sql.format(name), values)
+
+    def equal():
+        same(*[sorted(db.query(f"SELECT x, length(s), substr(s, 1, 12) FROM {name}")) for name in ("u", "p")])
+
+    write = numbers + "INSERT OR REPLACE INTO {} SELECT (i * 79 + ?2) % 1009, printf('%d %d %.*c', ?2, i, 4000 + i % 1500, 'a') FROM n"
+    for end in ("ROLLBACK", "COMMIT"):
+        db.query("BEGIN")
+        both(write, 500, 1)
+        both("DELETE FROM {} WHERE x % 7 = 3")
+        db.query("SAVEPOINT a")
+        both(write, 300, 2)
+        both("DELETE FROM {} WHERE x % 5 = 1")
+        db.query("ROLLBACK TO a")   # within a run
+        both(write, 200, 3)
+        both("UPDATE {} SET s = 'new ' || s WHERE x % 3 = 1")
+        db.query("SAVEPOINT b")
+        both("DELETE FROM {} WHERE x % 11 = 4")
+        equal()
+        db.query(end)
+        equal()
+        same([name for name in os.listdir(os.path.join(array(file, "u"), "__fragments")) if name.startswith(".")], [])
+    same(db.value("SELECT count(*) FROM u") > 400, True)
+    sound(array(file, "u"))
+
+
 def test_rows_that_no_update_came_for_are_forgotten():
     """Who selects what an UPDATE selects looks like one until it ends."""
     file, db = open_database()
