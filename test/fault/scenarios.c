@@ -108,13 +108,13 @@ static const scenario filters = {
               "SELECT * FROM t WHERE k = 'k1' AND e = 'q' ORDER BY x"},
     .again = {"INSERT INTO t VALUES(7, 'again', 1, NULL, 1, 'q', 's', '[7]')"}};
 
-/* More than fits: runs go to the disk, and are merged by the commit. Few rows, and long, as all are looked at again and again. */
+/* More than fits: runs go to the disk, and are merged by the commit, in passes. Few rows, and long, as all are looked at again and again. */
 static const scenario spill = {
     .name = "spill",
-    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), s TEXT, capacity=16, "
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), s TEXT, capacity=8, "
               "memory_mb=1, cache_mb=1)",
               "INSERT INTO t VALUES(1, 'one')"},
-    .steps = {"INSERT INTO t " ROWS(1, 100) "SELECT i * 79 % 101, printf('%.*c', 2000 + i, 'a') FROM n",
+    .steps = {"INSERT INTO t " ROWS(1, 30) "SELECT i * 79 % 101, printf('%.*c', 16000 + i, 'a') FROM n",
               "SELECT count(*), sum(length(s)) FROM t"},
     .again = {"INSERT INTO t VALUES(7, 'seven')"}};
 
