@@ -43,6 +43,9 @@ typedef struct state {
   measured *fields;
 } state;
 
+/* What is shown of a number that may be too large for one: a schema or statistics may claim anything. */
+static long long whole(double value) { return value < 9.2e18 ? (long long)value : INT64_MAX; }
+
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
 
 /* Takes both texts. */
@@ -105,13 +108,13 @@ static int advise_fragments(state *s, const char *path, tsr_error *error) {
         add(s, "too many fragments",
             sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
                             "meets; %llu of them can be merged",
-                            (unsigned long long)s->fragments, (long long)each, (unsigned long long)s->mergeable),
+                            (unsigned long long)s->fragments, whole(each), (unsigned long long)s->mergeable),
             consolidate_statement(path), error);
   else if (merges && s->tiles > 4 && s->cells < 0.1 * s->slots)
     code =
         add(s, "tiles that are mostly empty",
             sqlite3_mprintf("the tiles of %llu fragments have room for %lld cells and hold %lld: merged they fill up",
-                            (unsigned long long)s->fragments, (long long)s->slots, (long long)s->cells),
+                            (unsigned long long)s->fragments, whole(s->slots), whole(s->cells)),
             consolidate_statement(path), error);
   if (code == TSR_OK && s->old > 0)
     code = add(s, "statistics missing",
@@ -156,13 +159,13 @@ static int advise_tiles(state *s, const char *path, tsr_error *error) {
   const double cells = s->cells / s->tiles;
   if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK; /* not for want of room */
   char *detail = sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
-                                 (long long)(small ? size : most->largest), small ? "on average" : "and more",
+                                 whole(small ? size : most->largest), small ? "on average" : "and more",
                                  small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
   if (!schema->dense) {
     double capacity = small ? cells * 262144 / size : most->largest_cells * 4194304 / most->largest;
     if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
     char value[32];
-    sqlite3_snprintf(sizeof value, value, "%lld", (long long)(capacity < 1 ? 1 : capacity));
+    sqlite3_snprintf(sizeof value, value, "%lld", whole(capacity < 1 ? 1 : capacity));
     return add(s, small ? "tiles too small" : "tiles too large", detail, copy_statement(s, path, "capacity", NULL, value),
                error);
   }
@@ -232,7 +235,8 @@ static int advise_filters(state *s, const char *path, tsr_error *error) {
     if (m->decoded <= 0 || m->decoded / m->tiles * (double)m->scale_tiles < BYTES_WORTH) continue;
     const tsr_pipeline *pipeline = tsx_filters_of(schema, f);
     const bool compressed = has_compressor(pipeline);
-    const int percent = (int)(100 * m->stored / m->decoded);
+    const double share = 100 * m->stored / m->decoded; /* of a damaged array, anything */
+    const int percent = share < 1e6 ? (int)share : 1000000;
     if (compressed && m->stored > 0.97 * m->decoded)
       code = add(s, "filters that do not pay",
                  sqlite3_mprintf("'%s' is stored in %d %% of its size: its filters cost time and save nothing",
@@ -241,7 +245,7 @@ static int advise_filters(state *s, const char *path, tsr_error *error) {
     else if (!compressed && may_shrink(&schema->fields[f], m))
       code = add(s, "no compression",
                  sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
-                                 s->in.names[f], (long long)(m->stored / m->tiles * (double)m->scale_tiles)),
+                                 s->in.names[f], whole(m->stored / m->tiles * (double)m->scale_tiles)),
                  copy_statement(s, path, "filters", s->in.names[f],
                                 schema->fields[f].cell_size > 1 ? "\"byteshuffle, zstd\"" : "\"zstd\""),
                  error);
