@@ -39,7 +39,6 @@ static void test_new_layout(void **state) {
   tiny_text(store, "__commits/__100_100" U "_22.wrt", "");
   tiny_text(store, "__commits/__20_19" U "_22.wrt.tmp", "");
   tiny_text(store, "__commits/x.con.tmp", "nonsense");
-  tiny_text(store, "__commits/empty.con", "");
   tiny_text(store, "__commits/notes", "");
   tiny_text(store, "__fragments/__50_50" U "_22/a0.tdb", "");
   assert_string_equal(fragments(), "3-30 20-20 100-100 "); /* by start time as a number */
