@@ -61,6 +61,11 @@ int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...) {
   return code;
 }
 
+int tsx_declare(sqlite3 *db, const char *text) {
+  const int code = sqlite3_declare_vtab(db, text);
+  return code == SQLITE_ERROR && strcmp(sqlite3_errmsg(db), "interrupted") == 0 ? SQLITE_INTERRUPT : code;
+}
+
 void tsx_result_error(sqlite3_context *context, const tsr_error *error) {
   sqlite3_result_error(context, error->message, -1);
   sqlite3_result_error_code(context, tsx_sqlite_code(error->code));

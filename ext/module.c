@@ -112,7 +112,7 @@ static char *declaration(const tsx_table *table) {
 /* SQLITE_CONSTRAINT of xUpdate goes by the statement's OR clause. */
 static int declare(const tsx_table *table) {
   if (!table->declaration) return SQLITE_NOMEM;
-  int code = sqlite3_declare_vtab(table->connection->db, table->declaration);
+  int code = tsx_declare(table->connection->db, table->declaration);
   return code == SQLITE_OK ? sqlite3_vtab_config(table->connection->db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1) : code;
 }
 
@@ -391,7 +391,7 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return fail(table, &error, message);
   code = declare(table);
-  if (code != SQLITE_OK && code != SQLITE_NOMEM && !table->array) { /* what is kept is no declaration: it can be dropped */
+  if (code == SQLITE_ERROR && !table->array) { /* what is kept is no declaration: it can be dropped */
     sqlite3_free(table->declaration);
     table->declaration = sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");
     code = declare(table);

@@ -63,7 +63,8 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
   const module_data *data = argument;
   int shown, hidden;
   char *text = declare(data->about, &shown, &hidden);
-  int code = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
+  int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
+  if (code != SQLITE_OK && code != SQLITE_NOMEM) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
   sqlite3_free(text);
   about_table *table = code == SQLITE_OK ? sqlite3_malloc64(sizeof *table) : NULL;
   if (!table) return code == SQLITE_OK ? SQLITE_NOMEM : code;

@@ -35,7 +35,7 @@ def main():
     if not python:
         print("skipped: the Python package `tiledb`, which brings the reference library, could not be installed")
         return 77
-    return subprocess.run([python, script] + sys.argv[3:]).returncode
+    return subprocess.run([python, "-X", "faulthandler", script] + sys.argv[3:]).returncode # the reference library has died before: where?
 
 
 if __name__ == "__main__":

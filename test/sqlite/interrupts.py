@@ -242,6 +242,24 @@ def test_vacuum_is_stopped():
     with_folder(work)
 
 
+def test_connecting_is_stopped():
+    """A table of ours that SQLite connects when somebody has interrupted says so, whoever asks next finds it."""
+    db = Database()
+    calls = []
+    def interrupt(action, *names):
+        calls.append(action)
+        db.raw.interrupt()
+        return 0
+    if host.binding == "apsw":
+        return
+    db.raw.set_authorizer(interrupt)
+    e = db.error("SELECT * FROM tessera_progress")
+    db.raw.set_authorizer(None)
+    assert calls
+    holds(e.text, "interrupted")
+    same(db.query("SELECT * FROM tessera_progress"), [])
+
+
 def test_handlers_of_many_steps():
     """Work that makes no rows drives a handler that is called once in 1,000 steps, too."""
     def work(folder):
