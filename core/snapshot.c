@@ -308,9 +308,11 @@ static int map_slots(selection *s, const tsr_fragment *fragment, int64_t *slots)
   return TSR_OK;
 }
 
+/* Do the fields have the same slots in both fragments? A fragment without cells has no field in any slot. */
 static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
   const tsr_fragment_metadata *x = &a->metadata, *y = &b->metadata;
-  return x->schema == y->schema && x->version == y->version && x->dense == y->dense && x->slot_count == y->slot_count;
+  return x->schema == y->schema && x->version == y->version && x->dense == y->dense && x->slot_count == y->slot_count &&
+         (x->tile_count > 0) == (y->tile_count > 0);
 }
 
 static int add_fragment(selection *s, const tsr_committed *committed) {

@@ -2,6 +2,7 @@
 
 usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs
        fuzz.py FUZZ DEV keep TARGET               writes test/fuzz/corpus/TARGET.tar.xz anew: the smallest set that reaches what all inputs do
+       fuzz.py FUZZ DEV add TARGET NAME FILE      stores FILE, which was a finding and is none any more, as finding-NAME
 
 Found inputs grow in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) lie in FUZZ/findings. Stored inputs whose names begin
 with "finding-" are kept whatever they reach.
@@ -99,6 +100,10 @@ def keep(fuzz, dev, target):
                 data = f.read()
             if data not in chosen.values():
                 chosen[hashlib.sha256(data).hexdigest()[:12]] = data
+    pack(target, chosen)
+
+
+def pack(target, chosen):
     os.makedirs(os.path.dirname(archive(target)), exist_ok=True)
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -111,11 +116,26 @@ def keep(fuzz, dev, target):
     print(f"{target}: {len(chosen)} inputs, {os.path.getsize(archive(target)):,} bytes packed")
 
 
+def add(target, name, path):
+    with tempfile.TemporaryDirectory() as work:
+        unpack(target, work)
+        chosen = {}
+        for stored in os.listdir(work):
+            with open(os.path.join(work, stored), "rb") as f:
+                chosen[stored] = f.read()
+    with open(path, "rb") as f:
+        chosen["finding-" + name] = f.read()
+    pack(target, chosen)
+
+
 def main():
     fuzz, dev, action = (os.path.abspath(a) if n < 2 else a for n, a in enumerate(sys.argv[1:4]))
     arguments = sys.argv[4:]
     if action == "keep":
         keep(fuzz, dev, arguments[0])
+        return 0
+    if action == "add":
+        add(*arguments)
         return 0
     targets = [a for a in arguments if a in TARGETS]
     seconds = [a for a in arguments if a.isdigit()]

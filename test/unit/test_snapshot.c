@@ -174,6 +174,18 @@ static void test_slots(void **state) {
   assert_int_equal(s->fragments[0].slots[1], 0);
   assert_ptr_equal(s->fragments[0].slots, s->fragments[1].slots);
   tsr_snapshot_close(s);
+  const tiny_fragment empty = {"__9_9" U "_22", SPARSE, 1, false, false, 0, 9, 0, 0, NULL}; /* no cells: no field has a slot */
+  tiny_put_fragment(store, &empty);
+  commit(empty.name);
+  s = open_at(0, 15);
+  assert_int_equal(s->fragment_count, 3);
+  for (int field = 0; field < 2; field++) {
+    assert_int_equal(s->fragments[0].slots[field], -1);
+    assert_int_equal(s->fragments[1].slots[field], field == 0 ? 2 : 0);
+  }
+  assert_ptr_equal(s->fragments[1].slots, s->fragments[2].slots);
+  tsr_snapshot_close(s);
+  uncommit(empty.name);
   s = open_at(0, 20);
   assert_int_equal(tsr_snapshot_schema(s)->attribute_count, 3);
   assert_int_equal(s->fragments[0].slots[0], 2);
