@@ -104,7 +104,7 @@ static uint64_t hash_of(const tsr_aggregate *a, const axis *by, uint64_t number)
 
 /* Room for one more of `count`: at most half of the slots are taken. Of strings, or (by NULL) of groups. */
 static int make_room(tsr_aggregate *a, const axis *by, numbering *n, uint64_t count, tsr_error *error) {
-  if (count >= NO_GROUP) return tsr__fail(error, TSR_NOMEM, "more than %u groups", NO_GROUP);
+  if (count >= NO_GROUP) return tsr__fail(error, TSR_TOOBIG, "more than %u groups", NO_GROUP);
   if (2 * (count + 1) <= n->slot_count) return TSR_OK;
   const uint64_t slots = TSR_MAX(64, 2 * n->slot_count);
   void *memory;

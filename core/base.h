@@ -84,6 +84,7 @@ typedef struct tsr_memory {
   void *argument;
   uint64_t limit; /* bytes; UINT64_MAX = none */
   const char *name; /* of the limit, for messages: "memory_mb" */
+  uint64_t largest; /* bytes of a block that the allocator can give, at most */
   _Atomic uint64_t used, peak;
   bool (*interrupted)(void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__stopped) */
   void *interrupted_argument;
@@ -93,8 +94,8 @@ typedef struct tsr_memory {
 /* A root: allocator (NULL: the C library's) and no limit. */
 void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
-/* TSR_OK, or TSR_NOMEM with a message that says how much was asked for and names the limit. `*pointer` is set only on
- * success. A size of 0 gives a block that can be freed. */
+/* TSR_OK; TSR_BUDGET past a limit, with a message that says how much was asked for and names the limit; or TSR_NOMEM where
+ * the allocator has no more. `*pointer` is set only on success. A size of 0 gives a block that can be freed. */
 int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
 int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
 int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer,
@@ -109,6 +110,8 @@ static inline tsr_memory *tsr__memory_root(tsr_memory *memory) {
   while (memory->parent) memory = memory->parent;
   return memory;
 }
+/* Was there too little memory, by a budget or of the machine? Who can do with less tries again, whichever it was. */
+static inline bool tsr__lacks_memory(int code) { return code == TSR_BUDGET || code == TSR_NOMEM; }
 /* Zeroes memory in a way that no compiler removes. */
 void tsr__wipe(void *pointer, uint64_t size);
 
@@ -142,6 +145,8 @@ int tsr__buffer_append_u32(tsr_buffer *buffer, uint32_t value, tsr_error *error)
 int tsr__buffer_append_u64(tsr_buffer *buffer, uint64_t value, tsr_error *error);
 int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format, ...)
     TSR_PRINTF(3, 4); /* no NUL counted */
+/* Gives back most of the room that its bytes do not need. */
+void tsr__buffer_shrink(tsr_buffer *buffer);
 void tsr__buffer_release(tsr_buffer *buffer);
 
 /* ---- Bytes from files (bytes.c) -----------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
   if (fault->code == TSR_INTERRUPT) return tsr__fail(c->error, TSR_INTERRUPT, "%s", fault->message);
   tsr_error plain = *fault;
   shorten(c, file, plain.message);
-  if (fault->code == TSR_NOMEM || fault->code == TSR_TOOBIG)
+  if (tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG)
     return tsr__check_say(c, TSR_SEVERITY_WARNING, file, "%s%snot checked: %s", what, colon, plain.message);
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "%s%s%s", what, colon, plain.message);
 }

@@ -33,6 +33,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
   memset(e, 0, sizeof *e);
   tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
+  if (options->largest_block) e->memory.largest = options->largest_block;
   e->memory.interrupted = options->interrupted;
   e->memory.interrupted_argument = options->interrupted_argument;
   e->memory.spares = &e->spares;

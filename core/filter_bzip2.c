@@ -8,17 +8,29 @@
 
 #define STEP (1u << 20) /* bytes in or out, then the host is asked whether to go on: a tenth of a second */
 
-static void *allocate(void *memory, int count, int size) {
+typedef struct lender { /* of memory */
+  tsr_memory *memory;
+  tsr_error trouble; /* why there was none; code 0: there was */
+} lender;
+
+static void *allocate(void *argument, int count, int size) {
+  lender *l = argument;
   void *pointer;
-  return tsr__alloc(memory, (uint64_t)count * (uint64_t)size, &pointer, NULL) == TSR_OK ? pointer : NULL;
+  return tsr__alloc(l->memory, (uint64_t)count * (uint64_t)size, &pointer, &l->trouble) == TSR_OK ? pointer : NULL;
 }
 
-static void deallocate(void *memory, void *pointer) { tsr__free(pointer); }
+static void deallocate(void *argument, void *pointer) { tsr__free(pointer); }
+
+static int fail_memory(const lender *l, tsr_error *error) {
+  if (l->trouble.code < 0) return tsr__fail(error, l->trouble.code, "memory for bzip2: %s", l->trouble.message);
+  return tsr__fail(error, TSR_ERROR, "bzip2 of version %s does not start", BZ2_bzlibVersion());
+}
 
 static int decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                       uint64_t out_size, tsr_error *error) {
-  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = context->arena->memory};
-  if (BZ2_bzDecompressInit(&bz, 0, 0) != BZ_OK) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  lender l = {.memory = context->arena->memory};
+  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = &l};
+  if (BZ2_bzDecompressInit(&bz, 0, 0) != BZ_OK) return fail_memory(&l, error);
   bz.next_in = (char *)in;
   bz.next_out = (char *)out;
   uint64_t in_left = size, out_left = out_size;
@@ -36,7 +48,7 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
   } while (rc == BZ_OK && moved && stopped >= 0);
   BZ2_bzDecompressEnd(&bz);
   if (stopped < 0) return stopped;
-  if (rc == BZ_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  if (rc == BZ_MEM_ERROR) return fail_memory(&l, error);
   if (rc != BZ_STREAM_END || out_left > 0 || in_left > 0)
     return tsr__fail(error, TSR_CORRUPT, "no bzip2 stream of %llu bytes (code %d)", (unsigned long long)out_size, rc);
   return TSR_OK;
@@ -47,9 +59,10 @@ static uint64_t bound(const tsr_filter_context *context, uint64_t size) { return
 
 static int compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                     uint64_t *out_size, tsr_error *error) {
-  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = context->arena->memory};
+  lender l = {.memory = context->arena->memory};
+  bz_stream bz = {.bzalloc = allocate, .bzfree = deallocate, .opaque = &l};
   int level = TSR_MIN(TSR_MAX(context->filter->level, 1), 9);
-  if (BZ2_bzCompressInit(&bz, level, 0, 0) != BZ_OK) return tsr__fail(error, TSR_NOMEM, "no memory for bzip2");
+  if (BZ2_bzCompressInit(&bz, level, 0, 0) != BZ_OK) return fail_memory(&l, error);
   bz.next_in = (char *)in;
   bz.avail_in = (unsigned)size;
   bz.next_out = (char *)out;

@@ -12,14 +12,22 @@
 typedef struct state {
   z_stream inflater, deflater;
   bool inflating, deflating;
+  tsr_memory *memory;
+  tsr_error trouble; /* why zlib was given no memory; code 0: it was */
 } state;
 
-static void *allocate(void *memory, unsigned count, unsigned size) {
+static void *allocate(void *argument, unsigned count, unsigned size) {
+  state *s = argument;
   void *pointer;
-  return tsr__alloc(memory, (uint64_t)count * size, &pointer, NULL) == TSR_OK ? pointer : Z_NULL;
+  return tsr__alloc(s->memory, (uint64_t)count * size, &pointer, &s->trouble) == TSR_OK ? pointer : Z_NULL;
 }
 
-static void deallocate(void *memory, void *pointer) { tsr__free(pointer); }
+static void deallocate(void *argument, void *pointer) { tsr__free(pointer); }
+
+static int fail_memory(const state *s, tsr_error *error) {
+  if (s->trouble.code < 0) return tsr__fail(error, s->trouble.code, "memory for zlib: %s", s->trouble.message);
+  return tsr__fail(error, TSR_ERROR, "zlib of version %s does not start", zlibVersion());
+}
 
 static void release(void *pointer) {
   state *s = pointer;
@@ -35,7 +43,8 @@ static int get_state(const tsr_filter_context *context, state **out, tsr_error *
     state *s = pointer;
     s->inflater.zalloc = s->deflater.zalloc = allocate;
     s->inflater.zfree = s->deflater.zfree = deallocate;
-    s->inflater.opaque = s->deflater.opaque = context->arena->memory;
+    s->inflater.opaque = s->deflater.opaque = s;
+    s->memory = context->arena->memory;
     *context->state = s;
   }
   *out = *context->state;
@@ -48,7 +57,7 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
   TSR_TRY(get_state(context, &s, error));
   z_stream *z = &s->inflater;
   if ((s->inflating ? inflateReset(z) : inflateInit(z)) != Z_OK)
-    return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+    return fail_memory(s, error);
   s->inflating = true;
   z->next_in = (Bytef *)in;
   z->next_out = out;
@@ -65,7 +74,7 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
     if ((rc != Z_OK && rc != Z_BUF_ERROR) || !moved) break;
     TSR_TRY(tsr__stopped(context->arena->memory, error));
   }
-  if (rc == Z_MEM_ERROR) return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+  if (rc == Z_MEM_ERROR) return fail_memory(s, error);
   if (rc != Z_STREAM_END || out_left > 0 || in_left > 0)
     return tsr__fail(error, TSR_CORRUPT, "no zlib stream of %llu bytes%s%s", (unsigned long long)out_size,
                      z->msg ? ": " : "", z->msg ? z->msg : "");
@@ -81,7 +90,7 @@ static int compress_one(const tsr_filter_context *context, const uint8_t *in, ui
   z_stream *z = &s->deflater;
   int level = context->filter->level < 0 ? Z_DEFAULT_COMPRESSION : TSR_MIN(context->filter->level, 9);
   if ((s->deflating ? deflateReset(z) : deflateInit(z, level)) != Z_OK)
-    return tsr__fail(error, TSR_NOMEM, "no memory for zlib");
+    return fail_memory(s, error);
   s->deflating = true;
   z->next_in = (Bytef *)in;
   z->avail_in = (uInt)size;

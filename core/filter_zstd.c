@@ -2,6 +2,7 @@
  * are zstd's own (so TileDB's default of -1 is its fast mode). All versions.
  */
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "filter_compress.h"
 
@@ -92,6 +93,11 @@ static int charge(state *s, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
+static int fail_zstd(size_t said, int code, tsr_error *error) {
+  if (ZSTD_getErrorCode(said) == ZSTD_error_memory_allocation) code = TSR_NOMEM;
+  return tsr__fail(error, code, "zstd says: %s", ZSTD_getErrorName(said));
+}
+
 static int get_state(const tsr_filter_context *context, bool decoder, state **out, tsr_error *error) {
   if (!*context->state) {
     void *pointer;
@@ -152,7 +158,7 @@ static int decompress(const tsr_filter_context *context, const uint8_t *in, uint
     TSR_TRY(step_through(s, (ZSTD_inBuffer){.src = in, .size = size}, out, out_size, &done, error));
   if (done) return TSR_OK;
   const size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size); /* or says what is wrong */
-  if (ZSTD_isError(got)) return tsr__fail(error, TSR_CORRUPT, "zstd says: %s", ZSTD_getErrorName(got));
+  if (ZSTD_isError(got)) return fail_zstd(got, TSR_CORRUPT, error);
   if (got != out_size)
     return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,
                      (unsigned long long)out_size);
@@ -178,7 +184,7 @@ static int compress(const tsr_filter_context *context, const uint8_t *in, uint64
   size_t got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_compressionLevel, TSR_MIN(level, ZSTD_maxCLevel()));
   if (!ZSTD_isError(got)) got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_hashLog, table_bits(level, size));
   if (!ZSTD_isError(got)) got = ZSTD_compress2(s->encoder, out, *out_size, in, size);
-  if (ZSTD_isError(got)) return tsr__fail(error, TSR_NOMEM, "zstd says: %s", ZSTD_getErrorName(got));
+  if (ZSTD_isError(got)) return fail_zstd(got, TSR_ERROR, error);
   *out_size = got;
   return charge(s, ZSTD_sizeof_CCtx(s->encoder), error);
 }

@@ -43,6 +43,7 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->reallocate = reallocate ? reallocate : reallocate_standard;
   memory->argument = argument;
   memory->limit = UINT64_MAX;
+  memory->largest = UINT64_MAX;
   memory->name = "the machine";
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
@@ -57,6 +58,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   memory->reallocate = parent->reallocate;
   memory->argument = parent->argument;
   memory->limit = limit;
+  memory->largest = parent->largest;
   memory->name = name;
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
@@ -101,8 +103,9 @@ int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
     uint64_t used;
     if (charge(m, size, &used)) continue;
     release(memory, m, size);
-    return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use",
-                     (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used);
+    return tsr__fail(error, TSR_BUDGET,
+                     "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use (raise %s)",
+                     (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used, m->name);
   }
   for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* only now: what is undone was never in use */
   return TSR_OK;
@@ -115,12 +118,16 @@ void tsr__memory_release(tsr_memory *memory, uint64_t size) { release(memory, NU
 /* The whole size of a block, header included, charged. */
 static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
   if (size > PTRDIFF_MAX - sizeof(block))
-    return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: more than can be addressed",
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: more than can be addressed",
                      (unsigned long long)size);
   return tsr__memory_charge(memory, size + sizeof(block), error);
 }
 
-static int fail_system(uint64_t size, tsr_error *error) {
+static int fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
+  const uint64_t largest = memory->largest;
+  if (size > largest) /* it had none of this size, however much there is */
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: at most %llu can be had at once",
+                     (unsigned long long)size, (unsigned long long)largest);
   return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: the system has no more",
                    (unsigned long long)size);
 }
@@ -132,7 +139,7 @@ static int allocate(tsr_memory *memory, uint64_t size, bool zero, void **pointer
       zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
   if (!b) {
     release(memory, NULL, size + sizeof *b);
-    return fail_system(size, error);
+    return fail_system(memory, size, error);
   }
   if (zero && !standard) memset(b, 0, size + sizeof *b);
   b->owner = memory;
@@ -152,7 +159,7 @@ int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error
 /* Sizes of arrays come from files: the product is refused, not wrapped. */
 static int product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
   if (tsr__mul(count, size, bytes)) return TSR_OK;
-  return tsr__fail(error, TSR_NOMEM, "memory for %llu times %llu bytes asked for: more than can be addressed",
+  return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes asked for: more than can be addressed",
                    (unsigned long long)count, (unsigned long long)size);
 }
 
@@ -175,7 +182,7 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *e
   if (!b && size <= before) return TSR_OK; /* the old block will do */
   if (!b) {
     release(memory, NULL, size - before);
-    return fail_system(size, error);
+    return fail_system(memory, size, error);
   }
   if (size < before) release(memory, NULL, before - size);
   b->size = size;
@@ -293,6 +300,8 @@ int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **p
 
 /* ---- The growable buffer --------------------------------------------------------------------------------------- */
 
+#define ROOM_KEPT UINT64_C(2048) /* bytes */
+
 int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   uint64_t need = tsr__add_sat(buffer->size, more);
@@ -338,6 +347,17 @@ int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format,
   va_end(arguments);
   buffer->size += (uint64_t)length;
   return TSR_OK;
+}
+
+void tsr__buffer_shrink(tsr_buffer *buffer) {
+  const uint64_t enough = tsr__mul_sat(2, TSR_MAX(buffer->size, ROOM_KEPT));
+  void *data = buffer->data;
+  if (buffer->size == 0) {
+    tsr__buffer_release(buffer);
+  } else if (buffer->capacity > enough && tsr__realloc(buffer->memory, enough, &data, NULL) >= 0) {
+    buffer->data = data;
+    buffer->capacity = enough;
+  }
 }
 
 void tsr__buffer_release(tsr_buffer *buffer) {

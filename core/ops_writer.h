@@ -38,6 +38,8 @@ void tsr__limit_make(const tsr_schema *schema, uint32_t field, tsr_limit *limit)
 bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buffered *to, const tsr_column *columns,
                                uint64_t *bytes);
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count);
+/* Gives back most of the room that its cells do not need. */
+void tsr__buffered_shrink(tsr_buffered *column);
 /* Its cells from `first` on. */
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first);
 uint64_t tsr__buffered_bytes(const tsr_buffered *column);

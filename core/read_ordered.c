@@ -585,11 +585,11 @@ static int sort_rows(ordered_source *s, tsr_error *error) {
 /* ---- The source -------------------------------------------------------------------------------------------------- */
 
 /* Memory has ended while the present slab was read: a smaller one, 1; 0: of one value, which is cut along the next dimension.
- * TSR_NOMEM where it is not for the rows that there is too little. */
+ * < 0 where it is not for the rows that there is too little: what has failed says why. */
 static int lower(ordered_source *s, tsr_error *error) {
   const uint64_t inner = atomic_load_explicit(&s->inner->memory.used, memory_order_relaxed),
                  rows = atomic_load_explicit(&s->reader->memory.used, memory_order_relaxed) - inner;
-  if (s->most <= ROWS_FLOOR && (s->most == 1 || rows < s->reader->memory.limit / FLOOR_PART)) return TSR_NOMEM;
+  if (s->most <= ROWS_FLOOR && (s->most == 1 || rows < s->reader->memory.limit / FLOOR_PART)) return TSR_BUDGET;
   tsr_reader_rest(s->inner);
   s->target = s->most = TSR_MAX(1, TSR_MIN(s->most, s->target) / ROWS_GROWTH);
   int r = 1;
@@ -622,10 +622,10 @@ static int read_slab(ordered_source *s, tsr_error *error) {
         if (s->gathered.rows > 0) return 1;
         continue;
       }
-      r = r == TSR_NOMEM ? lower(s, NULL) : r == 0 ? shrink(s, &trouble) : r;
+      r = tsr__lacks_memory(r) ? lower(s, NULL) : r == 0 ? shrink(s, &trouble) : r;
       if (r < 0) {
         if (error) *error = trouble;
-        return r;
+        return trouble.code;
       }
     } else {
       r = 0;

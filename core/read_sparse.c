@@ -108,7 +108,7 @@ static bool fields_wait(const sparse_source *s, bool swept) {
 /* Where there is no memory for all of them at once, each comes when it is asked for. */
 static int load_fields(tsr_reader *reader, tsr_error *error) {
   const int rc = tsr__reader_load(reader, error);
-  return rc == TSR_NOMEM ? TSR_OK : rc;
+  return tsr__lacks_memory(rc) ? TSR_OK : rc;
 }
 
 /* What will be wanted of a tile that has cells of the request, if it is known already: that all of them are. */

@@ -397,7 +397,7 @@ static void cancel_ahead(tsr_reader *reader) {
 int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
   const uint64_t size = reader->wants.size;
   const int r = load_wants(reader, &reader->wants, error);
-  if (r != TSR_NOMEM || !reader->ahead.loading) return r;
+  if (!tsr__lacks_memory(r) || !reader->ahead.loading) return r;
   cancel_ahead(reader); /* what is wanted now goes before what will be */
   reader->wants.size = size;
   return load_wants(reader, &reader->wants, error);

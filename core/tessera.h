@@ -29,7 +29,7 @@ extern "C" {
 #define TSR_CODES(X)                                                                                                   \
   X(OK, 0, "no error")                                                                                                 \
   X(ERROR, -1, "a request that cannot be carried out, said in the message")                                            \
-  X(NOMEM, -2, "out of memory, or past the memory budget")                                                             \
+  X(NOMEM, -2, "the machine, or the host, has no more memory")                                                            \
   X(CORRUPT, -3, "damaged data")                                                                                       \
   X(NOT_FOUND, -4, "a path or an object that does not exist")                                                          \
   X(IO, -5, "the store failed")                                                                                        \
@@ -45,7 +45,8 @@ extern "C" {
   X(PERM, -15, "the path is not allowed")                                                                              \
   X(EXISTS, -16, "something is already there")                                                                         \
   X(UNSUPPORTED, -17, "a format version or filter that this library does not know")                                    \
-  X(BUSY, -18, "somebody else holds a lock")
+  X(BUSY, -18, "somebody else holds a lock")                                                                           \
+  X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")
 
 typedef enum tsr_code {
 #define X(name, code, text) TSR_##name = code,
@@ -73,6 +74,7 @@ typedef struct tsr_environment_options { /* `= {0}` is the default */
   void *(*reallocate)(void *argument, void *pointer,
                       uint64_t size); /* as realloc; size 0 frees. NULL: the C library's */
   void *reallocate_argument;
+  uint64_t largest_block; /* bytes that `reallocate` gives at once, at most: more are TSR_BUDGET; 0: any */
   bool (*interrupted)(
       void *argument); /* asked on the caller's thread in all long work; true stops it with TSR_INTERRUPT */
   void *interrupted_argument;
@@ -385,7 +387,7 @@ typedef struct tsr_aggregate_row {
   uint8_t min[8], max[8]; /* in the field's datatype; zeros where count is 0 */
 } tsr_aggregate_row;
 typedef struct tsr_aggregate tsr_aggregate;
-/* All is read here. TSR_NOMEM, naming memory_mb, where there are more groups than fit. Closed by the caller, before the
+/* All is read here. TSR_BUDGET, naming memory_mb, where there are more groups than fit. Closed by the caller, before the
  * snapshot. */
 TSR_API int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
                                tsr_error *error);
@@ -415,7 +417,7 @@ typedef struct tsr_raster {
   uint64_t most; /* of them in one place */
   double min, max; /* of their values that are finite; min > max where there are none */
 } tsr_raster;
-/* TSR_NOMEM, naming memory_mb, where there are more places than fit. Closed by the caller; needs no snapshot then. */
+/* TSR_BUDGET, naming memory_mb, where there are more places than fit. Closed by the caller; needs no snapshot then. */
 TSR_API int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, tsr_raster **raster,
                             tsr_error *error);
 TSR_API void tsr_raster_close(tsr_raster *raster); /* NULL is fine */
@@ -535,7 +537,7 @@ typedef struct tsr_mark {
   uint64_t cells, removed, boxes;
 } tsr_mark;
 /* While `keep` is true, no cells go to disk before prepare, however many: where the host may take back what is written,
- * and not the cells (savepoints of its transaction). Past the budget there is TSR_NOMEM. */
+ * and not the cells (savepoints of its transaction). Past the budget there is TSR_BUDGET. */
 TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);

@@ -53,7 +53,7 @@ static int make_room(tsr_writer *w) {
   if (a->spare) return TSR_OK;
   for (uint32_t d = 0; d < schema->dimension_count; d++) cell += schema->fields[d].cell_size;
   const uint64_t bytes = TSR_ORDER_BLOCK * cell + schema->dimension_count * sizeof(tsr_column);
-  if (bytes > w->memory.limit / 16) return TSR_NOMEM;
+  if (bytes > w->memory.limit / 16) return TSR_BUDGET;
   TSR_TRY(tsr__alloc_zero(&w->memory, bytes, &room, NULL));
   a->spare = room;
   a->columns = (tsr_column *)(void *)(a->spare + TSR_ORDER_BLOCK);

@@ -246,6 +246,12 @@ void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64
   column->validity.size = TSR_MIN(column->validity.size, count);
 }
 
+void tsr__buffered_shrink(tsr_buffered *column) {
+  tsr__buffer_shrink(&column->values);
+  tsr__buffer_shrink(&column->offsets);
+  tsr__buffer_shrink(&column->validity);
+}
+
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first) {
   /* strings that are all empty have no bytes, but a place */
   tsr_column out = {.values = column->values.data ? column->values.data : (const uint8_t *)"", .cell_size = field->cell_size};

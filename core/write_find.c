@@ -93,7 +93,9 @@ void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
   tsr_column columns[TSR_MAX_DIMENSIONS];
   if (left >= x->count) return;
   if (left < x->count / 2) {
-    x->count = x->heads.size = 0; /* to be made anew */
+    x->count = 0; /* to be made anew */
+    tsr__buffer_release(&x->heads);
+    tsr__buffer_release(&x->next);
     return;
   }
   own_coordinates(writer, columns);

@@ -33,17 +33,24 @@ static void put(tsr_removed *r, int64_t row, uint64_t position) {
   r->used++;
 }
 
+/* All rows into `n` slots, for which there is room. */
+static void fill_slots(tsr_removed *r, uint64_t n) {
+  memset(r->slots.data, 0, n * sizeof(uint64_t));
+  r->slots.size = n * sizeof(uint64_t);
+  r->used = 0;
+  for (uint64_t i = 0; i < r->count; i++) put(r, row_at(r, i), i);
+}
+
 /* Room for one more, half of the slots staying free. */
 static int grow(tsr_removed *r, tsr_error *error) {
   if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
   uint64_t n = TSR_MAX(slot_count(r), SLOTS_LEAST);
   while (n < 4 * (r->count + 1)) n *= 2;
-  r->slots.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&r->slots, n * sizeof(uint64_t), error));
-  memset(r->slots.data, 0, n * sizeof(uint64_t));
-  r->slots.size = n * sizeof(uint64_t);
-  r->used = 0;
-  for (uint64_t i = 0; i < r->count; i++) put(r, row_at(r, i), i);
+  tsr_buffer larger = {.memory = r->slots.memory}; /* the table stays as it is where there is no memory */
+  TSR_TRY(tsr__buffer_reserve(&larger, n * sizeof(uint64_t), error));
+  tsr__buffer_release(&r->slots);
+  r->slots = larger;
+  fill_slots(r, n);
   return TSR_OK;
 }
 
@@ -98,7 +105,15 @@ int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordina
 }
 
 void tsr__removed_rewind(tsr_writer *writer, uint64_t count) {
-  if (count < writer->removed.count) truncate(writer, count);
+  tsr_removed *r = &writer->removed;
+  uint64_t slots = SLOTS_LEAST;
+  if (count >= r->count) return;
+  truncate(writer, count);
+  while (slots < 4 * (r->count + 1)) slots *= 2;
+  if (slots < slot_count(r)) fill_slots(r, slots);
+  tsr__buffer_shrink(&r->slots); /* room that a failed statement took is not missing later */
+  tsr__buffer_shrink(&r->rows);
+  for (uint32_t d = 0; d < writer->schema->dimension_count; d++) tsr__buffered_shrink(&r->coordinates[d]);
 }
 
 bool tsr__writer_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {

@@ -180,9 +180,7 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
   tsr__ahead_rewind(w, count - w->first);
   for (uint32_t f = 0; f < w->field_count; f++) {
     tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
-    if (count > w->first) continue;
-    tsr__buffer_release(&w->columns[f].values); /* room that a failed statement took is not missing later */
-    tsr__buffer_release(&w->columns[f].validity);
+    tsr__buffered_shrink(&w->columns[f]); /* room that a failed statement took is not missing later */
   }
   w->count = count;
 }

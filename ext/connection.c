@@ -12,6 +12,8 @@
 #define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
 #define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
 
+#define LARGEST_BLOCK  0x7ffffe00 /* bytes: sqlite3_malloc64 gives no more at once, with the header of its own */
+
 static void *reallocate(void *argument, void *pointer, uint64_t size) {
   (void)argument;
   if (!size) {
@@ -72,6 +74,7 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   connection->references = 1;
   connection->utf16 = -1;
   tsr_environment_options options = {.reallocate = reallocate,
+                                     .largest_block = LARGEST_BLOCK,
                                      .interrupted = tsx_connection_interrupted,
                                      .interrupted_argument = connection,
                                      .single_threaded = single_threaded(),

@@ -15,6 +15,7 @@ int tsx_sqlite_code(int code) {
   case TSR_MISMATCH: return SQLITE_MISMATCH;
   case TSR_RANGE: return SQLITE_RANGE;
   case TSR_CONSTRAINT: return SQLITE_CONSTRAINT;
+  case TSR_BUDGET: /* not NOMEM, at which SQLite rolls the whole transaction back */
   case TSR_TOOBIG: return SQLITE_TOOBIG;
   case TSR_READONLY: return SQLITE_READONLY;
   case TSR_INTERRUPT: return SQLITE_INTERRUPT;

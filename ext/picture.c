@@ -279,7 +279,7 @@ static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
                     (unsigned long long)p->width, (unsigned long long)p->height, p->is_text ? "characters" : "pixels",
                     (unsigned long long)limit);
   if (p->is_text && p->address.memory_bytes && p->height * (p->width + 1) > p->address.memory_bytes)
-    return tsx_fail(error, TSR_NOMEM, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
+    return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
                     (unsigned long long)p->width, (unsigned long long)p->height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
   const tsr_raster_request request = {.box = p->slice.box,

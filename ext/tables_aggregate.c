@@ -100,8 +100,8 @@ static int aggregate_numbers(state *s, tsr_error *error) {
                                          .by_count = s->by_count,
                                          .memory_bytes = s->in.address.memory_bytes};
   const int code = tsr_aggregate_open(s->in.snapshot->core, &request, &s->aggregate, error);
-  if (code != TSR_NOMEM || s->by_count == 0 || !strstr(error->message, "memory_mb")) return code;
-  return tsx_fail(error, TSR_NOMEM, "%s: too many groups for memory_mb: take a slice at a time, fewer dimensions, or more memory_mb",
+  if (code != TSR_BUDGET || s->by_count == 0) return code;
+  return tsx_fail(error, TSR_BUDGET, "%s: too many groups for memory_mb: take a slice at a time, fewer dimensions, or more memory_mb",
                   s->in.address.given);
 }
 
@@ -169,13 +169,7 @@ static int number_column(const state *s, sqlite3_context *context, int column, t
 /* ---- Other attributes -------------------------------------------------------------------------------------------- */
 
 static int statement_error(sqlite3 *db, int step, tsr_error *error) {
-  const int code = step == SQLITE_NOMEM       ? TSR_NOMEM
-                   : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
-                   : step == SQLITE_CORRUPT   ? TSR_CORRUPT
-                   : step == SQLITE_FULL      ? TSR_FULL
-                   : step == SQLITE_IOERR     ? TSR_IO
-                                              : TSR_ERROR;
-  return tsx_fail(error, code, "%s", sqlite3_errmsg(db));
+  return tsx_fail(error, tsx_core_code(step), "%s", sqlite3_errmsg(db));
 }
 
 static int aggregate_others(tsx_scan *scan, state *s, tsr_error *error) {

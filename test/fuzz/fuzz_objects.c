@@ -50,7 +50,7 @@ static bool told(input *i, int code) {
 
 /* Does it say the same, written again? Out of budget is an answer, too. */
 static bool fits(int code) {
-  CHECK(code >= 0 || code == TSR_NOMEM);
+  CHECK(code >= 0 || code == TSR_BUDGET);
   return code >= 0;
 }
 

@@ -19,7 +19,7 @@ import host
 from host import Database, Error, same
 
 MIB = 1 << 20
-NOMEM = 7
+TOOBIG = 18
 FRAGMENTS = 8
 BOUND = 64   # MiB above what the process had before: some 20 are taken, all cells decoded would be 100
 KNOWN = MIB   # what is known of the fragments and their tiles
@@ -122,7 +122,7 @@ def test_the_budget():
                     merged, fragments, allocated, _ = consolidate(path, memory)
                     assert fragments == 1 or memory == little, (kind, tile, memory, merged, fragments)
                 except Error as e:
-                    assert memory == little and e.code in (None, NOMEM), (kind, tile, memory, e.text, e.code)
+                    assert memory == little and e.code == TOOBIG, (kind, tile, memory, e.text, e.code)
                     allocated = highwater() - used
                 assert allocated <= memory * MIB + KNOWN, f"{kind}, tiles of {tile} cells, memory_mb={memory}: {allocated / MIB:.2f} MiB"
                 same(db.query(sums), wanted, kind)

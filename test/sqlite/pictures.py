@@ -14,7 +14,7 @@ import zlib
 import host
 from host import Database, holds, literal, same
 
-TOOBIG, ERROR, RANGE, MISMATCH, NOMEM, INTERRUPT = 18, 1, 25, 20, 7, 9
+TOOBIG, ERROR, RANGE, MISMATCH, INTERRUPT = 18, 1, 25, 20, 9
 SHADES = ".:-=+*#%@"
 
 
@@ -343,7 +343,7 @@ def test_what_is_refused():
     db.query("CREATE VIRTUAL TABLE tight USING tessera(x FLOAT64 DIMENSION(0, 9), y FLOAT64 DIMENSION(0, 9), v INT32, memory_mb=1)")
     db.query("INSERT INTO tight VALUES(1, 1, 1), (2, 2, 2)")
     e = db.error("""SELECT tessera_png('db:tight', 'v', NULL, '{"width":3000,"height":3000}')""")
-    same(e.code, NOMEM, "code")
+    same(e.code, TOOBIG, "code")
     holds(e.text, "memory_mb")
     if host.binding == "sqlite3" and hasattr(db.raw, "setlimit"):
         db.raw.setlimit(0, 2000)

@@ -211,7 +211,7 @@ static inline void harness_out_of_budget(const tsr_filter_methods *methods) {
   harness h;
   harness_open(&h, methods, TSR_INT32);
   h.memory.limit = 4096;
-  assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_NOMEM);
+  assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_BUDGET);
   harness_close(&h);
 }
 

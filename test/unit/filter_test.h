@@ -134,23 +134,23 @@ static inline void bench_damage(bench *b, bytes tile, bytes expected, const uint
   }
 }
 
-/* Whatever the budget, the answer is right or TSR_NOMEM, and nothing stays behind. */
+/* Whatever the budget, the answer is right or TSR_BUDGET, and nothing stays behind. */
 static inline void bench_budgets(bench *b, bytes tile, bytes expected, const uint64_t *offsets, uint64_t cells) {
   uint64_t used = b->memory.used;
-  int rc = TSR_NOMEM;
+  int rc = TSR_BUDGET;
   for (uint64_t budget = 0; rc != TSR_OK; budget = budget < 4096 ? budget + 16 : budget + budget / 16) {
     b->memory.limit = used + budget;
     rc = bench_decode(b, tile.data, tile.size, expected, offsets, cells);
-    if (rc != TSR_OK) assert_int_equal(rc, TSR_NOMEM);
+    if (rc != TSR_OK) assert_int_equal(rc, TSR_BUDGET);
     assert_true(budget < UINT64_C(1) << 26);
   }
-  rc = TSR_NOMEM;
+  rc = TSR_BUDGET;
   for (uint64_t budget = 0; rc != TSR_OK; budget = budget < 4096 ? budget + 16 : budget + budget / 16) {
     b->memory.limit = used + budget;
     bytes again = {0};
     rc = bench_encode(b, expected, offsets, cells, &again);
     if (rc == TSR_OK) free(again.data);
-    else assert_int_equal(rc, TSR_NOMEM);
+    else assert_int_equal(rc, TSR_BUDGET);
     assert_true(budget < UINT64_C(1) << 26);
   }
   b->memory.limit = UINT64_MAX;

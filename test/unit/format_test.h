@@ -140,20 +140,20 @@ static inline void survive_flips(decode_function decode, const bytes *b) {
       else memcpy(copy.data + at, &claims[kind - 11], TSR_MIN(width, b->size - at));
       tsr_error error;
       const int code = decode_once(decode, copy.data, copy.size, CLAIMS_MOST(copy.size), &error);
-      if (CLAIMS_REFUSED && code == TSR_NOMEM)
+      if (CLAIMS_REFUSED && code == TSR_BUDGET)
         fail_msg("byte %llu, kind %d: %s", (unsigned long long)at, kind, error.message);
       drop(&copy);
     }
 }
 
-/* Under each budget too small there is TSR_NOMEM; some budget is enough. */
+/* Under each budget too small there is TSR_BUDGET; some budget is enough. */
 static inline void assert_budgets(decode_function decode, const bytes *b) {
   uint64_t limit = 0, refused = 0;
   tsr_error error;
   for (;; limit += 64) {
     int code = decode_once(decode, b->data, b->size, limit, &error);
     if (code >= 0) break;
-    assert_int_equal(code, TSR_NOMEM);
+    assert_int_equal(code, TSR_BUDGET);
     refused++;
     assert_true(limit < (uint64_t)16 << 20);
   }

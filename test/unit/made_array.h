@@ -570,7 +570,7 @@ static inline int64_t made_read(tsr_reader *reader, const made_array *m, made_ro
       row->time = batch->times ? batch->times[i] : batch->time;
     }
   }
-  if (r < 0 && error && r != TSR_NOMEM) print_message("%s\n", error->message);
+  if (r < 0 && error && r != TSR_BUDGET) print_message("%s\n", error->message);
   return r < 0 ? r : (int64_t)count;
 }
 

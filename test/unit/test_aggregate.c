@@ -304,7 +304,7 @@ static void test_memory(void **state) {
   made_sparse(&m, 1, 1, cells, 400, false, false);
   by[0] = 0;
   tsr_aggregate_request ask = {.field = 1, .by = by, .by_count = 1, .memory_bytes = 60000, .threads = 1};
-  if (tsr_aggregate_open(&m.snapshot, &ask, &aggregate, &error) != TSR_NOMEM) fail_msg("%s", error.message);
+  if (tsr_aggregate_open(&m.snapshot, &ask, &aggregate, &error) != TSR_BUDGET) fail_msg("%s", error.message);
   assert_non_null(strstr(error.message, "memory_mb"));
   ask.memory_bytes = 0;
   int code = TSR_NOMEM;

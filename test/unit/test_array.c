@@ -183,7 +183,7 @@ static void test_keys(void **state) {
   assert_non_null(strstr(error.message, "a key is needed"));
   assert_int_equal(tsr__array_damage(TSR_AUTH, &error), TSR_CORRUPT);
   assert_int_equal(error.code, TSR_CORRUPT);
-  assert_int_equal(tsr__array_damage(TSR_NOMEM, NULL), TSR_NOMEM);
+  assert_int_equal(tsr__array_damage(TSR_BUDGET, NULL), TSR_BUDGET);
   assert_int_equal(tsr__array_damage(TSR_AUTH, NULL), TSR_CORRUPT);
 }
 
@@ -248,8 +248,8 @@ static void test_damage(void **state) {
 }
 
 static void test_no_memory(void **state) {
-  int rc = TSR_NOMEM;
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 64) {
+  int rc = TSR_BUDGET;
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 64) {
     tsr_store *store = new_store();
     tsr_array *array;
     tiny_schema(store, "__array_schema.tdb", false, 1, a_only);
@@ -257,7 +257,7 @@ static void test_no_memory(void **state) {
     rc = tsr__array_open_store(environment, store, "tiny", NULL, &array, &error);
     environment->memory.limit = UINT64_MAX;
     if (rc == TSR_OK) tsr_array_close(array);
-    else assert_int_equal(rc, TSR_NOMEM);
+    else assert_int_equal(rc, TSR_BUDGET);
     assert_int_equal(environment->memory.used, 0);
     assert_true(limit < 1 << 20);
   }

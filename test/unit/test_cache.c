@@ -149,7 +149,7 @@ static void test_no_memory(void **state) {
   assert_false(has(cache, 1, 0, 0));
   tsr__cache_close(cache);
   tsr__memory_init(&small, &memory, 10, "test");
-  assert_int_equal(tsr__cache_open(&small, 1 << 20, &cache, NULL), TSR_NOMEM);
+  assert_int_equal(tsr__cache_open(&small, 1 << 20, &cache, NULL), TSR_BUDGET);
 }
 
 int main(void) {

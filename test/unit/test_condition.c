@@ -526,8 +526,8 @@ static void test_budget_of_evaluation(void **state) {
   tsr_input in = tsr__input(b.data, b.size);
   assert_int_equal(tsr__condition_decode(&in, "d", 1, &r.arena, &condition, NULL), TSR_OK);
   drop(&b);
-  int code = TSR_NOMEM, refused = 0;
-  for (uint64_t limit = 0; code == TSR_NOMEM; limit += 512, refused++) {
+  int code = TSR_BUDGET, refused = 0;
+  for (uint64_t limit = 0; code == TSR_BUDGET; limit += 512, refused++) {
     tsr_memory memory;
     tsr__memory_init(&memory, &r.memory, limit, "small");
     table t = {&c, 1, 0};

@@ -506,7 +506,7 @@ static void test_out_of_budget(void **state) {
     int code = tsr__spans_make(&field, &(tsr_ranges){.ranges = ranges, .count = 2}, &arena, &s, &error);
     if (code < 0) {
       failed++;
-      assert_int_equal(code, TSR_NOMEM);
+      assert_int_equal(code, TSR_BUDGET);
       assert_int_equal(s.count, 99); /* untouched */
     } else {
       assert_int_equal(s.count, 2);

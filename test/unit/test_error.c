@@ -14,7 +14,8 @@ static void test_names(void **state) {
   assert_string_equal(tsr_code_name(TSR_CORRUPT), "CORRUPT");
   assert_string_equal(tsr_code_name(-17), "UNSUPPORTED");
   assert_string_equal(tsr_code_name(-18), "BUSY");
-  assert_string_equal(tsr_code_name(-19), "UNKNOWN");
+  assert_string_equal(tsr_code_name(-19), "BUDGET");
+  assert_string_equal(tsr_code_name(-20), "UNKNOWN");
   assert_string_equal(tsr_code_name(1), "UNKNOWN");
 }
 

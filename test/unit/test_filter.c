@@ -285,7 +285,7 @@ static void test_compositions(void **state) {
       }
       free(tile.data);
     } else {
-      if (rc == TSR_NOMEM || rc == TSR_CORRUPT) fail_msg("round %u: %s", round, b.error.message);
+      if (rc == TSR_BUDGET || rc == TSR_CORRUPT) fail_msg("round %u: %s", round, b.error.message);
       /* of what a schema may say, only a delta that is not positive, and a float out of range, cannot be written */
       if (allowed && !strstr(b.error.message, "positive_delta") && !strstr(b.error.message, "scale_float"))
         fail_msg("round %u: allowed, but %s", round, b.error.message);

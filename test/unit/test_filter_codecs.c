@@ -505,7 +505,7 @@ static void test_spares(void **state) {
   assert_int_equal(decode_one(&d, 1, &b.error), TSR_OK);
   assert_ptr_equal(spares.decoders[0], first);
   d.memory = &small;
-  assert_int_equal(decode_one(&d, 2, &b.error), TSR_NOMEM);
+  assert_int_equal(decode_one(&d, 2, &b.error), TSR_BUDGET);
   assert_int_equal(small.used, 0);
   small.limit = UINT64_MAX;
   assert_int_equal(decode_one(&d, 3, &b.error), TSR_OK);

@@ -148,7 +148,7 @@ static void test_out_of_budget(void **state) {
   harness h;
   open(&h, TSR_FLOAT32, 1, 0, 4);
   h.memory.limit = 4096;
-  assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_NOMEM);
+  assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_BUDGET);
   harness_close(&h);
 }
 

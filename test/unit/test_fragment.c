@@ -317,7 +317,7 @@ static void test_together_without_memory(void **state) {
     environment->memory.limit = environment->memory.used + limit;
     const int rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     for (int i = 0; i < TOGETHER && array->fragments.count < TOGETHER - 3; i++) {
       fragment = tsr__map_remove(&array->fragments, together_names[i]);
       if (fragment) tsr__array_fragment_drop(array, fragment);
@@ -329,14 +329,14 @@ static void test_together_without_memory(void **state) {
 static void test_no_memory(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", DENSE, 1, true, false, 15, 42, 0, 0, NULL};
   tsr_fragment *fragment;
-  int rc = TSR_NOMEM;
+  int rc = TSR_BUDGET;
   tiny_put_fragment(store, &f);
   commit(f.name);
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 32) {
     environment->memory.limit = environment->memory.used + limit;
     rc = load(f.name, &fragment);
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     assert_true(limit < 1 << 20);
   }
   tsr__array_fragment_drop(array, fragment);

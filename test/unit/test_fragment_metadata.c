@@ -530,7 +530,7 @@ static void test_out_of_budget(void **state) {
       tsr__fragment_metadata_release(&m);
     }
     worked = code == TSR_OK;
-    if (!worked) assert_int_equal(code, TSR_NOMEM);
+    if (!worked) assert_int_equal(code, TSR_BUDGET);
     assert_int_equal(small.used, 0);
   }
   assert_true(worked);

@@ -315,7 +315,7 @@ static void test_encode_budget(void **state) {
     int code = tsr__generic_tile_encode(content, sizeof content, 22, NULL, &out, &error);
     worked = code == TSR_OK;
     if (!worked) {
-      assert_int_equal(code, TSR_NOMEM);
+      assert_int_equal(code, TSR_BUDGET);
       assert_int_equal(out.size, 0);
     }
     tsr__buffer_release(&out);

@@ -319,17 +319,17 @@ static void test_array_gone(void **state) {
 }
 
 static void test_no_memory(void **state) {
-  int rc = TSR_NOMEM;
+  int rc = TSR_BUDGET;
   tiny_text(store, "__10_10" U "_5/a.tdb", "");
   tiny_text(store, "__10_10" U "_5.ok", "");
   tiny_text(store, "__commits/c.con", "__commits/__1_1" U "_22.wrt\n__commits/__2_2" U "_22.wrt\n");
   tiny_text(store, "__commits/__1_2" U "_22.ign", "__commits/__1_1" U "_22.wrt\n");
   tiny_text(store, "__fragment_meta/__10_14" U "_22.meta", "");
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 32) {
     environment->memory.limit = environment->memory.used + limit;
     rc = list();
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     assert_true(limit < 1 << 20);
   }
   assert_string_equal(fragments(), "2-2 10-10* ");

@@ -114,7 +114,7 @@ static void test_budget(void **state) {
     tsr__memory_init(&budget, &m.array.memory, limit, "memory_mb");
     for (unsigned i = 0; i < 2 * TILES; i++) wants[i] = (tsr_want){.fragment = f, .slot = i % 2, .number = i / 2};
     if (tsr__tiles_load(&m.array, 2, wants, 2 * TILES, &budget, &error) < 0) {
-      assert_int_equal(error.code, TSR_NOMEM);
+      assert_int_equal(error.code, TSR_BUDGET);
       assert_non_null(strstr(error.message, "memory_mb"));
       for (unsigned i = 0; i < 2 * TILES; i++) assert_null(wants[i].tile);
     } else {
@@ -138,11 +138,11 @@ static void test_monster(void **state) {
   f->metadata.slots[1].var_sizes[3] = UINT64_MAX - 5;
   tsr_want want = {.fragment = f, .slot = 1, .number = 3};
   const uint64_t peak = m.array.memory.peak;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_NOMEM);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "field s, tile 3"));
   f->metadata.slots[1].var_sizes[3] = 1;
   f->metadata.slots[1].offsets[TSR_PART_VARIABLE][4] = UINT64_C(1) << 40;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_NOMEM);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
   assert_true(m.array.memory.peak < peak + 100000);
   assert_int_equal(budget.used, 0);
   made_close(&m);

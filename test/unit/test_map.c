@@ -67,7 +67,7 @@ static void test_no_memory(void **state) {
     rc = tsr__map_put(&map, names[put], names[put], &error);
     put += rc == TSR_OK;
   }
-  assert_int_equal(rc, TSR_NOMEM);
+  assert_int_equal(rc, TSR_BUDGET);
   assert_int_equal(map.count, put);
   for (int i = 0; i < put; i++) assert_ptr_equal(tsr__map_get(&map, names[i]), names[i]);
   tsr__map_release(&map);

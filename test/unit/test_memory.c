@@ -42,15 +42,15 @@ static void test_chain(void **state) {
   assert_int_equal((uintptr_t)a % 16, 0);
   assert_true(query.used == 400 + HEADER && all.used == 400 + HEADER && root.used == 400 + HEADER);
 
-  assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_NOMEM); /* the nearest limit */
-  assert_string_equal(error.message, "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use");
+  assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* the nearest limit */
+  assert_string_equal(error.message, "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
   assert_ptr_equal(none, &root);
   assert_int_equal(tsr__alloc(&all, 500, &b, &error), TSR_OK);
-  assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_NOMEM); /* the parent's: undone below */
-  assert_string_equal(error.message, "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use");
+  assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET); /* the parent's: undone below */
+  assert_string_equal(error.message, "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
   assert_true(query.used == 416 && all.used == 932 && root.used == 932);
   assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* to the last byte */
-  assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_NOMEM);
+  assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_BUDGET);
   tsr__memory_release(&query, 68);
   tsr__free(a);
   assert_true(query.used == 0 && all.used == 516);
@@ -69,14 +69,14 @@ static void test_sizes(void **state) {
   void *p = NULL;
   tsr_error error = {0};
   for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
-    assert_int_equal(tsr__alloc(&m, absurd[i], &p, &error), TSR_NOMEM);
-    assert_int_equal(tsr__alloc_zero(&m, absurd[i], &p, &error), TSR_NOMEM);
-    assert_int_equal(tsr__realloc(&m, absurd[i], &p, &error), TSR_NOMEM);
+    assert_int_equal(tsr__alloc(&m, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__alloc_zero(&m, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__realloc(&m, absurd[i], &p, &error), TSR_BUDGET);
     assert_null(p);
   }
-  assert_int_equal(tsr__alloc_array(&m, UINT64_C(1) << 33, UINT64_C(1) << 33, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__alloc_array(&m, UINT64_C(1) << 33, UINT64_C(1) << 33, &p, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "8589934592 times 8589934592"));
-  assert_int_equal(tsr__alloc_array(&m, UINT64_MAX, 1, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__alloc_array(&m, UINT64_MAX, 1, &p, &error), TSR_BUDGET);
   assert_null(p);
   assert_int_equal(m.used, 0);
 
@@ -89,6 +89,25 @@ static void test_sizes(void **state) {
   for (int i = 0; i < 800; i++) assert_int_equal(((uint8_t *)p)[i], 0);
   tsr__free(p);
   assert_int_equal(m.used, 0);
+}
+
+/* Past a limit, or past what the allocator gives at once, is a budget's matter; what it has no more of is not. */
+static void test_which_code(void **state) {
+  faulty f = {0};
+  tsr_memory root, m;
+  tsr_error error = {0};
+  void *p = NULL;
+  tsr__memory_init_root(&root, faulty_reallocate, &f);
+  root.largest = 1000;
+  tsr__memory_init(&m, &root, 10000, "memory_mb");
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&m, 1001, &p, &error), TSR_BUDGET);
+  assert_string_equal(error.message, "1001 bytes of memory asked for: at most 1000 can be had at once");
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&m, 1000, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__alloc(&m, 10000, &p, &error), TSR_BUDGET);
+  assert_true(tsr__lacks_memory(TSR_NOMEM) && tsr__lacks_memory(TSR_BUDGET) && !tsr__lacks_memory(TSR_TOOBIG));
+  assert_true(m.used == 0 && root.used == 0 && f.live == 0);
 }
 
 static void test_resizing(void **state) {
@@ -104,8 +123,8 @@ static void test_resizing(void **state) {
   assert_int_equal(m.used, 516);
   void *before = p;
   tsr_error error = {0};
-  assert_int_equal(tsr__realloc(&m, 985, &p, &error), TSR_NOMEM);
-  assert_int_equal(tsr__realloc(&m, UINT64_MAX, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__realloc(&m, 985, &p, &error), TSR_BUDGET);
+  assert_int_equal(tsr__realloc(&m, UINT64_MAX, &p, &error), TSR_BUDGET);
   assert_ptr_equal(p, before);
   f.fail_at = f.calls + 1;
   assert_int_equal(tsr__realloc(&m, 600, &p, &error), TSR_NOMEM);
@@ -229,11 +248,11 @@ static void test_arena_kinds(void **state) {
                                     UINT64_MAX - 47,
                                     (uint64_t)INT64_MAX};
   for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
-    assert_int_equal(tsr__arena_alloc(&arena, absurd[i], &p, &error), TSR_NOMEM);
-    assert_int_equal(tsr__arena_array(&arena, absurd[i], 1, &p, &error), TSR_NOMEM);
-    assert_int_equal(tsr__arena_copy(&arena, "x", absurd[i], &p, &error), TSR_NOMEM);
+    assert_int_equal(tsr__arena_alloc(&arena, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__arena_array(&arena, absurd[i], 1, &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__arena_copy(&arena, "x", absurd[i], &p, &error), TSR_BUDGET);
   }
-  assert_int_equal(tsr__arena_array(&arena, UINT64_C(1) << 40, UINT64_C(1) << 40, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__arena_array(&arena, UINT64_C(1) << 40, UINT64_C(1) << 40, &p, &error), TSR_BUDGET);
   assert_ptr_equal(p, before);
   assert_int_equal(tsr__arena_alloc(&arena, 16, &p, &error), TSR_OK); /* still good */
   tsr__arena_release(&arena);
@@ -261,8 +280,8 @@ static void test_buffer(void **state) {
   }
   tsr_error error = {0};
   uint8_t *data = b.data;
-  assert_int_equal(tsr__buffer_reserve(&b, UINT64_MAX, &error), TSR_NOMEM);
-  assert_int_equal(tsr__buffer_reserve(&b, 200000, &error), TSR_NOMEM);
+  assert_int_equal(tsr__buffer_reserve(&b, UINT64_MAX, &error), TSR_BUDGET);
+  assert_int_equal(tsr__buffer_reserve(&b, 200000, &error), TSR_BUDGET);
   assert_true(b.size == 65000 && b.data == data && b.capacity < 130000);
   error.code = TSR_OK;
   assert_int_equal(tsr__buffer_reserve(&b, 134984, &error), TSR_OK); /* exactly the rest of the budget */
@@ -323,7 +342,7 @@ static void test_wipe(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resizing),
+      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes), cmocka_unit_test(test_which_code),   cmocka_unit_test(test_resizing),
       cmocka_unit_test(test_custom_zero), cmocka_unit_test(test_threads), cmocka_unit_test(test_arena),
       cmocka_unit_test(test_arena_kinds), cmocka_unit_test(test_buffer),  cmocka_unit_test(test_every_failure),
       cmocka_unit_test(test_wipe),

@@ -322,24 +322,24 @@ static void test_published_already(void **state) {
 }
 
 static void test_no_memory(void **state) {
-  int rc = TSR_NOMEM;
+  int rc = TSR_BUDGET;
   counts = "__commits/__8_8" U "_22.con";
   prepare_all();
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 32) {
     environment->memory.limit = environment->memory.used + limit;
     rc = tsr__array_list(array, true, true, &error);
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     assert_true(limit < 1 << 20);
   }
   assert_string_equal(fragments(), "8 ");
-  rc = TSR_NOMEM;
+  rc = TSR_BUDGET;
   verdict = TSR_VERDICT_PUBLISH;
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 32) {
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 32) {
     environment->memory.limit = environment->memory.used + limit;
     rc = tsr_array_recover(array, "here", decide, NULL, NULL, &error);
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     assert_true(limit < 1 << 20);
   }
   assert_string_equal(fragments(), "6* 7 8 9* ");

@@ -178,7 +178,7 @@ static void test_refused_and_memory(void **state) {
   ask = good, ask.width = UINT64_MAX;
   assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_RANGE);
   ask = good, ask.memory_bytes = 4000; /* 100 places take 2,400 bytes of the half of it */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_NOMEM);
+  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "memory_mb"));
   assert_null(raster);
   int code = TSR_NOMEM;

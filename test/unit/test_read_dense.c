@@ -303,7 +303,7 @@ static void test_budget_and_interrupt(void **state) {
   assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
   const tsr_batch *batch;
-  assert_int_equal(tsr_reader_next(reader, &batch, &error), TSR_NOMEM);
+  assert_int_equal(tsr_reader_next(reader, &batch, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "memory_mb"));
   assert_non_null(strstr(error.message, "fragment __1_1_0_22, field a, tile 0"));
   assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);

@@ -68,7 +68,7 @@ static void check_orders(made_array *m, unsigned rounds) {
     if (made_random(2)) request.memory_bytes = 6000 + made_random(60000);
     const int started = tsr_reader_start(reader, &request, &error);
     const int64_t got = started < 0 ? started : made_read(reader, m, some, ROWS, &error);
-    if (got == TSR_NOMEM && request.memory_bytes > 0) continue;
+    if (got == TSR_BUDGET && request.memory_bytes > 0) continue;
     assert_int_equal(got, total);
     for (int64_t i = 1; i < got; i++) assert_true(compare(m, order, count, &some[i - 1], &some[i]) <= 0);
     qsort(some, (size_t)got, sizeof some[0], made_by_rowid);
@@ -400,7 +400,7 @@ static int64_t read_within(made_array *m, tsr_request *request, uint64_t bytes, 
   int64_t r = tsr_reader_start(reader, request, &error);
   if (r >= 0) r = made_read(reader, m, rows, ROWS, &error);
   tsr_reader_close(reader);
-  if (r < 0) assert_int_equal(r, TSR_NOMEM);
+  if (r < 0) assert_int_equal(r, TSR_BUDGET);
   return r;
 }
 

@@ -348,7 +348,7 @@ static void test_budget(void **state) {
     int64_t r = tsr_reader_start(reader, &ask, &error);
     if (r >= 0) r = made_read(reader, &m, rows, 200, &error);
     if (r < 0) {
-      assert_int_equal(r, TSR_NOMEM);
+      assert_int_equal(r, TSR_BUDGET);
       assert_non_null(strstr(error.message, "memory_mb"));
     } else {
       assert_int_equal(r, 60);

@@ -545,8 +545,8 @@ static void test_limits_named(void **state) {
   refused(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error), TSR_CONSTRAINT,
           "max_fragment_mb is reached by 1 of 80");
   options.max_fragment_bytes = 0;
-  int code = TSR_NOMEM;
-  for (options.memory_bytes = 4096; code == TSR_NOMEM; options.memory_bytes += 2048)
+  int code = TSR_BUDGET;
+  for (options.memory_bytes = 4096; code == TSR_BUDGET; options.memory_bytes += 2048)
     code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error);
   refused(code, TSR_CONSTRAINT, "within memory_mb: it has room for");
   tsr_array_close(array);

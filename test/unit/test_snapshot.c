@@ -371,7 +371,7 @@ static void test_interrupt(void **state) {
 }
 
 static void test_no_memory(void **state) {
-  int rc = TSR_NOMEM;
+  int rc = TSR_BUDGET;
   tsr_snapshot *s;
   tiny_fragment merged = {"__10_30" U "_22", SPARSE, 1, false, true, 0, 9, 3, 2, "__15_15" U "_22"};
   tiny_put_fragment(store, &merged);
@@ -380,11 +380,11 @@ static void test_no_memory(void **state) {
   tiny_text(store, "__commits/__10_30" U "_22.vac", "/__fragments/__10_10" U "_22\n");
   tiny_put_delete(store, "__commits/__15_15" U "_22.del", "a");
   tiny_put_delete(store, "__commits/__50_50" U "_22.del", "a");
-  for (uint64_t limit = 0; rc == TSR_NOMEM; limit += 16) {
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 16) {
     environment->memory.limit = environment->memory.used + limit;
     rc = tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error);
     environment->memory.limit = UINT64_MAX;
-    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
     assert_true(limit < 1 << 20);
   }
   assert_int_equal(s->fragment_count, 2);

@@ -355,7 +355,7 @@ static void test_out_of_budget(void **state) {
     tsr__memory_init(&small, &f->memory, limit, "test");
     int code = tsr__tile_decode(&f->format, &f->source, &small, &tile, &error);
     worked = code == TSR_OK;
-    if (!worked) assert_int_equal(code, TSR_NOMEM);
+    if (!worked) assert_int_equal(code, TSR_BUDGET);
     tsr__tile_drop(tile);
     assert_int_equal(small.used, 0);
   }

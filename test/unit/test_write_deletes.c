@@ -292,12 +292,12 @@ static void little_memory(void **state) {
   tsr_memory small;
   make_schema(2, (tsr_datatype[]){TSR_ASCII, TSR_INT32});
   for (uint64_t i = 0; i < 500; i++) add(&removed, (uint64_t[]){chance(100), chance(100)});
-  int code = TSR_NOMEM;
+  int code = TSR_BUDGET;
   for (uint64_t limit = 0; code < 0; limit += 1000) {
     tsr_deletes deletes = {0};
     tsr__memory_init(&small, &memory, limit, "memory_mb");
     code = tsr__deletes_make(&schema, 22, NULL, removed.columns, NULL, removed.count, &small, &deletes, &error);
-    if (code < 0) assert_int_equal(code, TSR_NOMEM);
+    if (code < 0) assert_int_equal(code, TSR_BUDGET);
     tsr__deletes_release(&deletes);
     assert_int_equal(small.used, 0);
   }

@@ -90,7 +90,7 @@ static void test_budgets(void **state) {
     tsr__memory_init(&small, &memory, limit, "test");
     const int code = tsr__order_cells(&schema, columns, &small, 2, &ahead, order, &found, &error);
     worked = code == TSR_OK;
-    if (!worked) assert_int_equal(code, TSR_NOMEM);
+    if (!worked) assert_int_equal(code, TSR_BUDGET);
     assert_int_equal(small.used, 0);
   }
 }

@@ -2,7 +2,7 @@
  * keys, marks, times; and what is refused or abandoned leaves nothing.
  */
 #include "disk_test.h"
-#include "ops.h"
+#include "ops_writer.h"
 
 /* ---- An array of two int32 dimensions and attributes of three kinds ------------------------- */
 
@@ -336,11 +336,41 @@ static void test_budgets(void **state) {
     if (code >= 0) code = tsr_writer_prepare(writer, &error);
     worked = code >= 0;
     if (worked) ok(tsr_writer_publish(writer, &error));
-    else assert_int_equal(code, TSR_NOMEM);
+    else assert_int_equal(code, TSR_BUDGET);
     tsr_writer_close(writer);
     assert_int_equal(entries_of("__fragments"), worked);
   }
   check_array(array, false, true);
+  tsr_array_close(array);
+}
+
+/* Where rows are removed until memory ends, those that were stay removed; a rewind gives the memory back. */
+static void test_budget_of_removed(void **state) {
+  made m;
+  make(&m, false, 22);
+  create(&m, NULL);
+  tsr_array *array = open_array(NULL);
+  const tsr_writer_options options = {.memory_bytes = 40000, .unsynced = true, .threads = 1};
+  tsr_writer *writer = NULL;
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  start();
+  add(1, 1, 1, true);
+  const tsr_mark before = tsr_writer_mark(writer);
+  for (int round = 0; round < 3; round++) {
+    int64_t removed = 0;
+    while (tsr_writer_remove(writer, 1000 + removed, b.columns, 0, &error) >= 0) removed++;
+    assert_int_equal(error.code, TSR_BUDGET);
+    assert_in_range(removed, 400, 2000);
+    for (int64_t i = 0; i < removed; i++) assert_true(tsr__writer_hides(writer, 1000 + i, (uint64_t)removed));
+    assert_false(tsr__writer_hides(writer, 1000 + removed, (uint64_t)removed + 1));
+    const tsr_mark some = {.removed = 5};
+    ok(tsr_writer_rewind(writer, round == 1 ? before : some, &error));
+    for (int64_t i = 0; i < removed; i++)
+      assert_int_equal(tsr__writer_hides(writer, 1000 + i, (uint64_t)removed), round != 1 && i < 5);
+    assert_true(writer->memory.used < 20000);
+    ok(tsr_writer_rewind(writer, before, &error));
+  }
+  tsr_writer_close(writer);
   tsr_array_close(array);
 }
 
@@ -506,7 +536,7 @@ static void test_enumerations(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sparse),       cmocka_unit_test(test_marks), cmocka_unit_test(test_sparse_refused),
-      cmocka_unit_test(test_invisible),    cmocka_unit_test(test_times), cmocka_unit_test(test_budgets),
+      cmocka_unit_test(test_invisible),    cmocka_unit_test(test_times), cmocka_unit_test(test_budgets), cmocka_unit_test(test_budget_of_removed),
       cmocka_unit_test(test_dense),        cmocka_unit_test(test_boxes), cmocka_unit_test(test_creation),
       cmocka_unit_test(test_enumerations),
   };
