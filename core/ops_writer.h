@@ -119,6 +119,7 @@ struct tsr_writer {
   tsr_buffer pieces;
   uint64_t boxes; /* the first pieces: boxes that were appended; the others are made when it is prepared */
   bool prepared; /* all of it has its name; nothing was changed since */
+  bool reusable; /* it had, for a commit that failed; nothing was changed since: the pieces hold all cells */
   bool published;
   bool reopened; /* `commit` was published, and is to be taken back */
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH] each: commits that were; the host may have brought one back */

@@ -561,8 +561,9 @@ TSR_API const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index
 TSR_API uint64_t tsr_writer_time(const tsr_writer *writer);
 TSR_API const char *tsr_writer_commit(const tsr_writer *writer);
 TSR_API int tsr_writer_publish(tsr_writer *writer, tsr_error *error);
-/* After publish, where the store's own transaction is still open and others have not seen it: the writer goes on, and
- * the next prepare or abandon takes the commit back. */
+/* After prepare, where the host's own commit has failed and its transaction goes on; and after publish, where the store's own
+ * transaction is still open and others have not seen it. The next prepare makes a commit of a new time, also where nothing
+ * has changed; that and abandon take the old one back. */
 TSR_API void tsr_writer_reopen(tsr_writer *writer);
 /* Removes what is not published. Then close it. */
 TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);

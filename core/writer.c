@@ -31,6 +31,9 @@ typedef tsr_piece_on_disk piece;
 static piece *piece_at(const tsr_writer *w, uint64_t i) { return (piece *)(void *)w->pieces.data + i; }
 static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(piece); }
 
+/* What the pieces on disk hold is no longer what is to be committed. */
+static void changed(tsr_writer *w) { w->prepared = w->reusable = false; }
+
 /* ---- Open and close ------------------------------------------------------------------------- */
 
 static int prepare_columns(tsr_writer *w, tsr_error *error) {
@@ -142,7 +145,7 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   tsr_error unseen;
   if (!error) error = &unseen;
   if (writer->published) return TSR_OK;
-  writer->prepared = false;
+  changed(writer);
   writer->boxes = 0;
   int code = remove_pieces(writer, 0, error);
   if (code >= 0) code = remove_commit(writer, error);
@@ -203,7 +206,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
   }
   w->count += count;
   if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
-  w->prepared = false;
+  changed(w);
   return TSR_OK;
 }
 
@@ -215,7 +218,7 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   w->unweighed += bytes;
   w->count++;
   if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
-  w->prepared = false;
+  changed(w);
   return true;
 }
 
@@ -242,7 +245,7 @@ static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates,
   if (row < 0 && (row > -2 || (uint64_t)(-2 - row) >= w->count))
     return tsr__fail(error, TSR_ERROR, "%lld is no row", (long long)row);
   TSR_TRY(tsr__removed_add(w, row, coordinates, index, error));
-  w->prepared = false;
+  changed(w);
   return TSR_OK;
 }
 
@@ -270,17 +273,22 @@ static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error
   return TSR_OK;
 }
 
-int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
-  tsr_writer *w = writer;
+static int provisional_name(char name[128], tsr_error *error) {
   uint8_t random[16];
   tsr_name made;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &made, random));
+  snprintf(name, 128, ".%s", made.uuid);
+  return TSR_OK;
+}
+
+int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
+  tsr_writer *w = writer;
   if (w->version >= 12) {
     TSR_TRY(make_if_absent(w, "__fragments", error));
     TSR_TRY(make_if_absent(w, "__commits", error));
   }
-  TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(0, 0, 0, &made, random));
-  snprintf(name, 128, ".%s", made.uuid);
+  TSR_TRY(provisional_name(name, error));
   tsr_path p = tsr__path_of(tsr__writer_fragments(w), name, "");
   return tsr__store_make_directory(w->array->store, p.text, error);
 }
@@ -407,7 +415,7 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
   TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
-  w->prepared = false;
+  changed(w);
   tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
   tsr_work work;
@@ -498,7 +506,7 @@ static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
                      (unsigned long long)mark.cells, (unsigned long long)now.cells, (unsigned long long)mark.boxes,
                      (unsigned long long)now.boxes);
   if (mark.cells == now.cells && mark.removed == now.removed && mark.boxes == now.boxes) return TSR_OK;
-  w->prepared = false;
+  changed(w);
   if (mark.boxes < now.boxes) {
     w->boxes = mark.boxes;
     TSR_TRY(remove_pieces(w, mark.boxes, error));
@@ -726,11 +734,35 @@ static int check_schema(const tsr_writer *w, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
 }
 
+/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old names
+ * go. The present names say the time of a commit that failed. */
+static int take_names_back(tsr_writer *w, tsr_error *error) {
+  for (uint64_t i = 0; i < piece_count(w); i++) {
+    piece *one = piece_at(w, i);
+    char name[128];
+    if (*one->name == '.') continue;
+    TSR_TRY(provisional_name(name, error));
+    tsr_path from = tsr__path_of(tsr__writer_fragments(w), one->name, ""),
+             to = tsr__path_of(tsr__writer_fragments(w), name, "");
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+    if (w->version >= 12) continue;
+    tsr_path marker = tsr__path_of(to.text, TSR_PENDING_FILE, "");
+    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it has moved with the fragment */
+  }
+  return TSR_OK;
+}
+
+/* Of a commit that failed and is tried again the sparse fragment stays as it is. Delete conditions are made again, since
+ * others may have written meanwhile, and so are the boxes of dense cells, which may repeat cells of others. */
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
-  TSR_TRY(remove_pieces(w, w->boxes, error));
+  const bool reuse = w->reusable && !w->schema->dense;
+  if (!reuse) TSR_TRY(remove_pieces(w, w->boxes, error));
+  TSR_TRY(take_names_back(w, error));
   TSR_TRY(remove_commit(w, error)); /* the marker goes after all that it knows of */
-  TSR_TRY(w->schema->dense ? write_dense(w, error) : write_sparse(w, error));
+  w->reusable = false;
+  if (!reuse) TSR_TRY(w->schema->dense ? write_dense(w, error) : write_sparse(w, error));
   TSR_TRY(make_deletes(p, error));
   if (piece_count(w) + p->deletes.count > 0) {
     TSR_TRY(check_schema(w, error));
@@ -793,8 +825,11 @@ static int publish(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
+/* What a database keeps may have gone back with a savepoint: there nothing is reused. */
 void tsr_writer_reopen(tsr_writer *writer) {
+  const bool reusable = writer->prepared && !writer->published && !writer->array->store->is_one_file;
   writer->reopened |= writer->published;
+  writer->reusable |= reusable;
   writer->published = writer->prepared = false;
 }
 

@@ -94,6 +94,7 @@ typedef struct tsx_connection {
   uint32_t cursors; /* open now */
   uint64_t statement; /* counts up when a cursor opens while none is open */
   uint64_t clock; /* counts arrays that were let go */
+  uint64_t attempt; /* counts COMMITs and ROLLBACKs, those that failed too: transaction.c */
   sqlite3_stmt *polls[2]; /* see tsx_connection_interrupted */
   uint32_t questions; /* since the longer one was run, */
   uint64_t polled_bytes; /* when so many bytes were decoded */

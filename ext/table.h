@@ -85,6 +85,7 @@ typedef struct tsx_table {
   struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
   char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */
   bool begun; /* xBegin has come in this transaction */
+  uint64_t attempt; /* the connection's when xSync came last */
 } tsx_table;
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
@@ -125,7 +126,8 @@ typedef struct tsx_transaction {
   uint32_t savepoint_count, savepoint_room;
   uint64_t rewinds; /* counts ways back */
   tsx_newcomer *newcomers;
-  bool synced; /* xSync has run */
+  bool synced; /* xSync has run, */
+  uint64_t attempt; /* last in this attempt of the connection to commit */
   bool published; /* in the database: by xSync, in SQLite's own transaction */
   bool alone; /* no other database file was written then */
   unsigned data_version; /* of the database file, then */

@@ -9,7 +9,8 @@
  *   xSavepoint   may come twice with one number; of those that were open at xBegin only the innermost comes
  *   xRollbackTo  may name a savepoint that was never heard of, -1 is one: everything goes back. It does not come for a
  *                table whose CREATE it takes back; such a table is found missing later, by its id in NAME_config
- *   xSync        before every commit; after it the commit may fail, and the transaction go on and come here again
+ *   xSync        before every commit, once for each table; after it the commit may fail, which no call tells, and the
+ *                transaction go on and come here again: so what comes to a table for the second time is another COMMIT
  *   xRollback    after an xSync the database may have committed nevertheless: journal.c decides
  *   xDestroy     refused while there are rows: none of the other calls would come for the table
  *
@@ -126,6 +127,14 @@ static int note_newcomer(tsx_table *table, tsr_error *error) {
 static void reopen(tsx_transaction *transaction) {
   if (transaction->published) tsr_writer_reopen(transaction->writer);
   transaction->published = false;
+}
+
+/* A COMMIT that is tried again takes place now: others may have committed since the first try, and read the array. What
+ * was prepared then, or in the database published, gets a new time. */
+static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
+  if (transaction->synced && transaction->attempt != attempt) tsr_writer_reopen(transaction->writer);
+  if (transaction->attempt != attempt) transaction->published = false;
+  transaction->attempt = attempt;
 }
 
 static int rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
@@ -298,6 +307,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
   if (code < 0 || (array->creation && !array->wanted)) return code; /* its CREATE has been taken back */
+  note_attempt(transaction, table->attempt);
   transaction->synced = true;
   transaction->data_version = tsx_data_version(table);
   if (transaction->published) return TSR_OK; /* and nothing has changed since */
@@ -310,11 +320,15 @@ static int sync_table(tsx_table *table, tsr_error *error) {
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_connection *connection = table->connection;
   tsr_error error = {0};
-  tsx_store_rest(((tsx_table *)vtab)->connection, true); /* a renaming may have been rolled back */
+  if (table->attempt == connection->attempt) connection->attempt++; /* its last xSync was of a COMMIT that failed */
+  table->attempt = connection->attempt;
+  tsx_store_rest(connection, true); /* a renaming may have been rolled back */
   int code = tsx_creation_sync(vtab);
   if (code != SQLITE_OK) return code;
-  return sync_table((tsx_table *)vtab, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
+  return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
 /* SQLite does not look at what this returns: what cannot be published now, the next write or tessera_recover does, and
@@ -323,6 +337,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   table->begun = false;
+  table->connection->attempt++;
   tsx_update_end(table);
   if (array && array->transaction) {
     bool discard = array->creation && !array->wanted;
@@ -339,6 +354,7 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_transaction *transaction = transaction_of(vtab);
   table->begun = false;
+  table->connection->attempt++;
   tsx_update_end(table);
   tsx_store_rolled_back(table->connection);
   table->connection->quiet = true;

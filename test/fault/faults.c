@@ -100,7 +100,7 @@ static void run_steps(trial *t, sqlite3 *db) {
     text rows = {0};
     t->step = i;
     session_clock(c->setup_count + i);
-    t->code = text_query(db, c->scenario->steps[i], false, &rows, &t->message);
+    t->code = text_step(db, c->scenario->steps[i], &rows, &t->message);
     const bool tells = strstr(c->scenario->steps[i], "tessera_check") && failures(t->f.kind); /* it says what failed */
     if (t->code == SQLITE_OK && !tells &&
         strcmp(rows.bytes ? rows.bytes : "", c->rows[i].bytes ? c->rows[i].bytes : ""))

@@ -65,6 +65,38 @@ int text_query(sqlite3 *db, const char *sql, bool sorted, text *rows, char **mes
   return code;
 }
 
+/* Twice: a reader that comes later is kept out by the lock that a COMMIT of SQLite's has got, and keeps. */
+static int busy_commit(sqlite3 *db, char **message) {
+  sqlite3 *other = NULL;
+  sqlite3_stmt *reader = NULL;
+  int code = sqlite3_open(DATABASE, &other);
+  if (code == SQLITE_OK) code = sqlite3_prepare_v2(other, "SELECT x FROM o", -1, &reader, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(reader);
+  if (code != SQLITE_ROW) {
+    *message = sqlite3_mprintf("the reader: %s", sqlite3_errmsg(other));
+    if (code == SQLITE_OK || code == SQLITE_DONE) code = SQLITE_ERROR;
+  } else {
+    code = SQLITE_OK;
+  }
+  for (int i = 0; i < 2 && code == SQLITE_OK; i++) {
+    if ((code = sqlite3_exec(db, "COMMIT", NULL, NULL, message)) == SQLITE_OK) {
+      *message = sqlite3_mprintf("COMMIT has met no reader");
+      code = SQLITE_ERROR;
+    } else if (code == SQLITE_BUSY) {
+      sqlite3_free(*message);
+      *message = NULL;
+      code = SQLITE_OK;
+    }
+  }
+  sqlite3_finalize(reader);
+  sqlite3_close(other);
+  return code;
+}
+
+int text_step(sqlite3 *db, const char *sql, text *rows, char **message) {
+  return strcmp(sql, BUSY_COMMIT) ? text_query(db, sql, false, rows, message) : busy_commit(db, message);
+}
+
 /* ---- States ------------------------------------------------------------------------------------------------------ */
 
 static void add_line(sqlite3 *db, const char *label, char *sql, text *state) {
@@ -282,7 +314,7 @@ static bool begins(const char *sql, const char *word) { return !sqlite3_strnicmp
 static bool run(sqlite3 *db, const char *sql, int number, text *rows) {
   char *message = NULL;
   session_clock(number);
-  int code = text_query(db, sql, false, rows, &message);
+  int code = text_step(db, sql, rows, &message);
   if (code != SQLITE_OK) printf("without faults: %d %s: %s\n", code, message, sql);
   sqlite3_free(message);
   return code == SQLITE_OK;

@@ -14,6 +14,10 @@
 #define STEPS_MOST  40
 #define CLOCK_START INT64_C(1700000000000)
 
+/* A step: COMMIT, twice, while another connection reads the table `o`, which has two rows. Both meet SQLITE_BUSY, as they
+ * should, and the transaction goes on. */
+#define BUSY_COMMIT "a COMMIT that meets a reader"
+
 typedef struct scenario {
   const char *name;
   const char *copies[8]; /* arrays of the corpus and where they come to lie: "new/dense/x", "/disk/t", ..., NULL */
@@ -38,6 +42,9 @@ void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2,
 void text_free(text *t);
 /* Runs it; rows as lines, in their order, or sorted. The SQLite code; *message as of sqlite3_exec. */
 int text_query(sqlite3 *db, const char *sql, bool sorted, text *rows, char **message);
+
+/* The same of a step. */
+int text_step(sqlite3 *db, const char *sql, text *rows, char **message);
 
 /* ---- States ------------------------------------------------------------------------------------------------------ */
 

@@ -93,6 +93,30 @@ static const scenario two_arrays = {
               "COMMIT"},
     .also = {"SELECT * FROM o"}};
 
+/* A COMMIT meets a reader after all arrays are prepared, and is tried again: its time is that of the second try. */
+static const scenario busy = {
+    .name = "busy",
+    .setup = {"CREATE TABLE o(x)", "INSERT INTO o VALUES(1), (2)",
+              "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)",
+              "CREATE VIRTUAL TABLE d USING tessera('/disk/d', kind=dense, x INT DIMENSION(0, 9, 5), a INT)",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x TEXT DIMENSION, a INT, duplicates=yes)",
+              "CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 1000), a INT)",
+              "INSERT INTO t " ROWS(1, 9) "SELECT i, i FROM n", "INSERT INTO u VALUES('x', 1), ('y', 2)"},
+    .steps = {"BEGIN", "INSERT INTO o VALUES(3)", "UPDATE t SET x = x + 500 WHERE x > 7", "INSERT INTO d VALUES(1, 1), (2, 2), (7, 7)",
+              "UPDATE u SET a = 3 WHERE x = 'y'", "INSERT INTO w VALUES(1, 1)", BUSY_COMMIT, "COMMIT", "SELECT count(*), sum(a) FROM t"},
+    .again = {"BEGIN", "INSERT INTO t VALUES(3, 3)", "INSERT INTO d VALUES(3, 3)", "INSERT INTO u VALUES('x', 7)", "COMMIT"},
+    .also = {"SELECT * FROM o"}};
+
+static const scenario busy_old = {
+    .name = "busy, old",
+    .copies = {"old/lib2.3_py0.9.5/sparse2d", "/disk/t"},
+    .setup = {"CREATE TABLE o(x)", "INSERT INTO o VALUES(1), (2)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
+              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION(0, 1000), a INT NOT NULL, format_version=3)"},
+    .steps = {"BEGIN", "INSERT INTO t VALUES(5, 50, 5, 'five', 0.5, '[1,2,3]'), (6, 1, 6, 'six', 1.5, '[4,5,6]')",
+              "INSERT INTO u VALUES(1, 1)", "INSERT INTO o VALUES(3)", BUSY_COMMIT, "COMMIT", "SELECT count(*) FROM t"},
+    .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "INSERT INTO u VALUES(2, 2)"},
+    .also = {"SELECT * FROM o"}};
+
 /* Tiles encrypted, many filters, enumerations, all in one. */
 static const scenario filters = {
     .name = "filters",
@@ -350,4 +374,4 @@ const scenario *const scenarios[] = {
     &sparse,       &transaction, &deletes,     &dense,    &version_3, &version_9, &version_12,    &two_arrays,
     &filters,      &create,      &definitions, &drop,     &copies,    &evolve,    &metadata,      &groups,
     &merge_sparse, &merge_dense, &merge_9,     &merge_12, &purge,     &inside,    &inside_upkeep, &reading,
-    &texts,        &looking,     &blocks,      &spill,    NULL};
+    &texts,        &looking,     &blocks,      &spill,    &busy,     &busy_old,  NULL};

@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 
 import host
 from host import Database, Error, holds, literal, same
@@ -109,6 +110,161 @@ def test_a_commit_that_meets_a_reader_goes_on():
     same(len(commit_files(array(file))), 1)
     same(db.value("SELECT count(*) FROM t_commits"), 1)
     sound(array(file))
+
+
+def retry(file, db, between=None):
+    """COMMIT meets a reader of `p`, others do something, the reader ends, COMMIT succeeds. Returns a time between the two."""
+    reader = again(file)
+    cursor = reader.cursor("SELECT * FROM p")
+    reader.next(cursor)
+    for _ in range(2):
+        same((db.error("COMMIT").text, db.value("SELECT count(*) FROM p")), ("database is locked", 2))
+    time.sleep(0.02)
+    moment = int(time.time() * 1000)
+    time.sleep(0.02)
+    if between:
+        between()
+    del cursor
+    reader.close()
+    db.query("COMMIT")
+    return moment
+
+
+def test_a_commit_that_is_tried_again_takes_place_then():
+    """What others have committed since the first try is older, and what the array was between the two tries stays as it was read."""
+    kinds = {
+        "sparse": (SPARSE, "INSERT INTO t VALUES(1, 11, 'new'), (4, 44, 'new')"),
+        "moved": (SPARSE, "UPDATE t SET x = x + 100"),
+        "deleted": (SPARSE, "DELETE FROM t WHERE x < 3"),
+        "replaced": (SPARSE + ", duplicates=yes", "UPDATE t SET a = -a WHERE x < 3"),
+        "spilled": (SPARSE + ", memory_mb=2, capacity=8", "INSERT INTO t SELECT value, 11, printf('%.*c', 30000, 'a') FROM generate_series(1, 99)"),
+        "dense": ("kind=dense, x INT DIMENSION(0, 99, 10), a INT, s TEXT", "INSERT INTO t VALUES(1, 11, 'new'), (40, 44, 'new'), (77, 7, 'new')"),
+        "version 12": (SPARSE + ", format_version=12", "INSERT INTO t VALUES(1, 11, 'new')"),
+        "version 3": (SPARSE + ", format_version=3", "INSERT INTO t VALUES(1, 11, 'new')"),
+        "version 3, dense": ("kind=dense, format_version=3, x INT DIMENSION(0, 99, 10), a INT, s TEXT", "INSERT INTO t VALUES(1, 11, 'new'), (3, 33, 'new')"),
+    }
+    for kind, (definition, change) in kinds.items():
+        if "version 3" in kind:
+            definition = definition.replace("a INT", "a INT NOT NULL").replace("s TEXT", "s TEXT NOT NULL")
+        file, db = open_database()
+        make(db, definition=definition)
+        db.query("CREATE TABLE p(x)")
+        db.query("INSERT INTO p VALUES(1), (2)")
+        db.query("INSERT INTO t SELECT value, value, 'old' FROM json_each('[0,1,2,3]')")
+        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")   # SQLite calls both of them
+        other = Database()
+        other.table("t", array(file))
+        row = other.query("SELECT * FROM t WHERE x IN (1, 101, 40, 99)")
+        for extra in ("", "INSERT INTO u SELECT max(x) + 1, 5, 'u' FROM u", "SAVEPOINT s", "SAVEPOINT s; INSERT INTO t VALUES(90, 9, 'gone'); ROLLBACK TO s"):
+            db.query("BEGIN")
+            for sql in [change.replace("generate_series(1, 99)", "json_each('[" + ",".join(map(str, range(1, 100))) + "]')")] + extra.split(";"):
+                if sql.strip():
+                    db.query(sql)
+            wanted = db.query("SELECT * FROM t ORDER BY x, a")
+            before = other.query("SELECT * FROM t ORDER BY x, a")
+            moment = retry(file, db)
+            same(other.query(f"SELECT * FROM t({moment}) ORDER BY x, a"), before, kind)
+            same(db.query(f"SELECT * FROM t({moment}) ORDER BY x, a"), before, kind)
+            same((other.query("SELECT * FROM t ORDER BY x, a"), db.query("SELECT * FROM t ORDER BY x, a")), (wanted,) * 2, kind)
+            same([n for n in files(array(file)) if "pending" in n or os.path.basename(n).startswith(".")], [], kind)
+            same([db.value(f"SELECT count(*) FROM {t}_commits") for t in "tu"][0], 1, kind)
+            if extra.startswith("INSERT"):
+                same(db.query("SELECT * FROM t_commits"), db.query("SELECT * FROM u_commits"), kind)
+            sound(array(file))
+            db.query("UPDATE t SET a = a + 1000, s = 'more' WHERE x = 0")   # and goes on
+        # What others write between the tries is older.
+        if kind in ("deleted", "replaced", "moved"):
+            continue
+        db.query("BEGIN")
+        db.query("INSERT INTO t VALUES(1, 1111, 'mine')")
+        retry(file, db, lambda: other.query("INSERT INTO t VALUES(1, 2222, 'theirs'), (5, 5555, 'theirs')"))
+        same(other.query("SELECT a FROM t WHERE x = 1"), [(1111,)], kind)
+        same(db.query("SELECT a FROM t WHERE x IN (1, 5) ORDER BY x"), [(1111,), (5555,)], kind)
+
+
+def test_a_commit_to_an_old_array_is_tried_again():
+    for library in ("lib2.0_py0.6.6", "lib2.3_py0.9.5", "lib2.4_py0.10.5", "lib2.7_py0.13.3"):
+        for kind, change in (("sparse2d", "INSERT INTO t VALUES(5, 50, 5, 'five', 0.5, '[1,2,3]')"), ("dense2d", "UPDATE t SET a = -7 WHERE r = 3 AND c IN (3, 5)")):
+            path = host.copy(f"old/{library}/{kind}", "t")
+            file, db = open_database(folder=os.path.dirname(path))
+            db.query("CREATE VIRTUAL TABLE t USING tessera('t')")
+            db.query("CREATE TABLE p(x)")
+            db.query("INSERT INTO p VALUES(1), (2)")
+            other = Database()
+            other.table("t", path)
+            columns = "r, c, a" if kind == "dense2d" else "x, y, a"
+            before = other.query(f"SELECT {columns} FROM t ORDER BY 1, 2")
+            db.query("BEGIN")
+            db.query(change)
+            wanted = db.query(f"SELECT {columns} FROM t ORDER BY 1, 2")
+            moment = retry(file, db)
+            same(other.query(f"SELECT {columns} FROM t({moment}) ORDER BY 1, 2"), before, library)
+            same(other.query(f"SELECT {columns} FROM t ORDER BY 1, 2"), wanted, library)
+            same([n for n in files(path) if "pending" in n or os.path.basename(n).startswith(".")], [], library)
+            sound(path)
+
+
+def test_a_delete_that_is_tried_again_is_looked_at_again():
+    """Where duplicates are allowed, a condition must not take a row that others have added at its coordinates meanwhile."""
+    file, db = open_database()
+    make(db, definition=SPARSE + ", duplicates=yes")
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO p VALUES(1), (2)")
+    db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+    other = Database()
+    other.table("t", array(file))
+    db.query("BEGIN")
+    db.query("DELETE FROM t WHERE x = 1")
+    reader = again(file)
+    cursor = reader.cursor("SELECT * FROM p")
+    reader.next(cursor)
+    holds(db.error("COMMIT").text, "locked")
+    other.query("INSERT INTO t VALUES(1, 5, 'c')")
+    del cursor
+    reader.close()
+    db.error("COMMIT")
+    same(other.query("SELECT a FROM t ORDER BY a"), [(1,), (2,), (5,)])
+    sound(array(file))
+
+
+def test_a_commit_of_a_new_array_is_tried_again():
+    file, db = open_database()
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO p VALUES(1), (2)")
+    for version in (3, 12, 22):
+        db.query("BEGIN")
+        make(db, f"v{version}", f"x INT DIMENSION(0, 9), a INT NOT NULL, format_version={version}")
+        db.query(f"INSERT INTO v{version} VALUES(1, 1)")
+        retry(file, db)
+        other = Database()
+        other.table("t", array(file, f"v{version}"))
+        same((other.query("SELECT * FROM t"), db.query(f"SELECT * FROM v{version}")), ([(1, 1)],) * 2)
+        sound(array(file, f"v{version}"))
+
+
+def test_a_commit_in_the_database_is_tried_again():
+    for definition in (SPARSE, SPARSE + ", format_version=3", "kind=dense, x INT DIMENSION(0, 99, 10), a INT, s TEXT"):
+        if "version" in definition:
+            definition = definition.replace("a INT", "a INT NOT NULL").replace("s TEXT", "s TEXT NOT NULL")
+        file, db = open_database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({definition})")
+        db.query("CREATE TABLE p(x)")
+        db.query("INSERT INTO p VALUES(1), (2)")
+        db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+        before = db.query("SELECT * FROM t ORDER BY x")
+        for extra in ("", "SAVEPOINT s", "SAVEPOINT s; INSERT INTO t VALUES(90, 9, 'gone'); ROLLBACK TO s"):
+            db.query("BEGIN")
+            for sql in ["INSERT INTO t VALUES(1, 11, 'new'), (7, 7, 'new')"] + extra.split(";"):
+                if sql.strip():
+                    db.query(sql)
+            wanted = db.query("SELECT * FROM t ORDER BY x")
+            moment = retry(file, db)
+            reader = again(file)
+            same((reader.query(f"SELECT * FROM t({moment}) ORDER BY x"), reader.query("SELECT * FROM t ORDER BY x")), (before, wanted), definition)
+            same(reader.query("SELECT * FROM tessera_check('db:t') WHERE severity <> 'note'"), [])
+            same(reader.value("SELECT count(*) FROM tessera_fragments('db:t')"), db.value("SELECT count(*) FROM tessera_fragments('db:t')"))
+            reader.close()
+            before = wanted
 
 
 def test_a_failed_commit_is_rolled_back():
