@@ -323,7 +323,7 @@ static int encode_range(const tsr_rtree *rtree, const tsr_field *field, uint32_t
 static int encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                   tsr_error *error) {
   if (version < 5) TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
-  TSR_TRY(tsr__buffer_append_u32(out, rtree->fanout ? rtree->fanout : FANOUT, error)); /* 0: of no levels */
+  TSR_TRY(tsr__buffer_append_u32(out, rtree->fanout ? rtree->fanout : FANOUT, error)); /* 0: one level, or none, needs no fanout */
   if (version < 5) TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, rtree->levels, error));
   for (uint32_t level = 0; level < rtree->levels; level++) {

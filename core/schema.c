@@ -30,7 +30,7 @@
 
 #include "format.h"
 
-#define NO_FILL_MAX ((uint64_t)1 << 24) /* bytes of a cell whose fill value is not in the file (below version 6) */
+#define NO_FILL_MAX ((uint64_t)1 << 24) /* bytes of all fill values that are not in the file (below version 6) */
 #define HILBERT_MAX_DIMENSIONS 16
 
 typedef struct decoder {
@@ -38,6 +38,7 @@ typedef struct decoder {
   tsr_arena *arena;
   tsr_schema *schema;
   uint32_t version;
+  uint64_t made_fills; /* bytes of the fill values that are not in the file */
   tsr_error *error;
 } decoder;
 
@@ -202,9 +203,10 @@ static int read_dimensions(decoder *d, tsr_field **fields) {
 /* Below version 6: the default value for each value of the cell; one value for a variable cell. */
 static int default_fill(decoder *d, tsr_field *field) {
   uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
-  if (bytes > NO_FILL_MAX)
-    return tsr__fail(d->error, TSR_UNSUPPORTED, "cells of %llu bytes in version %u", (unsigned long long)bytes,
-                     d->version);
+  d->made_fills = tsr__add_sat(d->made_fills, bytes);
+  if (d->made_fills > NO_FILL_MAX)
+    return tsr__fail(d->error, TSR_UNSUPPORTED, "cells of %llu bytes in version %u: its fill values take more than %llu bytes together",
+                     (unsigned long long)bytes, d->version, (unsigned long long)NO_FILL_MAX);
   void *room;
   TSR_TRY(tsr__arena_alloc(d->arena, bytes, &room, d->error));
   field->fill = room;
@@ -486,7 +488,7 @@ static int read_schema(decoder *d) {
 
 int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
   tsr_schema s = {.key_value = !strcmp(name, "__kv_schema.tdb")};
-  decoder d = {in, arena, &s, 0, error};
+  decoder d = {.in = in, .arena = arena, .schema = &s, .error = error};
   tsr_name parsed;
   void *copy;
   int code = tsr__arena_copy(arena, name, strlen(name), &copy, error);

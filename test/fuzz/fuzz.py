@@ -1,6 +1,6 @@
 """./run fuzz: runs fuzz targets, each for some time, on what is stored, on inputs made of the corpus of arrays, and on what earlier runs have found.
 
-usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs
+usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs. What begins with - goes to libFuzzer
        fuzz.py FUZZ DEV keep TARGET               writes test/fuzz/corpus/TARGET.tar.xz anew: the smallest set that reaches what all inputs do
        fuzz.py FUZZ DEV add TARGET NAME FILE      stores FILE, which was a finding and is none any more, as finding-NAME
 
@@ -58,13 +58,13 @@ def command(fuzz, target, *arguments):
     return line + list(arguments)
 
 
-def run(fuzz, dev, target, seconds):
+def run(fuzz, dev, target, seconds, options):
     found, findings, stored = (os.path.join(fuzz, name, target) for name in ("found", "findings", "stored"))
     for folder in (found, os.path.dirname(findings)):
         os.makedirs(folder, exist_ok=True)
     unpack(target, stored)
     before = set(os.listdir(os.path.dirname(findings)))
-    line = command(fuzz, target, f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={findings}-", found, stored,
+    line = command(fuzz, target, f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={findings}-", *options, found, stored,
                    os.path.join(seeds(fuzz, dev), target))
     log = os.path.join(fuzz, f"{target}.log")
     with open(log, "w", encoding="utf-8") as out:
@@ -139,13 +139,14 @@ def main():
         return 0
     targets = [a for a in arguments if a in TARGETS]
     seconds = [a for a in arguments if a.isdigit()]
-    wrong = [a for a in arguments if a not in targets + seconds]
+    options = [a for a in arguments if a.startswith("-")]
+    wrong = [a for a in arguments if a not in targets + seconds + options]
     if wrong:
         print(f"no target and no number: {wrong[0]}; ./run fuzz [target] [seconds]; targets are {', '.join(TARGETS)}")
         return 2
     failed = 0
     for target in targets or TARGETS:
-        failed |= run(fuzz, dev, target, int(seconds[0]) if seconds else 300)
+        failed |= run(fuzz, dev, target, int(seconds[0]) if seconds else 300, options)
     return failed != 0
 
 

@@ -51,7 +51,9 @@ void pieces_write(const pieces *p, tsr_buffer *out) {
 
 void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version, const style *how, tsr_buffer *out) {
   if (how->filtered) {
-    CHECK(tsr__generic_tile_encode(content, size, version, how->key, out, NULL) == TSR_OK);
+    tsr_error error = {0};
+    if (tsr__generic_tile_encode(content, size, version, how->key, out, &error) < 0) fprintf(stderr, "%s\n", error.message);
+    CHECK(error.code == TSR_OK);
     return;
   }
   put32(out, version); /* without filters the tile is one chunk: generic_tile.c has the bytes */

@@ -413,6 +413,19 @@ static void test_no_attribute(void **state) {
   }
 }
 
+/* Each attribute of an old schema takes twenty bytes of the file, and a fill value as large as its cells. */
+static void test_made_fills(void **state) {
+  for (uint32_t each = 4; each <= 6; each++) {
+    built s = build(5, true);
+    s.b.size = s.attributes_at;
+    put32(&s.b, 3);
+    for (char name[] = "a"; *name <= 'c'; ++*name) put_attribute(&s, 5, name, TSR_UINT8, each << 20, false, "");
+    if (each < 6) assert_accepted(decode, &s.b);
+    else assert_refused(decode, &s.b, TSR_UNSUPPORTED, "take more than 16777216 bytes together");
+    drop(&s.b);
+  }
+}
+
 static void test_damage(void **state) {
   for (uint32_t version = TSR_FORMAT_READ_MIN; version <= TSR_FORMAT_READ_MAX; version++)
     for (int dense = 0; dense < 2; dense++) {
@@ -434,6 +447,7 @@ int main(void) {
       cmocka_unit_test(test_rules),
       cmocka_unit_test(test_dimension_limits),
       cmocka_unit_test(test_no_attribute),
+      cmocka_unit_test(test_made_fills),
       cmocka_unit_test(test_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
