@@ -674,9 +674,8 @@ static int run(tsr_aggregate *a, const tsr_aggregate_request *request, tsr_error
 
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
                        tsr_error *error) {
-  tsr_error unseen;
+  TSR_OWN_ERROR(error);
   void *memory;
-  if (!error) error = &unseen;
   TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_aggregate), &memory, error));
   tsr_aggregate *a = memory;
   const uint64_t most = request->memory_bytes ? request->memory_bytes : UINT64_C(1) << 30;

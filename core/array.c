@@ -99,8 +99,7 @@ static int permitted(const tsr_environment *environment, const char *directory, 
 }
 
 int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *directory;
   if (!environment->permits || tsr__environment_scheme(environment, path)) return TSR_OK;
   TSR_TRY(plain_path(&environment->memory, "directory", path, &directory, error));
@@ -126,8 +125,7 @@ int tsr__path_open(tsr_environment *environment, const char *noun, const char *t
 
 int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
                    tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *directory;
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
@@ -381,13 +379,13 @@ int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **sc
 }
 
 int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   TSR_TRY(tsr__array_list(array, false, false, error));
   return tsr_array_schema_listed(array, as_of, schema, error);
 }
 
 int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_present(array->environment) : as_of, schema, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
   return rc;
@@ -401,6 +399,7 @@ int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_
 }
 
 int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   int rc = tsr__array_has_schema(array, schema, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
   return rc;
@@ -434,8 +433,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
 
 int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
                           const tsr_enumeration **enumeration, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   schema_entry *entry = entry_of(array, schema);
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     tsr_enumeration *e = &entry->schema.enumerations[i];

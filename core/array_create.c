@@ -76,8 +76,7 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
 }
 
 int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_arena arena;
   tsr_schema complete;
   tsr__arena_init(&arena, &environment->memory);
@@ -316,9 +315,8 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
 }
 
 int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
-  tsr_error unseen;
-  if (!error) error = &unseen;
   int code = TSR_OK;
   if (c->published || c->abandoned) return TSR_OK;
   char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
@@ -421,8 +419,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
 
 int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *directory;
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
@@ -440,9 +437,8 @@ static int appear(tsr_store *store, const char *schema_name, tsr_error *error) {
 }
 
 int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
-  tsr_error unseen;
-  if (!error) error = &unseen;
   if (c->published) return TSR_OK;
   if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
   int code = appear(c->store, c->schema.name, error);
@@ -452,8 +448,7 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
 }
 
 int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *directory;
   tsr_store *store;
   tsr_name parsed;
@@ -472,6 +467,7 @@ const char *tsr_creation_schema_name(const tsr_creation *creation) { return crea
 
 int tsr_array_create(tsr_environment *environment, const char *path, const tsr_schema *schema,
                      const tsr_create_options *options, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_creation *creation = NULL;
   TSR_TRY(tsr_creation_prepare(environment, path, schema, options, &creation, error));
   int code = tsr_creation_publish(creation, error);

@@ -78,8 +78,7 @@ static int drop(tsr_environment *environment, tsr_store *store, tsr_error *error
 }
 
 int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));

@@ -226,9 +226,9 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
     tsr_file *file;
     if (strncmp(entries.entries[i].name, "__", 2) != 0) continue;
     tsr__check_join(&path, directory, entries.entries[i].name, suffix);
-    if (noted(c, tsr__store_open_file(c->store, path.text, &file, NULL)) < 0) continue;
+    if (noted(c, tsr__store_open_file(c->store, path.text, &file, &(tsr_error){0})) < 0) continue;
     ++*tries;
-    *proven = noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, NULL)) >= 0;
+    *proven = noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, &(tsr_error){0})) >= 0;
     tsr__store_close_file(file);
     tsr__buffer_release(&content);
     rc = tsr__interrupted(c->environment, c->error);
@@ -276,9 +276,9 @@ static int check_labels(tsr_checker *c, const tsr_checked_schema *schema) {
     const tsr_label *label = &schema->schema.labels[i];
     tsr_check_path path;
     tsr_stamp stamp;
-    if (!label->relative || noted(c, tsr__store_stamp(c->store, label->uri, &stamp, NULL)) < 0) continue; /* it leads elsewhere */
+    if (!label->relative || noted(c, tsr__store_stamp(c->store, label->uri, &stamp, &(tsr_error){0})) < 0) continue; /* it leads elsewhere */
     tsr_object_kind kind;
-    if (noted(c, tsr__object_kind(c->store, label->uri, &kind, NULL)) < 0 || kind == TSR_OBJECT_ARRAY) continue;
+    if (noted(c, tsr__object_kind(c->store, label->uri, &kind, &(tsr_error){0})) < 0 || kind == TSR_OBJECT_ARRAY) continue;
     tsr__check_join(&path, label->uri, "", "");
     TSR_TRY(
         tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "the array of dimension label '%s' is missing", label->name));
@@ -601,8 +601,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
 
 int tsr_array_check(tsr_environment *environment, const char *path, const tsr_check_options *options,
                     tsr_check_report report, void *argument, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *directory;
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));

@@ -526,8 +526,7 @@ static void begin(consolidation *c, tsr_array *array, const tsr_consolidate_opti
 
 int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                           uint64_t *merged, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   consolidation c;
   begin(&c, array, options);
   tsr_work work;
@@ -541,8 +540,7 @@ int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_cons
 
 int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,
                         tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   consolidation c;
   begin(&c, array, options);
   c.planning = true;

@@ -489,9 +489,8 @@ int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint
 
 int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
                           tsr_error *error) {
+  TSR_OWN_ERROR(error);
   static const tsr_consolidate_options none = {0};
-  tsr_error unseen;
-  if (!error) error = &unseen;
   if (!options) options = &none;
   const tsr_maintained object = {.environment = group->environment,
                                  .store = group->store,

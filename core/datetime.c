@@ -215,6 +215,7 @@ static int refuse(tsr_datatype datatype, const char *text, uint64_t size, int co
 }
 
 int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
     return refuse(datatype, text, size, TSR_MISMATCH, "that is neither a datetime nor a time type", error);

@@ -26,6 +26,7 @@ static void *reallocate_environment(const tsr_environment_options *options, void
 }
 
 int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   static const tsr_environment_options none = {0};
   if (!options) options = &none;
   /* The one block that has no tsr_memory to pay for it: it holds that memory. */
@@ -63,6 +64,7 @@ void tsr_environment_close(tsr_environment *environment) {
 
 int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
                               void *argument, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   void *block;
   TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(tsr_scheme), &block, error));
   tsr_scheme *added = block;

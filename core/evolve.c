@@ -142,10 +142,8 @@ static int attempt(evolution *v, const change *wanted, char base[128], tsr_error
 
 static int evolve(tsr_array *array, const change *wanted, tsr_error *error) {
   evolution v = {.array = array};
-  tsr_error unseen;
   char base[128] = "";
   int code = 0;
-  if (!error) error = &unseen;
   for (int i = 0; code == 0 && i < ATTEMPTS; i++) {
     tsr__arena_init(&v.arena, &array->memory);
     code = attempt(&v, wanted, base, error);
@@ -182,6 +180,7 @@ static bool has_attribute(const tsr_schema *schema, const change *wanted) {
 
 int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                             tsr_error *error) {
+  TSR_OWN_ERROR(error);
   const change wanted = {
       .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
   return evolve(array, &wanted, error);
@@ -221,6 +220,7 @@ static int drop_attribute(evolution *v, const change *wanted, tsr_error *error) 
 static bool lacks_attribute(const tsr_schema *schema, const change *wanted) { return !attribute_of(schema, wanted->name); }
 
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   const change wanted = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
   return evolve(array, &wanted, error);
 }
@@ -276,6 +276,7 @@ static bool has_labels(const tsr_schema *schema, const change *wanted) {
 }
 
 int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   const change wanted = {.make = extend, .is_made = has_labels, .enumeration = more};
   return evolve(array, &wanted, error);
 }
@@ -308,6 +309,7 @@ static bool has_domain(const tsr_schema *schema, const change *wanted) {
 }
 
 int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   const change wanted = {.make = expand, .is_made = has_domain, .domain = domain};
   return evolve(array, &wanted, error);
 }

@@ -46,8 +46,7 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
 
 int tsr_group_open(tsr_environment *environment, const char *path, const uint8_t *key, tsr_group **group,
                    tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
@@ -68,8 +67,7 @@ void tsr_group_close(tsr_group *group) {
 const uint8_t *tsr__group_key(const tsr_group *group) { return group->has_key ? group->key : NULL; }
 
 int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   int rc = tsr__metadata_open(group->environment, group->store, tsr__group_key(group), since, as_of, metadata, error);
   if (rc < 0) tsr__wrap(error, "metadata of group %s", group->store->name);
   return rc;
@@ -183,8 +181,7 @@ static int fill(tsr_group *group, uint64_t since, uint64_t as_of, members_made *
 
 int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr_group_members **members,
                            tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   void *block;
   TSR_TRY(tsr__alloc_zero(&group->environment->memory, sizeof(members_made), &block, error));
   members_made *made = block;

@@ -34,8 +34,7 @@ static int make(tsr_store *store, bool made[3], tsr_error *error) {
 }
 
 int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
@@ -113,8 +112,7 @@ static int end(change *c, int code, tsr_error *error) {
 
 int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool relative, tsr_object_kind kind,
                   tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   change c;
   const tsr_member member = {.uri = (char *)(uintptr_t)uri,
                              .name = (char *)(uintptr_t)name,
@@ -130,8 +128,7 @@ int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool rela
 }
 
 int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   change c;
   start(&c, group);
   int code = load(&c, error);

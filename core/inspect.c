@@ -90,8 +90,7 @@ static int count_bytes(tsr_array *array, tsr_fragment *fragment, uint64_t *bytes
 }
 
 int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t number, tsr_fragment_info *info, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (number >= snapshot->fragment_count)
     return tsr__fail(error, TSR_RANGE, "there are %llu fragments, and none with number %llu",
                      (unsigned long long)snapshot->fragment_count, (unsigned long long)number);
@@ -132,8 +131,7 @@ static int list_slots(tsr_tiles *tiles, tsr_error *error) {
 }
 
 int tsr_tiles_open(tsr_snapshot *snapshot, uint64_t number, tsr_tiles **tiles, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (number >= snapshot->fragment_count)
     return tsr__fail(error, TSR_RANGE, "there are %llu fragments, and none with number %llu",
                      (unsigned long long)snapshot->fragment_count, (unsigned long long)number);
@@ -264,8 +262,7 @@ static int find_statistics(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_t
 }
 
 int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile_info *info, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_array *array = tiles->snapshot->array;
   const tsr_fragment_metadata *m = &tiles->fragment->metadata;
   if (index >= tiles->slot_count || tile >= m->tile_count)

@@ -96,8 +96,7 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
 }
 
 int tsr_array_metadata(tsr_array *array, uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   int rc = tsr__metadata_open(array->environment, array->store, tsr__array_key(array), since, as_of, metadata, error);
   if (rc < 0) tsr__wrap(error, "metadata of array %s", array->path);
   return tsr__array_damage(rc, error);

@@ -59,31 +59,27 @@ static int change(tsr_array *array, const tsr_metadata_entry *entry, tsr_error *
 }
 
 int tsr_array_set_metadata(tsr_array *array, const tsr_metadatum *entry, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_metadata_entry e;
   TSR_TRY(entry_of(entry, &e, error));
   return change(array, &e, error);
 }
 
 int tsr_array_delete_metadata(tsr_array *array, const char *key, uint64_t key_size, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   const tsr_metadata_entry e = {.key = (char *)(uintptr_t)key, .key_size = key_size, .deleted = true};
   return change(array, &e, error);
 }
 
 int tsr_group_set_metadata(tsr_group *group, const tsr_metadatum *entry, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_metadata_entry e;
   TSR_TRY(entry_of(entry, &e, error));
   return tsr__group_change_metadata(group, &e, error);
 }
 
 int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_t key_size, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   const tsr_metadata_entry e = {.key = (char *)(uintptr_t)key, .key_size = key_size, .deleted = true};
   return tsr__group_change_metadata(group, &e, error);
 }

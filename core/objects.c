@@ -55,6 +55,7 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
 }
 
 int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array or group", path, &directory, &store, error));
@@ -178,8 +179,7 @@ static int open_in(tsr_environment *environment, tsr_store *store, tsr_objects *
 }
 
 int tsr_objects_open(tsr_environment *environment, const char *path, tsr_objects **objects, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "directory", path, &directory, &store, error));

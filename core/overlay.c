@@ -353,8 +353,7 @@ static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snaps
 }
 
 int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   const tsr_mark mark = tsr_writer_mark(writer);
   if (mark.cells == 0 && mark.removed == 0) {
     *snapshot = base;

@@ -495,9 +495,8 @@ static int split(splitter *s, const tsr_ranges *dimensions, uint64_t count, tsr_
 
 int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
                         tsr_partitions **partitions, tsr_error *error) {
-  tsr_error unseen;
+  TSR_OWN_ERROR(error);
   void *memory;
-  if (!error) error = &unseen;
   TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(handed_out), &memory, error));
   handed_out *made = memory;
   splitter *s = &made->splitter;

@@ -491,6 +491,7 @@ static void estimate_dense(const tsr_snapshot *snapshot, const tsr_plan *plan, t
 }
 
 int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr_estimate *estimate, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   tsr_arena arena;
   tsr_plan plan = {0};
   tsr_estimate result = {0};

@@ -320,9 +320,8 @@ static void finish(painter *p, tsr_raster *raster, double *means) {
 }
 
 int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, tsr_raster **raster, tsr_error *error) {
-  tsr_error unseen;
+  TSR_OWN_ERROR(error);
   void *memory = NULL;
-  if (!error) error = &unseen;
   painter p = {0};
   const uint64_t most = request->memory_bytes ? request->memory_bytes : DEFAULT_MEMORY;
   tsr__memory_init(&p.memory, &snapshot->array->environment->memory, most / 2, "memory_mb"); /* the reader: the rest */

@@ -298,8 +298,7 @@ static int read_cells(block *b, const tsr_ranges *ranges, tsr_error *error) {
 
 int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
                     tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   const tsr_schema *schema = snapshot->schema;
   uint64_t product = 1;
   if (!schema->dense)
@@ -370,8 +369,7 @@ static int read_block(block *b, const tsr_interval *box, uint64_t size, tsr_erro
 
 int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                    unsigned threads, void *out, uint64_t size, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   tsr_array *array = snapshot->array;
   block b = {.snapshot = snapshot,
              .environment = array->environment,

@@ -53,6 +53,7 @@ static int allocate(tsr_reader *reader, tsr_error *error) {
 }
 
 int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   return tsr__reader_open_within(snapshot, &snapshot->array->memory, reader, error);
 }
 
@@ -200,6 +201,7 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
 }
 
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   static const tsr_request everything = {0};
   if (!request) request = &everything;
   tsr_snapshot *snapshot = reader->snapshot;
@@ -231,6 +233,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
 }
 
 int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   if (reader->done) return 0;
   memset(reader->column_ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
   reader->batch = (tsr_batch){0};
@@ -242,6 +245,7 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
 }
 
 int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   if (field >= field_count(reader->snapshot->schema))
     return tsr__fail(error, TSR_ERROR, "%s: field %u asked for, it has %u", reader->snapshot->array->path, field,
                      field_count(reader->snapshot->schema));

@@ -146,8 +146,7 @@ static int find(tsr_reader *reader, int64_t row, tsr_error *error) {
 }
 
 int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   const int r = find(reader, row, error);
   if (r < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
   if (r > 0) *batch = &reader->batch;

@@ -56,8 +56,7 @@ static int recover_one(recovery *r, const char *marker, tsr_error *error) {
 
 int tsr_array_recover(tsr_array *array, const char *owner, tsr_verdict (*decide)(void *argument, const char *commit),
                       void *argument, uint64_t *changed, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   recovery r = {.array = array, .owner = owner, .decide = decide, .argument = argument, .changed = changed};
   TSR_TRY(tsr__array_list(array, true, false, error));
   if (!array->listing->prepared.count) return TSR_OK;

@@ -569,9 +569,8 @@ static void forget_outdated(tsr_array *array) {
 
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                       tsr_snapshot **snapshot, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   const wish asked = {.schema = schema, .since = since, .as_of = as_of};
-  tsr_error unseen;
-  if (!error) error = &unseen;
   TSR_TRY(tsr__array_list(array, true, false, error));
   forget_outdated(array);
   const uint64_t now = present(array);
@@ -595,8 +594,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
 }
 
 int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (frozen && !array->frozen) {
     TSR_TRY(tsr__array_list(array, true, false, error));
     array->frozen = tsr__environment_present(array->environment);
@@ -676,6 +674,7 @@ void tsr_snapshot_close(tsr_snapshot *snapshot) {
 const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return snapshot->schema; }
 
 int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   (void)error;
   if (!snapshot->has_domain) return 0;
   *intervals = snapshot->non_empty_domain;

@@ -39,6 +39,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
 }
 
 int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   uint64_t count = listing->count;
   if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as there is room for */
     void *entries = listing->entries;

@@ -204,8 +204,7 @@ static int copy_all(copying *c) {
 
 int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
                          tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   char *paths[2] = {NULL, NULL};
   copying c = {.environment = environment, .durable = !unsynced, .error = error};
   tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");

@@ -686,8 +686,7 @@ static int run(vacuum *v, tsr_maintenance what, const char *name, tsr_error *err
 }
 
 int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   vacuum v = {.environment = array->environment, .store = array->store, .array = array};
   if (run(&v, what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
   *removed = v.removed;
@@ -695,8 +694,7 @@ int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, 
 }
 
 int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   vacuum v = {.environment = group->environment, .store = group->store};
   if (run(&v, TSR_MAINTAIN_METADATA, v.store->name, error) < 0) return tsr__wrap(error, "group %s", v.store->name);
   *removed = v.removed;

@@ -201,9 +201,8 @@ int tsr__find_elsewhere(tsr_writer *writer, tsr_snapshot *base, const tsr_column
 
 int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index, int64_t *row,
                     tsr_error *error) {
-  tsr_error unseen;
+  TSR_OWN_ERROR(error);
   uint64_t number;
-  if (!error) error = &unseen;
   const bool duplicates = writer->schema->allows_duplicates;
   int r = find_in_memory(writer, coordinates, index, duplicates, &number, error);
   if (r > 0) {

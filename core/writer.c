@@ -66,9 +66,8 @@ static int copy_owner(tsr_writer *w, const char *owner, tsr_error *error) {
 }
 
 int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   static const tsr_writer_options none = {0};
-  tsr_error unseen;
-  if (!error) error = &unseen;
   if (!options) options = &none;
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_writer), &block, error));
@@ -142,8 +141,7 @@ static int wrapped(const tsr_writer *w, int code, tsr_error *error) {
 }
 
 int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (writer->published) return TSR_OK;
   changed(writer);
   writer->boxes = 0;
@@ -224,8 +222,7 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
 
 int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                       tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (!count) return TSR_OK;
   if (count == 1 && !selection && append_cell(writer, columns)) return TSR_OK;
   int code = TSR_OK;
@@ -251,8 +248,7 @@ static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates,
 
 int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
                       tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   return wrapped(writer, remove_row(writer, row, coordinates, index, error), error);
 }
 
@@ -433,8 +429,7 @@ static int write_box(tsr_writer *w, const tsr_interval *box, bool array_order, c
 
 int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order, const tsr_column *columns,
                           tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   int code = TSR_OK;
   if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
   else if (!writer->schema->dense) code = tsr__fail(error, TSR_ERROR, "boxes are for dense arrays");
@@ -520,8 +515,7 @@ static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
 }
 
 int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   if (writer->published) return TSR_OK;
   return wrapped(writer, rewind_to(writer, mark, error), error);
 }
@@ -792,8 +786,7 @@ static int prepare(tsr_writer *w, tsr_error *error) {
 }
 
 int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   return wrapped(writer, prepare(writer, error), error);
 }
 
@@ -834,7 +827,6 @@ void tsr_writer_reopen(tsr_writer *writer) {
 }
 
 int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {
-  tsr_error unseen;
-  if (!error) error = &unseen;
+  TSR_OWN_ERROR(error);
   return wrapped(writer, publish(writer, error), error);
 }
