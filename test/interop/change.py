@@ -4,9 +4,9 @@ usage: change.py SHELL EXTENSION      (77: the package `tiledb` is not installed
 """
 import os
 import sys
-import tempfile
 import time
 
+from cases import Cases
 from create import Failed, sql
 
 try:
@@ -224,15 +224,10 @@ def main():
     if tiledb is None:
         print("skipped: the package tiledb is not installed")
         return 77
-    failures = 0
+    tests = Cases("change")
     for check in (check_metadata, check_evolution, check_enumerations, check_domain, check_groups, check_group_metadata, check_drop):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(Session(sys.argv[1], sys.argv[2], folder))
-            except Failed as e:
-                failures += 1
-                print(f"{check.__name__}: {e}")
-    return failures != 0
+        tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
+    return tests.end()
 
 
 if __name__ == "__main__":

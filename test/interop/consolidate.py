@@ -8,8 +8,8 @@ import itertools
 import os
 import random
 import sys
-import tempfile
 
+from cases import Cases
 from create import Failed, literal, sql
 
 try:
@@ -142,7 +142,8 @@ def make(r, path, c):
     return config
 
 
-def run(shell, extension, path, c, r):
+def run(folder, shell, extension, c, seed):
+    path, r = os.path.join(folder, "array"), random.Random(seed)
     config = make(r, path, c)
     before = {span: rows(path, config, span) for span in spans()}
 
@@ -184,19 +185,11 @@ def main():
     pattern = sys.argv[3] if len(sys.argv) > 3 else None
     if not tiledb:
         sys.exit(77)
-    failed = count = 0
+    tests = Cases("consolidate")
     for i, (name, c) in enumerate(cases(random.Random(1))):
-        if i % 7 if pattern is None else pattern not in name:
-            continue
-        count += 1
-        with tempfile.TemporaryDirectory() as place:
-            try:
-                run(shell, extension, os.path.join(place, "array"), c, random.Random(i))
-            except (Failed, tiledb.TileDBError) as error:
-                failed += 1
-                print(f"{name}: {str(error)[:1500]}")
-    print(f"{count} arrays, {failed} wrong")
-    sys.exit(1 if failed else 0)
+        if not i % 7 if pattern is None else pattern in name:
+            tests.run(name, run, shell, extension, c, i)
+    sys.exit(tests.end())
 
 
 if __name__ == "__main__":

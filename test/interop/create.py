@@ -6,10 +6,10 @@ The package's Python often loads no SQLite extensions, so the shell does.
 """
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
+
+from cases import Cases
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
 import arrays  # noqa: E402
@@ -101,8 +101,8 @@ def rows(shell, extension, path):
     return sorted(json.dumps(row, sort_keys=True) for row in found)
 
 
-def check(shell, extension, directory, description, folder):
-    """(what is wrong or None, was it described, was it copied)"""
+def check(folder, shell, extension, directory, description):
+    """Was it described, was it copied?"""
     new, key = os.path.join(folder, "new"), description.get("encryption_key")
     keys = [f"SELECT tessera_set_key({literal(p)}, {literal(key)}) IS NULL" for p in (directory, new)] if key else []
     text = sql(shell, extension, keys[:1] + [f"SELECT tessera_ddl({literal(directory)}) AS ddl"])
@@ -113,22 +113,24 @@ def check(shell, extension, directory, description, folder):
     try:
         old = describe(context, directory, key)
     except Exception:  # the package knows fewer datatypes than the library
-        return None, False, False
+        return {}
     made = describe(context, new, key)
     if old != made:
-        return "; ".join(f"{k}: {old[k]}, now {made[k]}" for k in old if old[k] != made[k]), True, False
+        raise Failed("; ".join(f"{k}: {old[k]}, now {made[k]}" for k in old if old[k] != made[k]))
     if key:
-        return None, True, False
+        return {"described": 1}
     try:
         copied = copy_cells(context, directory, new, key)
     except Exception as e:
-        return None if not isinstance(e, tiledb.TileDBError) else f"TileDB cannot write: {e}", True, False
+        if isinstance(e, tiledb.TileDBError):
+            raise Failed(f"TileDB cannot write: {e}") from None
+        return {"described": 1}
     before = rows(shell, extension, directory) if copied else []
     if any('"unwritten": 1' in row for row in before):  # the package copies them as fill values
-        return None, True, False
+        return {"described": 1}
     if before and before != rows(shell, extension, new):
-        return "the rows differ", True, False
-    return None, True, copied
+        raise Failed("the rows differ")
+    return {"described": 1, "copied": int(copied)}
 
 
 def main():
@@ -137,23 +139,13 @@ def main():
         return 77
     shell, extension, corpus = sys.argv[1:4]
     pattern = sys.argv[4] if len(sys.argv) > 4 else ""
-    same = filled = failed = 0
+    tests = Cases("create")
     for name, directory, description in arrays.find(os.path.abspath(corpus), pattern):
         if uses_webp(description) or any(part in name for part in ("fullrange_sparse_int", "/kv/")):  # corpus/create.py says why
             continue
-        folder = tempfile.mkdtemp()
-        try:
-            wrong, described, copied = check(shell, os.path.abspath(extension), directory, description, folder)
-        except Exception as e:  # whatever it is, the next array must be tried too
-            wrong, described, copied = f"{type(e).__name__}: {e}", False, False
-        shutil.rmtree(folder, ignore_errors=True)
-        same += described and not wrong
-        filled += copied
-        if wrong:
-            failed += 1
-            print(f"FAIL {name}: {wrong[:1000]}")
-    print(f"create: TileDB sees the same schema in {same} arrays, wrote into {filled} of them; {failed} failed")
-    return 1 if failed or not filled else 0
+        tests.run(name, check, shell, os.path.abspath(extension), directory, description)
+    failed = tests.end(f"TileDB sees the same schema in {tests.tally['described']}, wrote into {tests.tally['copied']} of them")
+    return failed or not tests.tally["copied"]
 
 
 if __name__ == "__main__":

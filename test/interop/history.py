@@ -5,15 +5,14 @@ usage: history.py LIBRARY [COUNT [FIRST]]
 """
 import os
 import random
-import shutil
 import sys
-import tempfile
 
 import numpy as np
 
 import generate
+from cases import Cases
 from tessera_c import NUMPY, Refused, Remote
-from tiledb_c import TileDB, TileDBError, library
+from tiledb_c import TileDB, library
 from write import compare_dense, coordinates, fields_of, pack_rows, read_rows, same_rows
 
 MOST_CELLS = 4000  # of a sparse array here
@@ -149,8 +148,11 @@ def wrong_dense(tessera, path, s, state, time=2**64 - 1):
 
 # ---- All
 
-def one(seed, tessera, path, folder):
-    """None, or what is wrong."""
+class Wrong(Exception):
+    pass
+
+
+def one(folder, seed, tessera, path):
     r = random.Random(seed)
     s = generate.schema(r)
     if not s["dense"]:
@@ -158,9 +160,14 @@ def one(seed, tessera, path, folder):
     tiledb, array = TileDB(path, s["key"]), os.path.join(folder, "array")
     try:
         tessera.create(array, s)
-        return (run_dense if s["dense"] else run_sparse)(r, s, tessera, tiledb, array)
-    finally:
-        tiledb.close()
+    except Refused as e:
+        if "tsr_array_create" not in str(e):
+            raise
+        return {"refused": 1}
+    wrong = (run_dense if s["dense"] else run_sparse)(r, s, tessera, tiledb, array)
+    if wrong:
+        raise Wrong(wrong)
+    return {}
 
 
 def main():
@@ -169,21 +176,11 @@ def main():
     if not path:
         print("skipped: the package `tiledb` is not installed")
         return 77
-    tessera, failed, refused = Remote(tessera_library), 0, 0
+    tessera = Remote(tessera_library)
+    tests = Cases("history", tessera.restart)
     for seed in range(first, first + count):
-        folder = tempfile.mkdtemp()
-        try:
-            wrong = one(seed, tessera, path, folder)
-        except Refused as e:
-            wrong, refused = str(e) if "tsr_array_create" not in str(e) else None, refused + 1
-        except TileDBError as e:
-            wrong = str(e)
-        if wrong:
-            failed += 1
-            print(f"seed {seed}: {wrong}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"history: {count} histories, {refused} schemas refused, {failed} wrong")
-    return 1 if failed else 0
+        tests.run(f"seed {seed}", one, seed, tessera, path)
+    return tests.end(f"{tests.tally['refused']} schemas refused")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ import io
 import os
 import random
 import sys
-import tempfile
 
+from cases import Cases
 from change import Session, equal
-from create import Failed
 
 try:
     import numpy
@@ -87,7 +86,8 @@ def plain(a, cells):
     return a.tobytes(), a.dtype.str, a.shape
 
 
-def check_one(s, rng, path):
+def check_one(folder, shell, extension, seed):
+    s, rng, path = Session(shell, extension, folder), random.Random(seed), os.path.join(folder, "array")
     dtype, ndim, cells = rng.choice(TYPES), rng.randint(1, 3), rng.choice([1, 1, 1, 2])
     if dtype == "bool":
         cells = 1
@@ -110,7 +110,8 @@ def check_one(s, rng, path):
         equal(f"{dtype} x {cells}, {ndim} dimensions, box {b}", plain(got, cells), plain(want.reshape(shape_of(b)), cells))
 
 
-def check_rules(s):
+def check_rules(folder, shell, extension):
+    s = Session(shell, extension, folder)
     path = s.path("rules")
     s(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, x INT32 DIMENSION(1, 10, 5), y INT32 DIMENSION(0, 3, 2), a INT16 NOT NULL DEFAULT -7, n FLOAT32, s TEXT)")
     ok, f = blob(numpy.arange(8, dtype="int16").reshape(2, 4)), blob(numpy.ones((2, 4), dtype="float32"))
@@ -144,16 +145,11 @@ def main():
         print("skipped: the package tiledb is not installed")
         return 77
     seed, count = int(sys.argv[3]) if len(sys.argv) > 3 else 1, int(sys.argv[4]) if len(sys.argv) > 4 else 40
-    with tempfile.TemporaryDirectory() as folder:
-        s = Session(sys.argv[1], sys.argv[2], folder)
-        check_rules(s)
-        for i in range(count):
-            try:
-                check_one(s, random.Random(seed * 1000003 + i), os.path.join(folder, f"a{i}"))
-            except Failed as e:
-                print(f"seed {seed}, array {i}: {e}")
-                return 1
-    return 0
+    tests = Cases("npy")
+    tests.run("rules", check_rules, *sys.argv[1:3])
+    for i in range(count):
+        tests.run(f"seed {seed}, array {i}", check_one, *sys.argv[1:3], seed * 1000003 + i)
+    return tests.end()
 
 
 if __name__ == "__main__":

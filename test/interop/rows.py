@@ -6,6 +6,7 @@ usage: rows.py HISTORIES EXTENSION [ROUNDS [SEED]]
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import tempfile
 import numpy as np
 
 import generate
+from cases import Cases
 from tessera_c import NUMPY, VARIABLE
 from tiledb_c import TileDB, library
 
@@ -60,23 +62,30 @@ def differ(told, found):
     return f"{len(found)} rows, {len(wanted)} expected\n  too many: {[r for r in found if r not in wanted][:3]}\n  missing: {[r for r in wanted if r not in found][:3]}"
 
 
-def check(tiledb, name):
+class Wrong(Exception):
+    pass
+
+
+def check(folder, name):
+    array = os.path.join(folder, "array")
+    shutil.copytree(name, array)
     with open(name + ".json", encoding="utf-8") as f:
         told = json.load(f)
-    wrong = differ(told, read(tiledb, name, told))
+    tiledb = TileDB(library())
+    wrong = differ(told, read(tiledb, array, told))
     if wrong:
-        return f"{wrong}\n  {told['ddl']}"
-    tiledb.consolidate(name)
-    tiledb.vacuum(name)
-    wrong = differ(told, read(tiledb, name, told))
-    return f"consolidated: {wrong}\n  {told['ddl']}" if wrong else None
+        raise Wrong(f"{wrong}\n  {told['ddl']}")
+    tiledb.consolidate(array)
+    tiledb.vacuum(array)
+    wrong = differ(told, read(tiledb, array, told))
+    if wrong:
+        raise Wrong(f"consolidated: {wrong}\n  {told['ddl']}")
 
 
 def main():
     histories, extension = sys.argv[1:3]
     rounds, seed = (sys.argv[3:] + ["2", "1"][len(sys.argv) - 3:])[:2]
-    tiledb = TileDB(library())
-    failed = arrays = 0
+    tests = Cases("rows")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, KEEP=folder, ROUNDS=rounds, SEED=seed, ASAN_OPTIONS="detect_leaks=0")
         if os.environ.get("TESSERA_PRELOAD"):
@@ -85,13 +94,8 @@ def main():
         if result.returncode:
             return 1
         for name in sorted(n[:-5] for n in os.listdir(folder) if n.endswith(".json")):
-            arrays += 1
-            wrong = check(tiledb, os.path.join(folder, name))
-            if wrong:
-                failed += 1
-                print(f"{name}: {wrong}")
-    print(f"{arrays} arrays, {failed} differ")
-    return failed > 0 or not arrays
+            tests.run(name, check, os.path.join(folder, name))
+    return tests.end()
 
 
 if __name__ == "__main__":

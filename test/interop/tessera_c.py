@@ -303,10 +303,18 @@ class Remote:
     """A Tessera in a process of its own, with TESSERA_PRELOAD as its LD_PRELOAD."""
 
     def __init__(self, library):
+        self.library, self.process = library, None
+        self.restart()
+
+    def restart(self):
+        """Also where a process that used this one has died in the midst of a question."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
         if os.environ.get("TESSERA_PRELOAD"):
             environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), library], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), self.library], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=environment)
 
     def ask(self, *request):

@@ -6,13 +6,12 @@ usage: write.py LIBRARY [COUNT [FIRST]]
 import itertools
 import os
 import random
-import shutil
 import sys
-import tempfile
 
 import numpy as np
 
 import generate
+from cases import Cases
 from tessera_c import NUMPY, SIZE, VARIABLE, Refused, Remote
 from tiledb_c import TileDB, TileDBError, library
 
@@ -206,42 +205,31 @@ def size_dense(r, s, tessera, tiledb, ours, theirs):
 
 # ---- All
 
-class Comparison:
-    def __init__(self, tessera, path):
-        self.tessera, self.path = tessera, path
-        self.done = self.refused = self.ours = self.theirs = 0
+class Wrong(Exception):
+    pass
 
-    def one(self, seed, folder):
-        """None, or what is wrong."""
-        r = random.Random(seed)
-        s = generate.schema(r)
-        tiledb = TileDB(self.path, s["key"])
-        try:
-            return self.compare(r, s, tiledb, folder)
-        finally:
-            tiledb.close()
 
-    def compare(self, r, s, tiledb, folder):
-        ours, sized, theirs = (os.path.join(folder, name) for name in ("ours", "sized", "theirs"))
-        try:
-            self.tessera.create(ours, s)
-        except Refused as e:
-            self.refused += 1
-            return f"left something behind: {e}" if os.path.exists(ours) else None
-        tiledb.create(theirs, s)  # what we take, TileDB takes
-        wrong = (run_dense if s["dense"] else run_sparse)(r, s, self.tessera, tiledb, ours)
-        if wrong:
-            return wrong
-        self.tessera.create(sized, s)
-        try:
-            (size_dense if s["dense"] else size_sparse)(r, s, self.tessera, tiledb, sized, theirs)
-        except TileDBError:
-            pass  # some pipelines fail in TileDB on padding, on deltas that are too large, and on no bytes
-        else:
-            self.ours += tree_size(sized)
-            self.theirs += tree_size(theirs)
-        self.done += 1
-        return None
+def one(folder, seed, tessera, path):
+    r = random.Random(seed)
+    s = generate.schema(r)
+    tiledb = TileDB(path, s["key"])
+    ours, sized, theirs = (os.path.join(folder, name) for name in ("ours", "sized", "theirs"))
+    try:
+        tessera.create(ours, s)
+    except Refused as e:
+        if os.path.exists(ours):
+            raise Wrong(f"left something behind: {e}") from None
+        return {"refused": 1}
+    tiledb.create(theirs, s)  # what we take, TileDB takes
+    wrong = (run_dense if s["dense"] else run_sparse)(r, s, tessera, tiledb, ours)
+    if wrong:
+        raise Wrong(wrong)
+    tessera.create(sized, s)
+    try:
+        (size_dense if s["dense"] else size_sparse)(r, s, tessera, tiledb, sized, theirs)
+    except TileDBError:  # some pipelines fail in TileDB on padding, on deltas that are too large, and on no bytes
+        return {"done": 1}
+    return {"done": 1, "ours": tree_size(sized), "theirs": tree_size(theirs)}
 
 
 def main():
@@ -250,20 +238,13 @@ def main():
     if not path:
         print("skipped: the package `tiledb` is not installed")
         return 77
-    comparison, failed = Comparison(Remote(tessera_library), path), 0
+    tessera = Remote(tessera_library)
+    tests = Cases("write", tessera.restart)
     for seed in range(first, first + count):
-        folder = tempfile.mkdtemp()
-        try:
-            wrong = comparison.one(seed, folder)
-        except (Refused, TileDBError) as e:
-            wrong = str(e)
-        if wrong:
-            failed += 1
-            print(f"seed {seed}: {wrong}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"write: {comparison.done} arrays read by TileDB as they were written, {comparison.refused} schemas refused, {failed} wrong; "
-          f"{comparison.ours} bytes on disk, TileDB's own {comparison.theirs}")
-    return 1 if failed or not comparison.done else 0
+        tests.run(f"seed {seed}", one, seed, tessera, path)
+    t = tests.tally
+    failed = tests.end(f"{t['done']} arrays read by TileDB as they were written, {t['refused']} schemas refused; {t['ours']} bytes on disk, TileDB's own {t['theirs']}")
+    return failed or not t["done"]
 
 
 if __name__ == "__main__":
