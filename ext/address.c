@@ -3,7 +3,7 @@
  *   'data/weather', 'file:///data/weather'    a directory; relative ones are from the process's working directory
  *   'db:weather', 'db:main.weather'           the array behind a tessera table, found as SQL finds tables (temp, main,
  *                                             then attached databases in order; names may be quoted as in SQL), with
- *                                             the table's as_of, since, key_file and memory_mb
+ *                                             the table's as_of, since, key_file, memory_mb and uint64
  *
  * Keys: an argument of its own; else the table's; else the one that tessera_set_key gave for that path. Those are kept
  * under the path's canonical form, in memory only, and wiped when the connection is closed.
@@ -251,6 +251,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   address->as_of = table->options.as_of;
   address->since = table->options.since;
   address->memory_bytes = table->options.memory_bytes;
+  address->uint64_signed = table->options.uint64_signed;
   return TSR_OK;
 }
 

@@ -209,6 +209,7 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
   case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
   case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
+  case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->uint64_signed, error);
   case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
   case TSX_OPTION_CACHE_MB:

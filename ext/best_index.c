@@ -3,16 +3,17 @@
  * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
  *
  *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ limit ]
- *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ]
+ *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
  *            were made while the array, and so its names, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * What stands first has no blank before it. The last four operators come with attributes only; the two without "?" have
- * an argument, too, of no meaning. OR NUMERIC: text that looks like a number satisfies it, too (tsx_numeric_range). The
- * n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN "
+ * What stands first has no blank before it. The last four operators come with attributes, the first two of them with
+ * dimensions whose comparisons mean more here than in SQLite, too; the two without "?" have an argument, too, of no
+ * meaning. OR NUMERIC: text that looks like a number satisfies it, too (tsx_numeric_range). PLAINLY: SQLite tests it again, whatever `omit` says, so it must not mean more here than there (TSX_PLAINLY). The n-th
+ * term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN "
  * the argument is a whole list (sqlite3_vtab_in_first), else one value.
  *
  * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
@@ -69,6 +70,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
     sqlite3_str_appendall(out, operators[term->op]);
     if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
     if (term->numeric) sqlite3_str_appendall(out, " OR NUMERIC");
+    if (term->plainly) sqlite3_str_appendall(out, " PLAINLY");
   }
   for (uint32_t i = 0; i < access->order_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
@@ -131,6 +133,7 @@ static const char *read_term(const tsx_table *table, const char *p, tsx_access *
   *term = (tsx_term){.column = column, .op = (tsx_op)op};
   term->nocase = take_word(&p, " COLLATE NOCASE");
   term->numeric = take_word(&p, " OR NUMERIC");
+  term->plainly = take_word(&p, " PLAINLY");
   return p;
 }
 
@@ -189,6 +192,11 @@ typedef struct choice {
   bool time_taken[2]; /* as_of, since */
 } choice;
 
+/* Does SQLite leave out a test because the plan says so? It keeps to that for 16 constraints, and for as many arguments of
+ * xFilter. (Nor does it for parts of row values, of which nothing is known here.) */
+#define OMITTED_MOST 16
+static bool can_omit(const choice *c, int i) { return i < OMITTED_MOST && c->access.count < OMITTED_MOST; }
+
 static void take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
   c->rights[c->access.count] = right;
   c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
@@ -226,6 +234,11 @@ static void choose_nocase(choice *c, int i, int op) {
   c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
 
+/* Does a comparison mean more here than SQLite's? Then all of them that can be had are. */
+static bool compares_its_way(const tsx_column *column) {
+  return (column->form == TSX_LABEL ? column->label_form : column->form) == TSX_UINT64;
+}
+
 static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
@@ -235,11 +248,12 @@ static void choose_field(choice *c, int i) {
     choose_null_test(c, i, (tsx_op)op);
     return;
   }
-  if (column->description->is_dimension ? op >= TSX_NE : !tsx_ranges_possible(column)) return;
+  const bool own = compares_its_way(column);
+  if (column->description->is_dimension ? op > TSX_ISNOT || (op >= TSX_NE && !own) : !tsx_ranges_possible(column)) return;
   const bool labels = column->form == TSX_LABEL && column->label_form == TSX_TEXT;
   bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || labels;
-  if (text && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
-    if (column->form != TSX_DATETIME) choose_nocase(c, i, op);
+  if ((text || own) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
+    if (column->form == TSX_TEXT || labels) choose_nocase(c, i, op);
     return;
   }
   sqlite3_value *right = NULL;
@@ -257,8 +271,14 @@ static void choose_field(choice *c, int i) {
   /* What is not known may be a column of numbers that holds text: SQLite applies its affinity to the text here then. */
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
   if (numeric && column->description->datatype == TSR_DATETIME_YEAR) return; /* all of it looks like numbers */
+  const bool plainly = own && !can_omit(c, i);
   take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
+}
+
+static unsigned how_of(const choice *c, uint32_t term) {
+  return (c->utf16 ? TSX_UTF16 : 0) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
 }
 
 /* Known right sides as ranges, for the estimate; `ranges` has room for one tsr_ranges a term and keeps its values in
@@ -269,7 +289,7 @@ static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *te
     if (c->access.terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
     const tsx_column *column = &c->table->columns[c->access.terms[i].column];
     if (!column->description->is_dimension) continue;
-    tsx_ranges_make(column, c->access.terms[i].op, c->rights[i], c->utf16, &values[i]);
+    tsx_ranges_make(column, c->access.terms[i].op, c->rights[i], how_of(c, i), &values[i]);
     known[i] = true;
     if (values[i].count == TSX_EVERYTHING) continue;
     terms[i] = (tsr_ranges){.ranges = values[i].ranges, .count = (uint64_t)values[i].count};
@@ -380,12 +400,12 @@ static bool is_unique(const choice *c) {
 }
 
 /* Does SQLite sort the values of a dimension as the core does? Not where some of them are shown as another type, nor text
- * in UTF-16. */
+ * in UTF-16; but UINT64 past the signed range is text behind all integers, of 20 digits each. */
 static bool can_order(const choice *c, int column) {
   const tsx_table *table = c->table;
   if (column < 0 || column >= (int)table->column_count) return false;
   const tsx_column *shown = &table->columns[column];
-  if (!shown->description->is_dimension || shown->mixed) return false;
+  if (!shown->description->is_dimension || (shown->mixed && shown->form != TSX_UINT64)) return false;
   if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
   return tsx_form_is_number(shown->form);
 }
@@ -425,15 +445,15 @@ static void choose_order(choice *c, bool unique) {
   info->orderByConsumed = 1;
 }
 
-/* May the table leave out the rows of OFFSET? If no filter is tested but here: SQLite keeps to `omit` in the first 16. */
-#define OMITTED_MOST 16
+/* May the table leave out the rows of OFFSET? If no filter is tested but here. */
 static bool can_skip(const choice *c) {
   const sqlite3_index_info *info = c->info;
   if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed)) return false;
   for (int i = 0; i < info->nConstraint; i++) {
     const int op = info->aConstraint[i].op;
     if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
-    if (info->aConstraintUsage[i].argvIndex == 0 || !info->aConstraintUsage[i].omit || i >= OMITTED_MOST) return false;
+    const struct sqlite3_index_constraint_usage *usage = &info->aConstraintUsage[i];
+    if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MOST || usage->argvIndex > OMITTED_MOST) return false;
   }
   return true;
 }

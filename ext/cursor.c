@@ -221,14 +221,14 @@ static bool add_member(in_list *list, const tsx_ranges *member) {
   return true;
 }
 
-static int take_list(cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, bool utf16) {
+static int take_list(cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
   in_list *list = &c->lists[term];
   sqlite3_value *member = NULL;
   tsx_ranges ranges;
   int code = SQLITE_OK;
   for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
        code = sqlite3_vtab_in_next(value, &member)) {
-    tsx_ranges_make(column, TSX_IN, member, utf16, &ranges);
+    tsx_ranges_make(column, TSX_IN, member, how, &ranges);
     if (!add_member(list, &ranges)) return SQLITE_NOMEM;
   }
   return code == SQLITE_DONE ? SQLITE_OK : code;
@@ -236,7 +236,7 @@ static int take_list(cursor *c, uint32_t term, const tsx_column *column, sqlite3
 
 /* The codes of an enumerated attribute whose labels satisfy the term, as ranges of its integers. */
 static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
-                       bool utf16) {
+                       unsigned how) {
   in_list *list = &c->lists[term];
   tsx_codes codes = {0};
   sqlite3_value *member = NULL;
@@ -244,7 +244,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
   if (op == TSX_IN) {
     for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
          code = sqlite3_vtab_in_next(value, &member)) {
-      int added = tsx_codes_add(column, TSX_EQ, false, false, member, utf16, &codes);
+      int added = tsx_codes_add(column, TSX_EQ, false, false, member, how, &codes);
       if (added != SQLITE_OK) {
         code = added;
         break;
@@ -253,7 +253,7 @@ static int take_labels(cursor *c, uint32_t term, tsx_op op, const tsx_column *co
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
     const tsx_term *asked = &c->access.terms[term];
-    code = tsx_codes_add(column, op, asked->nocase, asked->numeric, value, utf16, &codes);
+    code = tsx_codes_add(column, op, asked->nocase, asked->numeric, value, how, &codes);
   }
   list->everything = codes.everything;
   for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
@@ -296,16 +296,17 @@ static int take_set(cursor *c, uint32_t term, tsx_op op, sqlite3_value *value, b
   const tsx_column *column = &table->columns[c->access.terms[term].column];
   tsr_ranges *set = &c->sets[term];
   const bool nocase = c->access.terms[term].nocase;
+  const unsigned how = (utf16 ? TSX_UTF16 : 0) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
   if (column->form == TSX_LABEL || op == TSX_IN || nocase) {
-    int code = column->form == TSX_LABEL ? take_labels(c, term, op, column, value, utf16)
+    int code = column->form == TSX_LABEL ? take_labels(c, term, op, column, value, how)
                : nocase                  ? take_nocase(c, term, op, value)
-                                         : take_list(c, term, column, value, utf16);
+                                         : take_list(c, term, column, value, how);
     if (code != SQLITE_OK) return code;
     *set =
         (tsr_ranges){.ranges = c->lists[term].ranges, .count = c->lists[term].count, .all = c->lists[term].everything};
   } else {
     tsx_ranges *ranges = &c->values[term];
-    tsx_ranges_make(column, op, value, utf16, ranges);
+    tsx_ranges_make(column, op, value, how, ranges);
     for (int i = 0; i < ranges->count && c->access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
     bool everything = ranges->count == TSX_EVERYTHING;
     *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};

@@ -61,6 +61,7 @@ int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uin
   X(DATETIMES, datetimes)                                                                                              \
   X(VECTORS, vectors)                                                                                                  \
   X(ENUMS, enums)                                                                                                      \
+  X(UINT64, uint64)                                                                                                    \
   X(CACHE_MB, cache_mb)                                                                                                \
   X(COLUMNS, columns)                                                                                                  \
   X(MEMORY_MB, memory_mb)                                                                                              \
@@ -90,7 +91,7 @@ typedef struct tsx_options {
   bool has_as_of, has_since;
   uint64_t as_of, since; /* milliseconds */
   char *key_file;
-  bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, conflict_abort;
+  bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed, conflict_abort;
   uint64_t cache_bytes, memory_bytes;
   unsigned threads;
   char **columns; /* the names of the option `columns`, or NULL */

@@ -251,7 +251,8 @@ static int expand(tsx_address *address, sqlite3_value *json, tsr_error *error) {
   if (code == TSR_OK && !schema->current_domain)
     code = tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
                     address->path);
-  if (code == TSR_OK) code = tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN, &slice, error);
+  if (code == TSR_OK) code = tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN,
+                                                  address->uint64_signed, &slice, error);
   bool any = false;
   for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) any |= slice.bounds[d].given;
   if (code == TSR_OK && !any) code = tsx_fail(error, TSR_ERROR, "the domain names no dimension: nothing would grow");

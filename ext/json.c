@@ -1,7 +1,7 @@
 /* json.c: JSON text of values and boxes.
  *
  * Numbers as they are: floats with 17 digits, infinities as 9e999 and -9e999, NaN as null; unsigned values past the
- * signed range, which SQLite's JSON functions would round, as strings. Datetimes are ISO text, or integers where they
+ * signed range, which SQLite's JSON functions would round, as the texts that columns show. Datetimes are ISO text, or integers where they
  * have none. A box is an object keyed by the dimensions' names in SQL, with [low, high] for each; an end that is open
  * is null.
  */
@@ -48,7 +48,7 @@ void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *p, bool
   case TSR_KIND_UNSIGNED:
   case TSR_KIND_BOOLEAN: {
     uint64_t v = tsx_load_unsigned(p, size);
-    sqlite3_str_appendf(out, v > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)v);
+    sqlite3_str_appendf(out, v > INT64_MAX ? "\"" TSX_UINT64_PRINTED "\"" : "%llu", (unsigned long long)v);
     break;
   }
   case TSR_KIND_DATETIME:
@@ -81,29 +81,31 @@ void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size) {
 
 /* ---- Intervals and boxes ----------------------------------------------------------------------------------------- */
 
-void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high) {
+void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
+                  bool uint64_signed) {
   if (dimension->values_per_cell != TSR_VARIABLE)
-    tsx_json_value(out, dimension->datatype, high ? interval->high : interval->low, false);
+    tsx_json_value(out, tsx_datatype_shown(dimension->datatype, uint64_signed), high ? interval->high : interval->low, false);
   else if (!high) tsx_json_text(out, interval->low_text, interval->low_size);
   else if (tsr_interval_is_open(interval)) sqlite3_str_appendall(out, "null");
   else tsx_json_text(out, interval->high_text, interval->high_size);
 }
 
-void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval) {
+void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool uint64_signed) {
   sqlite3_str_appendchar(out, 1, '[');
-  tsx_json_end(out, dimension, interval, false);
+  tsx_json_end(out, dimension, interval, false, uint64_signed);
   sqlite3_str_appendchar(out, 1, ',');
-  tsx_json_end(out, dimension, interval, true);
+  tsx_json_end(out, dimension, interval, true, uint64_signed);
   sqlite3_str_appendchar(out, 1, ']');
 }
 
-void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals) {
+void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals,
+                  bool uint64_signed) {
   sqlite3_str_appendchar(out, 1, '{');
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     if (d) sqlite3_str_appendchar(out, 1, ',');
     tsx_json_text(out, names[d], strlen(names[d]));
     sqlite3_str_appendchar(out, 1, ':');
-    tsx_json_interval(out, &schema->fields[d], &intervals[d]);
+    tsx_json_interval(out, &schema->fields[d], &intervals[d], uint64_signed);
   }
   sqlite3_str_appendchar(out, 1, '}');
 }

@@ -60,7 +60,8 @@ static int compare(tsx_form form, const void *label, uint64_t size, const void *
     return a < b ? -1 : a > b;
   }
   const int64_t a = load_integer(form, label), b = load_integer(form, end);
-  if (form == TSX_UINT64) return (uint64_t)a < (uint64_t)b ? -1 : (uint64_t)a > (uint64_t)b;
+  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* as ranges have them */
+    return (uint64_t)a < (uint64_t)b ? -1 : (uint64_t)a > (uint64_t)b;
   return a < b ? -1 : a > b;
 }
 
@@ -109,7 +110,7 @@ static int add_codes(const tsx_column *column, tsx_op op, const tsx_ranges *rang
   return SQLITE_OK;
 }
 
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, bool utf16,
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes) {
   tsr_field field;
   const tsx_column labels = column_of(column, &field);
@@ -119,9 +120,9 @@ int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric
     const tsx_op compared = op == TSX_NE ? TSX_EQ : op;
     if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
     if (nocase) ranges.count = tsx_nocase_range(op, value, &ranges.ranges[0], &memory);
-    else tsx_ranges_make(&labels, compared, value, utf16, &ranges);
+    else tsx_ranges_make(&labels, compared, value, how, &ranges);
     if (ranges.count == TSX_NO_MEMORY) return SQLITE_NOMEM;
-    if (op == TSX_NE && !tsx_ranges_exact(&labels, TSX_EQ, value, utf16)) ranges.count = TSX_EVERYTHING;
+    if (op == TSX_NE && !tsx_ranges_exact(&labels, TSX_EQ, value, how & TSX_UTF16)) ranges.count = TSX_EVERYTHING;
     if (ranges.count == TSX_EVERYTHING) {
       codes->everything = true;
       return SQLITE_OK;

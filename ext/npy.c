@@ -135,7 +135,7 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
-  if (code == TSR_OK) code = tsx_slice_parse(address->connection->db, json, schema, &slice, error);
+  if (code == TSR_OK) code = tsx_slice_parse(address->connection->db, json, schema, address->uint64_signed, &slice, error);
   if (code == TSR_OK)
     code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
                               &snapshot, error);
@@ -374,11 +374,11 @@ static int end_of(const tsr_field *field, const char *name, const uint8_t *low, 
   return TSR_OK;
 }
 
-static int place(blocks *b, sqlite3 *db, sqlite3_value *origin, tsr_error *error) {
+static int place(blocks *b, sqlite3 *db, sqlite3_value *origin, bool uint64_signed, tsr_error *error) {
   tsx_slice slice = {0};
   char **names = tsx_names_make(b->schema);
-  int code =
-      names ? tsx_slice_parse_as(db, origin, b->schema, TSX_ORIGIN, &slice, error) : tsx_out_of_memory(error);
+  int code = names ? tsx_slice_parse_as(db, origin, b->schema, TSX_ORIGIN, uint64_signed, &slice, error)
+                   : tsx_out_of_memory(error);
   for (uint32_t d = 0; code == TSR_OK && d < b->schema->dimension_count; d++) {
     const tsr_field *field = &b->schema->fields[d];
     const tsx_bound *bound = &slice.bounds[d];
@@ -421,7 +421,7 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
   *cells = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
   if (!*cells) return TSR_OK;
-  code = place(b, address->connection->db, has_origin ? values[count - 1] : NULL, error);
+  code = place(b, address->connection->db, has_origin ? values[count - 1] : NULL, address->uint64_signed, error);
   return code == TSR_OK ? write_box(address, b, error) : code;
 }
 

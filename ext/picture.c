@@ -200,7 +200,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
     code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
   if (code == TSR_OK) code = check_field(p, error);
   if (code == TSR_OK) code = take_options(p, options, error);
-  if (code == TSR_OK) code = tsx_slice_parse(p->connection->db, slice, p->schema, &p->slice, error);
+  if (code == TSR_OK) code = tsx_slice_parse(p->connection->db, slice, p->schema, address->uint64_signed, &p->slice, error);
   if (code == TSR_OK)
     code = tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
                               &p->snapshot, error);
@@ -351,10 +351,11 @@ static void append_value(sqlite3_str *out, const tsr_field *field, double value)
 
 static void append_side(sqlite3_str *out, const picture *p, uint32_t d, bool turned) {
   const tsr_interval *box = &p->slice.box[d];
+  const tsr_datatype shown = tsx_datatype_shown(p->schema->fields[d].datatype, p->address.uint64_signed);
   sqlite3_str_appendf(out, "%s ", p->names[d]);
-  tsx_json_value(out, p->schema->fields[d].datatype, turned ? box->high : box->low, false);
+  tsx_json_value(out, shown, turned ? box->high : box->low, false);
   sqlite3_str_appendall(out, " to ");
-  tsx_json_value(out, p->schema->fields[d].datatype, turned ? box->low : box->high, false);
+  tsx_json_value(out, shown, turned ? box->low : box->high, false);
 }
 
 static char shade_of(const picture *p, double value) {

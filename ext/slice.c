@@ -72,15 +72,15 @@ static int compare(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
-static int check_domain(const tsr_field *field, const uint8_t *value, const char *name, sqlite3_value *given,
-                        tsr_error *error) {
+static int check_domain(const tsr_field *field, tsr_datatype shown, const uint8_t *value, const char *name,
+                        sqlite3_value *given, tsr_error *error) {
   if (!field->has_domain ||
       (compare(field->datatype, value, field->low) >= 0 && compare(field->datatype, value, field->high) <= 0))
     return TSR_OK;
   sqlite3_str *text = sqlite3_str_new(NULL);
-  tsx_json_value(text, field->datatype, field->low, false);
+  tsx_json_value(text, shown, field->low, false);
   sqlite3_str_appendall(text, " to ");
-  tsx_json_value(text, field->datatype, field->high, false);
+  tsx_json_value(text, shown, field->high, false);
   char *domain = sqlite3_str_finish(text);
   int code = tsx_fail(error, TSR_RANGE, "dimension '%s': %s is outside the domain, %s", name,
                       (const char *)sqlite3_value_text(given), domain ? domain : "");
@@ -88,11 +88,11 @@ static int check_domain(const tsr_field *field, const uint8_t *value, const char
   return code;
 }
 
-static int set_end(const tsr_field *field, const char *name, sqlite3_value *value, uint8_t *number, uint8_t **text,
-                   uint64_t *text_size, tsr_error *error) {
+static int set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value, uint8_t *number,
+                   uint8_t **text, uint64_t *text_size, tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
-  int code = tsx_bytes_convert(value, field->datatype, &bytes, &size, error);
+  int code = tsx_bytes_convert(value, shown, &bytes, &size, error);
   if (code < 0) {
     tsr_error inner = *error;
     tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
@@ -106,7 +106,7 @@ static int set_end(const tsr_field *field, const char *name, sqlite3_value *valu
     code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': one value is wanted", name);
   if (code == TSR_OK) {
     memcpy(number, bytes, size);
-    code = check_domain(field, number, name, value, error);
+    code = check_domain(field, shown, number, name, value, error);
   }
   sqlite3_free(bytes);
   return code;
@@ -154,8 +154,8 @@ static const char *const use_forms[] = {"a value or [low, high]", "one value", "
 static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
 
 /* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
-static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *name, tsx_slice_use use,
-                      tsx_bound *bound, tsr_interval *box, tsr_error *error) {
+static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype shown, const char *name,
+                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   bool pair = type && !strcmp(type, "array");
   if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
@@ -170,12 +170,13 @@ static int set_bounds(sqlite3_stmt *row, const tsr_field *field, const char *nam
   int code = TSR_OK;
   const bool strings = !field->cell_size;
   if (bound->low_given && !(strings && unescape(ends[0], &box->low_text, &box->low_size)))
-    code = set_end(field, name, low, box->low, &box->low_text, &box->low_size, error);
+    code = set_end(field, shown, name, low, box->low, &box->low_text, &box->low_size, error);
   if (code == TSR_OK && bound->high_given && !(strings && unescape(ends[1], &box->high_text, &box->high_size)))
-    code = set_end(field, name, high, box->high, &box->high_text, &box->high_size, error);
+    code = set_end(field, shown, name, high, box->high, &box->high_text, &box->high_size, error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       compare(field->datatype, box->low, box->high) > 0)
-    code = tsx_fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end", name);
+    code = tsx_fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
+                    shown == field->datatype ? "" : " in the array's order, in which negative numbers are behind all others");
   bound->low_text = box->low_text;
   bound->high_text = box->high_text;
   return code;
@@ -204,7 +205,7 @@ static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error
 }
 
 static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names, tsx_slice_use use,
-                 tsx_slice *slice, tsr_error *error) {
+                 bool uint64_signed, tsx_slice *slice, tsr_error *error) {
   static const char query[] =
       "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
       "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
@@ -221,7 +222,8 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
     code = find_dimension(schema, names, key, slice->bounds, &d, error);
     if (code < 0) break;
     slice->bounds[d].given = true;
-    code = set_bounds(row, &schema->fields[d], names[d], use, &slice->bounds[d], &slice->box[d], error);
+    const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
+    code = set_bounds(row, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
   }
   if (code == TSR_OK && step != SQLITE_DONE)
     code = tsx_fail(error,
@@ -233,8 +235,8 @@ static int parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, cha
   return code;
 }
 
-int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use, tsx_slice *slice,
-                       tsr_error *error) {
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
+                       bool uint64_signed, tsx_slice *slice, tsr_error *error) {
   memset(slice, 0, sizeof *slice);
   slice->dimension_count = schema->dimension_count;
   slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
@@ -245,14 +247,15 @@ int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
   if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
   if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
   if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
-    code = parse(db, json, schema, names, use, slice, error);
+    code = parse(db, json, schema, names, use, uint64_signed, slice, error);
   tsx_names_free(names, schema);
   if (code < 0) tsx_slice_release(slice);
   return code;
 }
 
-int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error) {
-  return tsx_slice_parse_as(db, json, schema, TSX_SLICE, slice, error);
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
+                    tsr_error *error) {
+  return tsx_slice_parse_as(db, json, schema, TSX_SLICE, uint64_signed, slice, error);
 }
 
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {

@@ -28,6 +28,7 @@ typedef struct tsx_address { /* what a path argument leads to; `= {0}` then clos
   uint8_t key[32];
   char *key_file; /* of the table, as it says it; NULL if there is none */
   uint64_t since, as_of, memory_bytes;
+  bool uint64_signed;
   tsx_array *array; /* held; NULL where tsx_address_array has not been called */
 } tsx_address;
 /* The names of the connection's databases: `code` is SQLITE_OK after the first, and SQLITE_DONE behind the last. */
@@ -255,6 +256,7 @@ typedef struct tsx_term {
   tsx_op op;
   bool nocase; /* text, compared without case */
   bool numeric; /* text, perhaps compared as a number where it looks like one */
+  bool plainly; /* as TSX_PLAINLY */
 } tsx_term; /* in the order of xFilter's arguments */
 #define TSX_TERMS_MOST 64 /* what is beyond is left to SQLite */
 typedef struct tsx_access {

@@ -75,7 +75,7 @@ static int parse_arguments(tsx_scan *scan, state *s, tsr_error *error) {
   tsr_error lacking = {0};
   int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
   if (code < 0) tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
-  if (code == TSR_OK) code = tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &s->slice, error);
+  if (code == TSR_OK) code = tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed, &s->slice, error);
   if (code == TSR_OK) code = parse_by(db, s, tsx_scan_argument(scan, 3), error);
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
@@ -111,13 +111,13 @@ static bool is_past_signed(const void *value) {
   return number > INT64_MAX;
 }
 
-/* Has a key another type in SQL than its like: numbers past the signed range, times without ISO text? These have an order
- * of their own. */
-static bool is_odd(const tsr_field *dimension, const void *key) {
+/* Has a key another place in SQL's order than in the array's: times without ISO text, numbers past the signed range that
+ * are shown as signed? (As text they are behind all others, as in the array.) */
+static bool is_odd(const tsr_field *dimension, bool uint64_signed, const void *key) {
   const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
   char text[48];
   int64_t time;
-  if (dimension->datatype == TSR_UINT64) return is_past_signed(key);
+  if (dimension->datatype == TSR_UINT64) return uint64_signed && is_past_signed(key);
   if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) return false;
   memcpy(&time, key, sizeof time);
   return time != INT64_MIN && tsr_datetime_print(dimension->datatype, time, text) == 0;
@@ -134,9 +134,15 @@ static bool is_sqlites(const state *s) {
     tsr_aggregate_get(s->aggregate, i, &row);
     if (values && row.count > 0 && is_past_signed(row.max)) return true;
     for (uint32_t k = 0; k < s->by_count; k++)
-      if (is_odd(&fields[s->by[k]], row.keys[k])) return true;
+      if (is_odd(&fields[s->by[k]], s->in.address.uint64_signed, row.keys[k])) return true;
   }
   return false;
+}
+
+static void result_key(sqlite3_context *context, const state *s, const tsr_field *dimension, const void *key,
+                       uint64_t size) {
+  tsx_value_result(context, tsx_datatype_shown(dimension->datatype, s->in.address.uint64_signed),
+                   dimension->values_per_cell, key, size);
 }
 
 static int number_column(const state *s, sqlite3_context *context, int column, tsr_error *error) {
@@ -145,8 +151,7 @@ static int number_column(const state *s, sqlite3_context *context, int column, t
   if (column <= AGGREGATE_KEY3) {
     if ((uint32_t)column >= s->by_count) return TSR_OK;
     const tsr_field *dimension = &s->in.schema->fields[s->by[column]];
-    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, row->keys[column],
-                     row->key_sizes[column]);
+    result_key(context, s, dimension, row->keys[column], row->key_sizes[column]);
     return TSR_OK;
   }
   if (column == AGGREGATE_COUNT) tsx_result_unsigned(context, row->count);
@@ -197,10 +202,10 @@ static int step_others(tsx_scan *scan, const state *s, tsr_error *error) {
 
 /* The second scan. */
 static int open_cells(tsx_scan *scan, state *s, tsr_error *error) {
-  static const tsx_options options = {0};
   s->served = scan->connection->cells_for->state;
   scan->connection->cells_for = NULL;
   const state *f = s->served;
+  const tsx_options options = {.uint64_signed = f->in.address.uint64_signed};
   const tsr_schema *schema = f->in.schema;
   const tsr_field *field = &schema->fields[f->field];
   const tsr_enumeration *enumeration = NULL;
@@ -243,11 +248,9 @@ static void cell_column(const state *s, sqlite3_context *context, int column) {
   const uint64_t at = key->constant ? 0 : i;
   const uint8_t *values = key->values;
   if (key->offsets)
-    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, values + key->offsets[at],
-                     key->offsets[at + 1] - key->offsets[at]);
+    result_key(context, s->served, dimension, values + key->offsets[at], key->offsets[at + 1] - key->offsets[at]);
   else
-    tsx_value_result(context, dimension->datatype, dimension->values_per_cell, values + at * key->cell_size,
-                     key->cell_size);
+    result_key(context, s->served, dimension, values + at * key->cell_size, key->cell_size);
 }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */

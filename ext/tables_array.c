@@ -37,13 +37,18 @@ static void result_filters(sqlite3_context *context, const tsr_pipeline *pipelin
 static void result_box(sqlite3_context *context, const inside *in, const tsr_interval *intervals) {
   if (!intervals) return;
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
-  tsx_json_box(out, in->schema, in->names, intervals);
+  tsx_json_box(out, in->schema, in->names, intervals, in->address.uint64_signed);
   tsx_result_string(context, out);
 }
 
-static void result_interval(sqlite3_context *context, const tsr_field *dimension, const tsr_interval *interval) {
+static tsr_datatype shown_of(const inside *in, tsr_datatype datatype) {
+  return tsx_datatype_shown(datatype, in->address.uint64_signed);
+}
+
+static void result_interval(sqlite3_context *context, const inside *in, const tsr_field *dimension,
+                            const tsr_interval *interval) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
-  tsx_json_interval(out, dimension, interval);
+  tsx_json_interval(out, dimension, interval, in->address.uint64_signed);
   tsx_result_string(context, out);
 }
 
@@ -198,12 +203,12 @@ static void result_extent(sqlite3_context *context, const tsr_field *field) {
                      tsr_datatype_size(field->datatype));
 }
 
-static void result_domain(sqlite3_context *context, const tsr_field *field) {
+static void result_domain(sqlite3_context *context, const inside *in, const tsr_field *field) {
   tsr_interval interval = {0};
   if (!field->is_dimension || !field->has_domain) return;
   memcpy(interval.low, field->low, sizeof interval.low);
   memcpy(interval.high, field->high, sizeof interval.high);
-  result_interval(context, field, &interval);
+  result_interval(context, in, field, &interval);
 }
 
 static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
@@ -219,15 +224,15 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
     if (field->values_per_cell != TSR_VARIABLE) sqlite3_result_int64(context, field->values_per_cell);
     break;
   case SCHEMA_NULLABLE: sqlite3_result_int(context, field->nullable); break;
-  case SCHEMA_DOMAIN: result_domain(context, field); break;
+  case SCHEMA_DOMAIN: result_domain(context, in, field); break;
   case SCHEMA_CURRENT_DOMAIN:
     if (field->is_dimension && in->schema->current_domain)
-      result_interval(context, field, &in->schema->current_domain[number]);
+      result_interval(context, in, field, &in->schema->current_domain[number]);
     break;
   case SCHEMA_TILE: result_extent(context, field); break;
   case SCHEMA_FILL:
     if (!field->is_dimension && (!field->nullable || field->fill_validity))
-      tsx_value_result(context, field->datatype, field->values_per_cell, field->fill, field->fill_size);
+      tsx_value_result(context, shown_of(in, field->datatype), field->values_per_cell, field->fill, field->fill_size);
     break;
   case SCHEMA_FILTERS: result_filters(context, tsx_filters_of(in->schema, number)); break;
   default:
@@ -287,10 +292,11 @@ static int enumeration_next(tsx_scan *scan, tsr_error *error) {
 }
 
 static int enumeration_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
-  const tsr_enumeration *e = ((const enumeration_state *)scan->state)->enumeration;
+  const enumeration_state *state = scan->state;
+  const tsr_enumeration *e = state->enumeration;
   const uint64_t *o = e->offsets + (scan->row - 1);
   if (column == 0) sqlite3_result_int64(context, scan->row - 1);
-  else tsx_value_result(context, e->datatype, e->values_per_label, e->data + o[0], o[1] - o[0]);
+  else tsx_value_result(context, shown_of(&state->in, e->datatype), e->values_per_label, e->data + o[0], o[1] - o[0]);
   return TSR_OK;
 }
 
@@ -482,11 +488,11 @@ static int tiles_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   case TILES_DOMAIN: result_box(context, &state->in, info->box); break;
   case TILES_MIN:
     if (field && info->min)
-      tsx_value_result(context, field->datatype, field->values_per_cell, info->min, info->min_size);
+      tsx_value_result(context, shown_of(&state->in, field->datatype), field->values_per_cell, info->min, info->min_size);
     break;
   case TILES_MAX:
     if (field && info->max)
-      tsx_value_result(context, field->datatype, field->values_per_cell, info->max, info->max_size);
+      tsx_value_result(context, shown_of(&state->in, field->datatype), field->values_per_cell, info->max, info->max_size);
     break;
   case TILES_SUM:
     if (field && info->has_sum) result_sum(context, field->datatype, info->sum);

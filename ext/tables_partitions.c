@@ -2,7 +2,7 @@
  * equal work that share no row: for other connections, processes and machines, each of which reads one.
  *
  * A slice is shown as JSON, as tessera_aggregate and tessera_npy take it, and as the text of a WHERE clause for a table
- * with default options. They say the same: JSON has inclusive ends only, so a string dimension's slice begins at a value
+ * with default options, but for uint64=signed. They say the same: JSON has inclusive ends only, so a string dimension's slice begins at a value
  * and a NUL, where SQL says "greater than"; and a slice of floats ends one value below the next one.
  */
 #include "functions.h"
@@ -27,7 +27,8 @@ static int partitions_open(tsx_scan *scan, tsr_error *error) {
     return tsx_fail(error, TSR_MISMATCH, "how many slices is a whole number");
   if (sqlite3_value_int64(count) < 1)
     return tsx_fail(error, TSR_RANGE, "one slice or more, not %lld", (long long)sqlite3_value_int64(count));
-  code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, &s->slice, error);
+  code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed, &s->slice,
+                         error);
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
@@ -70,7 +71,7 @@ static side side_of(const state *s, const tsr_partition *p, uint32_t d) {
   return made;
 }
 
-static void append_json(sqlite3_str *out, const tsr_field *field, const side *it) {
+static void append_json(sqlite3_str *out, const tsr_field *field, tsr_datatype shown, const side *it) {
   const tsr_cut *cut = &it->cut;
   const bool text = field->cell_size == 0;
   sqlite3_str_appendchar(out, 1, '[');
@@ -82,12 +83,12 @@ static void append_json(sqlite3_str *out, const tsr_field *field, const side *it
     if (behind) memcpy(after, cut->values.low_text, cut->values.low_size);
     tsx_json_text(out, behind ? after : cut->values.low_text, cut->values.low_size + behind);
   } else {
-    tsx_json_value(out, field->datatype, cut->values.low, false);
+    tsx_json_value(out, shown, cut->values.low, false);
   }
   sqlite3_str_appendchar(out, 1, ',');
   if (!cut->has_high) sqlite3_str_appendall(out, "null");
   else if (text) tsx_json_text(out, cut->values.high_text, cut->values.high_size);
-  else tsx_json_value(out, field->datatype, cut->values.high, false);
+  else tsx_json_value(out, shown, cut->values.high, false);
   sqlite3_str_appendchar(out, 1, ']');
 }
 
@@ -109,14 +110,29 @@ static void append_literal(sqlite3_str *out, const tsr_field *field, const uint8
     return;
   }
   memcpy(&bits, value, field->cell_size);
-  if (field->datatype == TSR_UINT64) sqlite3_str_appendf(out, "%llu", (unsigned long long)bits);
+  if (field->datatype == TSR_UINT64 && bits > INT64_MAX)
+    sqlite3_str_appendf(out, "'" TSX_UINT64_PRINTED "'", (unsigned long long)bits);
   else if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) tsx_json_value(out, field->datatype, value, false);
   else if (tsr_datetime_print(field->datatype, (int64_t)bits, time)) sqlite3_str_appendf(out, "'%s'", time);
   else sqlite3_str_appendf(out, "%lld", (long long)bits);
 }
 
-static void append_condition(sqlite3_str *out, const char *name, const tsr_field *field, const side *it) {
+/* Of UINT64 that the table shows as signed: what is past the signed range in the array is negative there. */
+static void append_signed(sqlite3_str *out, const char *name, const tsr_cut *cut) {
+  const int64_t low = cut->has_low ? tsx_load_signed(cut->values.low, 8) : 0;
+  const int64_t high = cut->has_high ? tsx_load_signed(cut->values.high, 8) : -1;
+  const bool both = low >= 0 && high < 0;
+  sqlite3_str_appendf(out, "%s(\"%w\" >= %lld %s \"%w\" <= %lld)", sqlite3_str_length(out) ? " AND " : "", name,
+                      (long long)low, both ? "OR" : "AND", name, (long long)high);
+}
+
+static void append_condition(sqlite3_str *out, const char *name, const tsr_field *field, bool uint64_signed,
+                             const side *it) {
   const tsr_cut *cut = &it->cut;
+  if (field->datatype == TSR_UINT64 && uint64_signed) {
+    append_signed(out, name, cut);
+    return;
+  }
   if (cut->has_low) {
     sqlite3_str_appendf(out, "%s\"%w\" %s ", sqlite3_str_length(out) ? " AND " : "", name, cut->low_after ? ">" : ">=");
     append_literal(out, field, cut->values.low, cut->values.low_text, cut->values.low_size);
@@ -135,13 +151,13 @@ static void result_slice(sqlite3_context *context, const state *s, const tsr_par
     const side it = side_of(s, p, d);
     if (!it.cut.has_low && !it.cut.has_high) continue;
     if (!json) {
-      append_condition(out, s->in.names[d], field, &it);
+      append_condition(out, s->in.names[d], field, s->in.address.uint64_signed, &it);
       continue;
     }
     if (sqlite3_str_length(out) > 1) sqlite3_str_appendchar(out, 1, ',');
     tsx_json_text(out, s->in.names[d], strlen(s->in.names[d]));
     sqlite3_str_appendchar(out, 1, ':');
-    append_json(out, field, &it);
+    append_json(out, field, tsx_datatype_shown(field->datatype, s->in.address.uint64_signed), &it);
   }
   if (json) sqlite3_str_appendchar(out, 1, '}');
   else if (sqlite3_str_length(out) == 0) sqlite3_str_appendall(out, "1");

@@ -306,7 +306,8 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     int c = tsx_row_shown(u->row, d);
     sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
-    if (columns[d].cell_size) tsx_json_value(text, schema->fields[d].datatype, columns[d].values, false);
+    if (columns[d].cell_size) tsx_json_value(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
+                                              columns[d].values, false);
     else
       sqlite3_str_appendf(text, "'%.*s'", (int)(columns[d].offsets[1] < 60 ? columns[d].offsets[1] : 60),
                           (const char *)columns[d].values);

@@ -102,6 +102,10 @@ static bool take_number_text(sqlite3_value *value, char text[NUMBER_MOST]) {
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
+static tsr_datatype shown_of(const tsx_row *row, tsr_datatype datatype) {
+  return tsx_datatype_shown(datatype, row->table->options.uint64_signed);
+}
+
 static void limits(tsr_datatype datatype, wide *low, wide *high) {
   uint64_t bits = tsr_datatype_size(datatype) * 8;
   switch (tsr_datatype_kind(datatype)) {
@@ -378,7 +382,7 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   bytes label;
   uint64_t code_number = e->count;
   bool integers = row->table->options.datetimes_integer;
-  int code = take_cell(f, e->datatype, e->values_per_label, integers, value, &label, error);
+  int code = take_cell(f, shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
   if (code == TSR_OK) code = find_label(f, label, &code_number, error);
   if (code == TSR_NOMEM) return code;
   if (code_number == e->count) {
@@ -461,7 +465,7 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
   cell_field *f = &row->fields[field];
   bytes cell = {f->value, 0};
   int code = f->enumeration ? take_label(row, f, value, error)
-                            : take_cell(f, f->field->datatype, f->field->values_per_cell,
+                            : take_cell(f, shown_of(row, f->field->datatype), f->field->values_per_cell,
                                         row->table->options.datetimes_integer, value, &cell, error);
   if (code < 0) {
     char place[200];
@@ -511,7 +515,7 @@ static bool declares_default(const tsr_field *field) {
 }
 
 /* Where the values are no labels: see set_directly. */
-static void find_shortcut(cell_field *f) {
+static void find_shortcut(const tsx_row *row, cell_field *f) {
   const tsr_field *field = f->field;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (f->enumeration) return;
@@ -522,7 +526,7 @@ static void find_shortcut(cell_field *f) {
     f->shortcut = tsr_datatype_size(field->datatype) == 8 ? REAL64 : REAL32;
   } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
     wide low, high;
-    limits(field->datatype, &low, &high);
+    limits(shown_of(row, field->datatype), &low, &high);
     f->shortcut = WHOLE;
     f->low = (int64_t)low;
     f->high = high > INT64_MAX ? INT64_MAX : (int64_t)high;
@@ -546,7 +550,7 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
   int code = TSR_OK;
   if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1)
     code = tsr_array_enumeration(table->array->core, row->schema, field->enumeration, &f->enumeration, error);
-  if (code >= 0) find_shortcut(f);
+  if (code >= 0) find_shortcut(row, f);
   return code;
 }
 

@@ -1,6 +1,7 @@
 /* values.h: between SQL's values and the cells of fields, both ways.
  *
- *   value.c       sqlite3_value <-> cell, the only place where SQL values are made or taken; comparisons -> ranges
+ *   value.c       cell -> sqlite3_value, the only place where SQL values are made
+ *   compare.c     comparisons -> ranges of a column's values
  *   labels.c      comparisons with labels -> codes of enumerated attributes
  *   json_in.c     JSON -> values of a cell, options          json.c   JSON text of values and boxes
  *   slice.c       JSON -> boxes, SQL values -> bytes of any datatype
@@ -11,7 +12,7 @@
 
 #include "definition.h"
 
-/* ---- value.c ---- */
+/* ---- value.c, compare.c ---- */
 typedef enum tsx_form { /* how a field's cells appear */
                         TSX_INT8,
                         TSX_INT16,
@@ -21,6 +22,7 @@ typedef enum tsx_form { /* how a field's cells appear */
                         TSX_UINT16,
                         TSX_UINT32,
                         TSX_UINT64,
+                        TSX_UINT64_SIGNED, /* with the option uint64=signed: the 64 bits as INTEGER */
                         TSX_FLOAT32,
                         TSX_FLOAT64, /* the last number */
                         TSX_TEXT,
@@ -37,13 +39,13 @@ typedef struct tsx_column {
   uint32_t field; /* of the schema */
   const tsr_field *description;
   tsx_form form;
-  const char *declared; /* INTEGER, REAL, TEXT, BLOB */
+  const char *declared; /* INTEGER, REAL, TEXT, BLOB, or nothing: no affinity (UINT64 past the signed range) */
   const tsr_enumeration *enumeration; /* TSX_LABEL, else NULL */
   tsx_form label_form; /* how the labels appear */
-  bool datetimes_integer;
+  bool datetimes_integer, uint64_signed;
   /* once tsx_column_prepare has run: */
-  bool mixed; /* some cells may appear as another type than the column's (UINT64 past the signed range as text, years
-                 past 9999 as integers) */
+  bool mixed; /* some cells may appear as another type than the others (UINT64 past the signed range as text, years
+                 past 9999 as integers), or in another order than that of the array (UINT64 shown as signed) */
   int64_t printable_low, printable_high; /* TSX_DATETIME: values that have ISO text */
 } tsx_column;
 /* Chooses form and declared type; enumeration may be NULL. */
@@ -66,7 +68,14 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
  */
 void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
                       uint64_t size);
-void tsx_result_unsigned(sqlite3_context *context, uint64_t value); /* TEXT past the signed range */
+/* Past the signed range TEXT of 20 digits, with a zero before the 19 digits of the smaller ones: texts that are all of one
+ * length have the order of their numbers. */
+void tsx_result_unsigned(sqlite3_context *context, uint64_t value);
+#define TSX_UINT64_PRINTED "%020llu"
+/* The datatype that values are read and shown in: with uint64=signed that of UINT64 is INT64, which has the same bits. */
+static inline tsr_datatype tsx_datatype_shown(tsr_datatype datatype, bool uint64_signed) {
+  return datatype == TSR_UINT64 && uint64_signed ? TSR_INT64 : datatype;
+}
 void tsx_result_string(sqlite3_context *context, sqlite3_str *text); /* takes it */
 void tsx_result_text(sqlite3_context *context, const char *text); /* copied; NULL: none */
 /* A whole number of 1, 2, 4 or 8 bytes. */
@@ -89,7 +98,7 @@ typedef enum tsx_op {
   TSX_LE,
   TSX_IS,
   TSX_IN,
-  TSX_NE, /* this and the rest: attributes only */
+  TSX_NE, /* this and the rest: attributes only; this and the next: dimensions whose comparisons mean more here */
   TSX_ISNOT,
   TSX_ISNULL,
   TSX_NOTNULL
@@ -107,7 +116,10 @@ typedef struct tsx_ranges {
   uint8_t values[TSX_RANGES_MOST][2]
                 [8]; /* what the ranges point to, but for text, which is borrowed from the SQL value */
 } tsx_ranges;
-void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges);
+/* How a comparison is meant; flags. */
+#define TSX_UTF16   1u /* the database's text is UTF-16 */
+#define TSX_PLAINLY 2u /* as SQLite compares and nothing else: it tests again, since it does not keep to `omit` here */
+void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
 /* Is the test that tsx_ranges_make stands for exactly SQLite's? `value` is the right side, NULL if it is not known yet.
  */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
@@ -128,7 +140,7 @@ typedef struct tsx_codes {
   int64_t (*runs)[2]; /* first and last; of sqlite3_malloc */
   bool everything;
 } tsx_codes;
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, bool utf16,
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes);
 /* Can labels be compared at all, as tsx_ranges_possible has it; and exactly, labels that are numbers? */
 bool tsx_labels_possible(const tsx_column *column);
@@ -167,12 +179,14 @@ char *tsx_name_text(const char *name);
 /* ---- json.c ---- */
 void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *value, bool datetimes_integer);
 void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size); /* a string; bytes that are no UTF-8 are %XX */
-/* One end of an interval, or null where it is open. */
-void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high);
+/* One end of an interval, or null where it is open. `uint64_signed`, here and below: as with the option uint64=signed. */
+void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
+                  bool uint64_signed);
 /* [low, high] */
-void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval);
+void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool uint64_signed);
 /* {"day":[1,366]}: one interval per dimension, keyed by their names in SQL */
-void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals);
+void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals,
+                  bool uint64_signed);
 
 /* ---- slice.c ---- */
 /* A value's bytes in a datatype, of sqlite3_malloc, also where this fails: numbers, ISO text, JSON arrays of them, text
@@ -188,11 +202,12 @@ typedef struct tsx_slice { /* `= {0}` then release is safe */
   tsx_bound *bounds;
 } tsx_slice;
 /* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
-int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice *slice, tsr_error *error);
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
+                    tsr_error *error);
 typedef enum tsx_slice_use { TSX_SLICE, TSX_ORIGIN, TSX_DOMAIN } tsx_slice_use;
 /* An origin has one value in each dimension, a domain two ends; messages call it so. */
-int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use, tsx_slice *slice,
-                       tsr_error *error);
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
+                       bool uint64_signed, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
 /* An end that is not given becomes that of the non-empty range, but of strings. *empty: there is none, or the end that is
  * given lies beyond it. */

@@ -43,11 +43,11 @@ def float_text(value):
 
 
 def number(value, datatype):
-    """A number of the JSON as SQL shows it: NaN as None, UINT64 past the signed range as text."""
+    """A number of the JSON as SQL shows it: NaN as None, UINT64 past the signed range as text of 20 digits."""
     if datatype.startswith("FLOAT"):
         value = float_text(value)
         return None if math.isnan(value) else value
-    return str(value) if value > 2**63 - 1 else value
+    return f"{value:020}" if value > 2**63 - 1 else value
 
 
 def text_of(value, datatype):

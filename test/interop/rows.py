@@ -31,7 +31,7 @@ def shown(field, cell):
         v = np.frombuffer(cell, NUMPY[field["type"]])[0]
         if field["type"].startswith("FLOAT"):
             return None if math.isnan(v) else repr(float(v))
-        return int(v) if v < 2**63 else str(int(v))
+        return int(v) if v < 2**63 else f"{int(v):020}"
     if field["type"] in NUMPY or field["type"] in BYTES:
         return {"bytes": cell.hex()}
     return cell.decode(TEXT.get(field["type"], "utf-8"))

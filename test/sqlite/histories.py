@@ -31,7 +31,7 @@ def integers(low, high):
 
 def unsigned64(r):
     n = r.choice([0, 1, 2**63 - 1, 2**63, 2**64 - 1, r.getrandbits(64)])
-    return n if n < 2**63 else str(n)
+    return n if n < 2**63 else f"{n:020}"
 
 
 def single(r):
