@@ -171,6 +171,7 @@ struct tsr_reader {
   uint32_t test_count; /* predicates */
   tsr_test *tests;
   bool fill_unwritten;
+  bool distinct; /* sparse: of rows that are equal in the order's dimensions, one is enough */
   bool part; /* of another reader's request, whose counters have it already */
   tsr_source *ordered; /* kept from start to start; NULL until an order is asked for */
   bool others; /* fields are decoded ahead that no test looks at */

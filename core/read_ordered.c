@@ -13,6 +13,10 @@
  * In a dense array the cells of one value often come in order as they are: of its slowest dimension, say. Then each value
  * is read by itself, and nothing is gathered, as long as the cache holds the tiles until the next value wants them.
  *
+ * Where one of equal rows is enough (a sparse array's distinct rows), repeats are dropped as they come, and again when they are
+ * sorted; all rows of a tuple of the order's values lie in one slab. A tuple with too many rows comes to the end of the
+ * order's dimensions as any other does, and there its first row is taken.
+ *
  * In what follows "directed" keys are order keys, complemented where the order descends: they always ascend. NaNs, which
  * lie in no span, are slabs of their own: before all numbers. Columns that were not known to be wanted are gathered by
  * reading the slab again: its rows come as before.
@@ -59,8 +63,10 @@ typedef struct ordered_source {
   uint64_t target, most; /* rows that the next slab is meant to have, that any slab may have */
   unsigned restarts; /* of the present slab */
   bool streaming; /* rows are given out as the inner reader gives them */
+  bool given_one; /* of them, which is enough */
   bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
-  uint64_t row_at; /* of the slab's rows */
+  uint64_t row_at, row_count; /* of the slab's rows, in order */
+  tsr_buffer kept; /* of a batch, where repeats are dropped */
   bool given_unwritten; /* those given out last are */
   tsr_buffer order, pairs;
 } ordered_source;
@@ -348,7 +354,7 @@ static int choose_slab(ordered_source *s, tsr_error *error) {
 
 static void clear_rows(ordered_source *s) {
   tsr__gathered_clear(&s->gathered);
-  s->row_at = 0;
+  s->row_at = s->row_count = 0;
   for (uint32_t d = 0; d < schema_of(s)->dimension_count; d++) s->keys[d].size = 0;
 }
 
@@ -358,7 +364,7 @@ static void release_rows(ordered_source *s) {
   tsr__buffer_release(&s->order);
   tsr__buffer_release(&s->pairs);
   for (uint32_t d = 0; s->keys && d < schema_of(s)->dimension_count; d++) tsr__buffer_release(&s->keys[d]);
-  s->row_at = 0;
+  s->row_at = s->row_count = 0;
 }
 
 static int gather_keys(ordered_source *s, uint32_t k, const tsr_batch *batch, tsr_error *error) {
@@ -383,6 +389,42 @@ static int gather_batch(ordered_source *s, const tsr_batch *batch, tsr_error *er
   return tsr__gather_batch(&s->gathered, s->inner->source, batch, error);
 }
 
+/* Notes where a row differs from the one before it. */
+static void note_changes(const tsr_batch *batch, const tsr_column *column, uint8_t *differs) {
+  const uint8_t *values = column->values;
+  for (uint64_t r = 1; r < batch->count && !column->constant; r++) {
+    const uint64_t a = tsr_batch_index(batch, r - 1), b = tsr_batch_index(batch, r);
+    if (differs[r]) continue;
+    if (column->offsets) {
+      const uint64_t *at = column->offsets, size = at[b + 1] - at[b];
+      differs[r] = at[a + 1] - at[a] != size || (size > 0 && memcmp(values + at[a], values + at[b], size) != 0);
+    } else {
+      differs[r] = memcmp(values + a * column->cell_size, values + b * column->cell_size, column->cell_size) != 0;
+    }
+  }
+}
+
+/* Of neighbours that are equal in all levels keeps the first. */
+static int drop_repeats(ordered_source *s, tsr_batch *batch, tsr_error *error) {
+  tsr_column column = {0};
+  uint64_t count = 0;
+  s->kept.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->kept, tsr__mul_sat(batch->count, sizeof(uint32_t) + 1), error));
+  uint32_t *cells = (uint32_t *)(void *)s->kept.data;
+  uint8_t *differs = s->kept.data + batch->count * sizeof(uint32_t);
+  memset(differs, 0, batch->count);
+  differs[0] = 1;
+  for (uint32_t k = 0; k < s->level_count; k++) {
+    TSR_TRY(s->inner->source->column(s->inner->source, s->levels[k].dimension, &column, error));
+    note_changes(batch, &column, differs);
+  }
+  for (uint64_t r = 0; r < batch->count; r++)
+    if (differs[r]) cells[count++] = (uint32_t)tsr_batch_index(batch, r);
+  batch->selection = cells;
+  batch->count = count;
+  return TSR_OK;
+}
+
 static int start_inner(ordered_source *s, tsr_error *error) {
   s->inner->memory.limit = s->reader->memory.limit;
   return tsr__reader_start_part(s->inner, s->reader, s->spans, error);
@@ -404,12 +446,13 @@ static int gather(ordered_source *s, tsr_error *error) {
   for (uint32_t k = 0; k < s->level_count; k++) {
     const uint32_t d = s->levels[k].dimension;
     s->inner->fields[d] = true;
-    if (s->levels[k].text) s->gathered.columns[d].ready = true;
+    if (s->levels[k].text || s->reader->distinct) s->gathered.columns[d].ready = true;
   }
   TSR_TRY(start_inner(s, error));
   for (;;) {
     const int r = next_inner(s, &batch, error);
     if (r <= 0) return r < 0 ? r : 1;
+    if (s->reader->distinct) TSR_TRY(drop_repeats(s, &batch, error));
     if (s->gathered.rows > 0 && s->gathered.rows + batch.count > most) return 0;
     const bool large = batch.count > s->most; /* then some of its rows say where to cut */
     if (large) batch.count = s->most;
@@ -524,7 +567,7 @@ static int descend(ordered_source *s, tsr_error *error) {
   memcpy(s->inner->fields, s->reader->fields, schema_of(s)->dimension_count + schema_of(s)->attribute_count);
   s->streaming = true;
   TSR_TRY(start_inner(s, error));
-  s->inner->limit = s->reader->limit; /* rows are given out as they come */
+  s->inner->limit = s->reader->distinct ? 1 : s->reader->limit; /* rows are given out as they come */
   return TSR_OK;
 }
 
@@ -578,7 +621,12 @@ static int sort_rows(ordered_source *s, tsr_error *error) {
           (pairs[i - 1].key == pairs[i].key && (!ties || ties(&how, pairs[i - 1].cell, pairs[i].cell) <= 0))))
     i++;
   if (i < s->gathered.rows) tsr__pairs_sort_ties(pairs, pairs + s->gathered.rows, s->gathered.rows, ties, &how);
-  for (i = 0; i < s->gathered.rows; i++) order[i] = pairs[i].cell;
+  s->row_count = 0;
+  for (i = 0; i < s->gathered.rows; i++) {
+    const uint32_t row = pairs[i].cell;
+    if (!s->reader->distinct || i == 0 || compare_rows(s, 0, order[s->row_count - 1], row) != 0)
+      order[s->row_count++] = row;
+  }
   return TSR_OK;
 }
 
@@ -639,7 +687,7 @@ static int read_slab(ordered_source *s, tsr_error *error) {
 static void give(ordered_source *s, tsr_batch *batch) {
   const uint32_t *order = (const uint32_t *)(const void *)s->order.data + s->row_at;
   const bool written = s->gathered.flags.data[order[0]];
-  uint64_t count = s->gathered.rows - s->row_at;
+  uint64_t count = s->row_count - s->row_at;
   if (s->gathered.written && s->gathered.unwritten)
     for (uint64_t i = 0; i < count; i++)
       if (s->gathered.flags.data[order[i]] != written) count = i;
@@ -656,14 +704,18 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   ordered_source *s = (ordered_source *)source;
   for (;;) {
     if (s->streaming) {
-      const int r = next_inner(s, batch, error);
+      const int r = s->given_one ? 0 : next_inner(s, batch, error);
+      if (r > 0 && s->reader->distinct) { /* all rows of the stream are equal */
+        batch->count = 1;
+        s->given_one = true;
+      }
       if (r != 0) return r;
-      s->streaming = false;
+      s->streaming = s->given_one = false;
       s->depth--;
       TSR_TRY(pass_slab(&s->levels[s->depth], error));
-      s->gathered.rows = s->row_at = 0;
+      s->gathered.rows = s->row_at = s->row_count = 0;
     }
-    if (s->row_at == s->gathered.rows) {
+    if (s->row_at == s->row_count) {
       const int r = read_slab(s, error);
       if (r <= 0) return r;
       if (s->streaming) continue;
@@ -676,6 +728,8 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
 static int column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
   ordered_source *s = (ordered_source *)source;
   if (s->streaming) return s->inner->source->column(s->inner->source, field, column, error);
+  if (!s->gathered.columns[field].ready && s->reader->distinct)
+    return tsr__fail(error, TSR_ERROR, "field %u asked of distinct rows, which are not ordered by it", field);
   if (!s->gathered.columns[field].ready) TSR_TRY(gather_again(s, field, error));
   *column = tsr__gathered_column(&s->gathered, field);
   column->unwritten = s->given_unwritten && field >= schema_of(s)->dimension_count;
@@ -689,6 +743,7 @@ static void release(ordered_source *s) {
   const tsr_schema *schema = schema_of(s);
   release_rows(s);
   tsr__gathered_release(&s->gathered);
+  tsr__buffer_release(&s->kept);
   for (uint32_t d = 0; s->levels && d < schema->dimension_count; d++) {
     tsr__buffer_release(&s->levels[d].at);
     tsr__buffer_release(&s->levels[d].end_text);
@@ -714,7 +769,7 @@ static int make_source(tsr_reader *reader, tsr_error *error) {
   s->base = (tsr_source){.next = next, .column = column_of, .close = close_ordered};
   s->reader = reader;
   tsr__arena_init(&s->slab, &reader->memory);
-  s->order.memory = s->pairs.memory = &reader->memory;
+  s->order.memory = s->pairs.memory = s->kept.memory = &reader->memory;
   int r = tsr__alloc_array(&reader->memory, n, sizeof(level), &memory, error);
   if (r >= 0) s->levels = memory;
   if (r >= 0) r = tsr__alloc_array(&reader->memory, n, sizeof(tsr_buffer), &memory, error);
@@ -757,7 +812,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   if (!reader->ordered) TSR_TRY(make_source(reader, error));
   ordered_source *s = (ordered_source *)reader->ordered;
   s->level_count = s->depth = s->restarts = 0;
-  s->streaming = false;
+  s->streaming = s->given_one = false;
   for (uint32_t i = 0; i < count; i++) {
     bool again = false;
     if (order[i].dimension >= schema->dimension_count)

@@ -143,6 +143,7 @@ static void rewind_reader(tsr_reader *reader) {
   reader->wants.size = 0;
   reader->window_tiles = 1;
   reader->given = 0;
+  reader->distinct = false;
 }
 
 static int open_source(tsr_reader *reader, tsr_error *error) {
@@ -200,6 +201,33 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   return true;
 }
 
+/* In a dense array each combination of values has a cell: for those of some dimensions, one value of the others is enough. */
+static int narrow(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  const tsr_snapshot *snapshot = reader->snapshot;
+  const uint32_t n = snapshot->schema->dimension_count;
+  tsr_plan *plan = &reader->plan;
+  void *memory;
+  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(tsr_spans), &memory, error));
+  tsr_spans *spans = memory;
+  for (uint32_t d = 0; d < n; d++) {
+    const uint64_t key = snapshot->grid.low_key[d] + plan->sides[d].spans[0].low;
+    bool ordered = false;
+    for (uint32_t i = 0; i < request->order_count && !ordered; i++) ordered = request->order[i].dimension == d;
+    spans[d] = plan->spans[d];
+    if (!ordered)
+      TSR_TRY(
+          tsr__spans_clip(&snapshot->schema->fields[d], &plan->spans[d], key, key, &reader->arena, &spans[d], error));
+  }
+  return tsr__plan_make_within(reader->snapshot, spans, &reader->arena, plan, error);
+}
+
+/* What `distinct` allows: of a dense array a smaller plan, of a sparse one repeats are dropped by read_ordered.c. */
+static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  if (reader->test_count > 0) return TSR_OK; /* which look at more than the dimensions */
+  reader->distinct = !reader->snapshot->schema->dense;
+  return reader->distinct ? TSR_OK : narrow(reader, request, error);
+}
+
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   TSR_OWN_ERROR(error);
   static const tsr_request everything = {0};
@@ -222,6 +250,8 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   }
   if (r >= 0) r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
   for (uint32_t i = 0; r >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
+  if (r >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
+    r = start_distinct(reader, request, error);
   if (r >= 0 && !reader->plan.empty)
     r = request->order_count == 0 || is_ordered(reader, request)
             ? open_source(reader, error)

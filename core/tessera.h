@@ -283,6 +283,8 @@ typedef struct tsr_request {
   bool fill_unwritten; /* predicates see the fill value where there is no other; false: null */
   const tsr_sort *order; /* rows come in this order, the first dimension first; equal ones in any */
   uint32_t order_count; /* 0: in whatever order is cheapest */
+  bool distinct; /* of rows that are equal in all dimensions of the order, one is enough: others may be left out. No
+                    other field may be asked for, nor in the predicates */
   bool times; /* cell times are wanted (tsr_batch.times) */
   uint64_t limit; /* how many rows are likely to be taken; 0 = all. A hint: rows go on after it */
   uint64_t memory_bytes; /* working memory, at most; 0 = 1 GiB */

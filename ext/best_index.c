@@ -2,7 +2,8 @@
  *
  * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
  *
- *   plan   = [ term { " AND " term } ] [ " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } ] [ limit ]
+ *   plan   = [ term { " AND " term } ] [ order ] [ limit ] [ " ARGUMENT MISSING" ]
+ *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
  *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
  *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
@@ -11,15 +12,20 @@
  *            " IS NOT NULL"
  *
  * What stands first has no blank before it. The last four operators come with attributes, the first two of them with
- * dimensions whose comparisons mean more here than in SQLite, too; the two without "?" have an argument, too, of no
- * meaning. OR NUMERIC: text that looks like a number satisfies it, too (tsx_numeric_range). PLAINLY: SQLite tests it again, whatever `omit` says, so it must not mean more here than there (TSX_PLAINLY). The n-th
- * term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is their number. After " IN "
+ * dimensions whose comparisons mean more here than in SQLite, too, and IS NULL with as_of and since; the two without "?" have
+ * an argument, too, of no meaning. DISTINCT: of rows that are equal in all columns of the order one is enough. ARGUMENT
+ * MISSING: the statement uses as_of or since, and this plan has no value for it. OR NUMERIC: text that looks like a number
+ * satisfies it, too (tsx_numeric_range). PLAINLY: SQLite tests it again, whatever `omit` says, so it must not mean more here
+ * than there (TSX_PLAINLY). The n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is
+ * their number. After " IN "
  * the argument is a whole list (sqlite3_vtab_in_first), else one value.
  *
  * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
  * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
  * says how many rows are likely to be taken, and rows go on after it. From 3.51 on SQLite offers an OFFSET only where the
- * table sees all filters: if all of them are tested here, exactly, so many rows are left out here, too (SKIPPED).
+ * table sees all filters: if all of them are tested here, exactly, so many rows are left out here, too (SKIPPED). SQLite
+ * offers a comparison of row values, (x, u) > (1, 1), as the weaker x >= ?. The table can tell that from a plain x >= ? only
+ * where SQLite knows the right side's value: so rows are left out only if it knows those of each >= and <=.
  *
  * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
  * has given out come twice.
@@ -27,6 +33,7 @@
 #include "table.h"
 
 #include <ctype.h>
+#include <math.h>
 
 static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_GT] = ">?",
@@ -40,6 +47,7 @@ static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_ISNULL] = " IS NULL",
                                         [TSX_NOTNULL] = " IS NOT NULL"};
 #define OPERATOR_COUNT ((int)(sizeof operators / sizeof *operators))
+static const char MISSING[] = " ARGUMENT MISSING";
 
 /* ---- idxStr ------------------------------------------------------------------------------------------------------ */
 
@@ -77,10 +85,13 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
     append_name(out, column_name(table, access->order[i].column));
     if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
   }
+  if (access->distinct) sqlite3_str_appendall(out, " DISTINCT");
   if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
   if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
-  char *text = sqlite3_str_finish(out);
   bool empty = !access->count && !access->order_count && !access->limit;
+  if (access->missing) sqlite3_str_appendall(out, empty ? MISSING + 1 : MISSING);
+  empty = empty && !access->missing;
+  char *text = sqlite3_str_finish(out);
   return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
 }
 
@@ -145,6 +156,7 @@ static const char *read_order(const tsx_table *table, const char *p, tsx_access 
     access->order[access->order_count].column = column;
     access->order[access->order_count++].descending = take_word(&p, " DESC");
   } while (take_word(&p, ", "));
+  access->distinct = take_word(&p, " DISTINCT");
   return p;
 }
 
@@ -152,7 +164,7 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   const char *p = text ? text : "";
   *access = (tsx_access){0};
   /* No term begins so: behind a column named ORDER or LIMIT comes an operator. */
-  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT OFFSET", 12)) {
+  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6) && strcmp(p, MISSING + 1)) {
     do p = read_term(table, p, access);
     while (p && take_word(&p, " AND "));
     if (!p) return SQLITE_ERROR;
@@ -162,6 +174,8 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
   access->offset = access->limit && take_word(&p, " OFFSET");
   access->skip = access->offset && take_word(&p, " SKIPPED");
+  const bool first = !access->count && !access->order_count && !access->limit;
+  access->missing = take_word(&p, first ? MISSING + 1 : MISSING);
   return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -189,7 +203,8 @@ typedef struct choice {
   bool utf16;
   tsx_access access;
   sqlite3_value *rights[TSX_TERMS_MOST]; /* constants among the right sides; NULL where not known */
-  bool time_taken[2]; /* as_of, since */
+  bool time_taken[2], time_misused[2]; /* as_of, since */
+  int null_time; /* the place in WHERE of one that is taken and may be NULL; -1: there is none */
 } choice;
 
 /* Does SQLite leave out a test because the plan says so? It keeps to that for 16 constraints, and for as many arguments of
@@ -204,16 +219,51 @@ static void take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, 
   c->info->aConstraintUsage[i].omit = omit;
 }
 
+int tsx_time_misused(tsx_table *table, int which) {
+  const char *name = table->array ? table->hidden[which] : which ? "since" : "as_of";
+  return tsx_vtab_fail(
+      &table->base, SQLITE_ERROR,
+      "%s: %s is an argument, not a column of values: give it in the call, FROM %s(%s), or by =, IS or IN", table->path,
+      name, table->name, which ? "NULL, '2024-06-01'" : "'2024-06-01'");
+}
+
 /* as_of and since are arguments: an equality that cannot be used now makes this plan impossible, or the answer would be
  * wrong. */
 static int choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = op_of(constraint->op);
-  if (op != TSX_EQ && op != TSX_IS) return SQLITE_OK;
+  sqlite3_value *right = NULL;
+  if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT || constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET)
+    return SQLITE_OK;
+  if (op != TSX_EQ && op != TSX_IS && op != TSX_ISNULL) {
+    c->time_misused[which] = true;
+    return SQLITE_OK;
+  }
   if (!constraint->usable) return SQLITE_CONSTRAINT;
   if (c->time_taken[which]) return SQLITE_OK;
   c->time_taken[which] = true;
   take(c, i, constraint->iColumn, (tsx_op)op, NULL, true);
+  if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK || sqlite3_value_type(right) == SQLITE_NULL)
+    c->null_time = constraint->iTermOffset;
+  return SQLITE_OK;
+}
+
+static bool is_used(const choice *c, int column) { return c->info->colUsed >> (column < 63 ? column : 63) & 1; }
+
+/* All comparisons with as_of and since. `as_of` is that column's number. */
+static int choose_times(choice *c, int as_of) {
+  for (int i = 0; i < c->info->nConstraint; i++) {
+    const int column = c->info->aConstraint[i].iColumn;
+    if (column != as_of && column != as_of + 1) continue;
+    const int code = choose_time(c, i, column - as_of);
+    if (code != SQLITE_OK) return code;
+  }
+  for (int which = 0; which < 2; which++) {
+    if (c->time_taken[which]) continue;
+    if (c->time_misused[which]) return tsx_time_misused(c->table, which);
+    /* An UPDATE says that it uses all columns. */
+    if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->access.missing = true;
+  }
   return SQLITE_OK;
 }
 
@@ -239,11 +289,18 @@ static bool compares_its_way(const tsx_column *column) {
   return (column->form == TSX_LABEL ? column->label_form : column->form) == TSX_UINT64;
 }
 
+/* Before 3.51 SQLite hands these to the left table of a LEFT JOIN although they stand in its ON, and left rows are lost. Nothing
+ * tells the table that it is one. */
+#define OUTER_TRUE 3051000
+static bool is_doubtful(int op) {
+  return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < OUTER_TRUE;
+}
+
 static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   int op = op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MOST) return;
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MOST || is_doubtful(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
     return;
@@ -431,6 +488,38 @@ static void regroup(choice *c) {
   }
 }
 
+/* DISTINCT, perhaps with an ORDER BY: SQLite takes one row for all that are equal in the columns in use. If these are dimensions,
+ * the rows come in the order of all of them, and one of equal ones is enough. A rowid that is in use tells them apart: before
+ * 3.46 SQLite did not look at that, and since 3.53 it does not beside an order, so the cursor looks, too. */
+#define ROWID_SEEN 3046000
+static void choose_distinct(choice *c) {
+  const tsx_table *table = c->table;
+  const sqlite3_index_info *info = c->info;
+  const int distinct = sqlite3_vtab_distinct(c->info);
+  const uint32_t wanted = c->access.order_count;
+  uint32_t count = wanted, dimensions = 0;
+  if (distinct < 2 || wanted == 0 || sqlite3_libversion_number() < ROWID_SEEN) return;
+  for (int i = 0; i < info->nConstraint; i++)
+    if (info->aConstraint[i].iColumn < 0) return;
+  for (int column = 0; column <= TSX_WRITTEN_AT(table); column++) {
+    if (!is_used(c, column)) continue;
+    if (column > 62) return; /* it may be another one */
+    if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
+        c->time_taken[column - TSX_AS_OF(table)])
+      continue;
+    if (!can_order(c, column)) return;
+    bool ordered = false;
+    for (uint32_t i = 0; i < wanted && !ordered; i++) ordered = c->access.order[i].column == column;
+    dimensions++;
+    if (ordered) continue;
+    if (count == TSX_TERMS_MOST) return;
+    c->access.order[count++] = (struct tsx_access_order){.column = column};
+  }
+  if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all differ */
+  c->access.order_count = count;
+  c->access.distinct = true;
+}
+
 /* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
@@ -442,18 +531,28 @@ static void choose_order(choice *c, bool unique) {
   }
   if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
   regroup(c);
+  choose_distinct(c);
   info->orderByConsumed = 1;
+}
+
+/* About how many rows are left of DISTINCT, where all dimensions have as many values. A dense array needs no tile for them. */
+static void expect_distinct(const choice *c, cost *total) {
+  total->rows = pow(total->rows, (double)c->access.order_count / c->table->schema->dimension_count);
+  if (c->table->schema->dense) total->cells = 0;
 }
 
 /* May the table leave out the rows of OFFSET? If no filter is tested but here. */
 static bool can_skip(const choice *c) {
   const sqlite3_index_info *info = c->info;
-  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed)) return false;
+  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->access.distinct)
+    return false;
   for (int i = 0; i < info->nConstraint; i++) {
     const int op = info->aConstraint[i].op;
     if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
     const struct sqlite3_index_constraint_usage *usage = &info->aConstraintUsage[i];
     if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MOST || usage->argvIndex > OMITTED_MOST) return false;
+    if ((op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_LE) && !c->rights[usage->argvIndex - 1])
+      return false;
   }
   return true;
 }
@@ -478,18 +577,35 @@ static void choose_limit(choice *c) {
   info->aConstraintUsage[offset].omit = c->access.skip;
 }
 
+/* What the plan costs. A row costs a step; a decoded cell about a fiftieth of one, if its tile is not in the cache.
+ *
+ * A plan that scans once for each side of an OR must not be chosen where as_of or since may be NULL, "not given": SQLite tests
+ * as_of = NULL again behind such scans, and no row satisfies that. SQLite asks this function for a plan of each side, and
+ * adds up what they cost.
+ * - Before 3.47 it does not offer as_of = ? for the sides. `missing` is true for them, and they have one price, the dearest: the
+ *   plan of the whole WHERE costs less. (Where that has no value for as_of either, one scan is cheaper than two, and
+ *   xColumn says what is wrong.)
+ * - From 3.47 on it offers the side's terms first, and behind them those of the whole WHERE. Each term before as_of makes the
+ *   plan dearer by one large factor. All plans of the whole WHERE have the same factor, so they compare as they did; a plan of a
+ *   side has a greater one. */
+#define DEAREST     1e290
+#define DEARER      1e18
+#define DEARER_MOST 11 /* terms */
+static double weigh(const choice *c, int as_of, cost total) {
+  double sum = 4 + total.rows + total.cells / 50;
+  if (c->access.missing) return as_of + 1 < 63 ? DEAREST : sum * 1e100; /* more columns: one of them may be meant */
+  for (int i = 0; i < c->null_time && i < DEARER_MOST; i++) sum *= DEARER;
+  return sum;
+}
+
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
-  choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection)};
+  choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
   tsr_error error = {0};
   bool missing = tsx_table_ready(table, &error) < 0; /* xOpen says so */
-  int as_of = missing ? tsx_table_shown(table) : TSX_AS_OF(table);
-  for (int i = 0; i < info->nConstraint; i++) { /* times first: they must not be left out where a plan is full */
-    int column = info->aConstraint[i].iColumn;
-    if (column != as_of && column != as_of + 1) continue;
-    int code = choose_time(&c, i, column - as_of);
-    if (code != SQLITE_OK) return code;
-  }
+  const int as_of = missing ? tsx_table_shown(table) : TSX_AS_OF(table);
+  const int code = choose_times(&c, as_of); /* first: they must not be left out where a plan is full */
+  if (code != SQLITE_OK) return code;
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
@@ -509,13 +625,13 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   if (!missing) {
     choose_order(&c, unique);
     choose_limit(&c);
+    if (c.access.distinct) expect_distinct(&c, &total);
   }
   info->idxNum = (int)tsx_access_arguments(&c.access);
   info->idxStr = tsx_access_encode(table, &c.access);
   if (!info->idxStr) return SQLITE_NOMEM;
   info->needToFreeIdxStr = 1;
-  /* A row costs a step; a decoded cell about a fiftieth of one, if its tile is not in the cache. */
-  info->estimatedCost = 4 + total.rows + total.cells / 50;
+  info->estimatedCost = weigh(&c, as_of, total);
   info->estimatedRows = total.rows < 1 ? 1 : total.rows > 4e18 ? (sqlite3_int64)4e18 : (sqlite3_int64)total.rows;
   return SQLITE_OK;
 }

@@ -519,6 +519,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .fields = c->fields,
                          .predicates = c->predicates,
                          .predicate_count = c->predicate_count,
+                         .distinct = c->access.distinct,
                          .fill_unwritten = table->options.fill_unwritten,
                          .times = true,
                          .memory_bytes = table->options.memory_bytes,
@@ -576,6 +577,8 @@ static int hidden_column(cursor *c, sqlite3_context *context, int column) {
       sqlite3_result_int64(context, (sqlite3_int64)time);
   } else if (c->times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
+  } else if (c->access.missing) {
+    return tsx_time_misused(table, column - TSX_AS_OF(table));
   }
   return SQLITE_OK;
 }
@@ -618,6 +621,12 @@ static bool is_given(sqlite3_value *time) { return time && sqlite3_value_type(ti
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   cursor *c = (cursor *)base;
+  if (c->access.distinct) /* SQLite promised that one row is enough, and it is not */
+    return tsx_vtab_fail(
+        base->pVtab, SQLITE_ERROR,
+        "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
+        "and LIMIT -1 behind it",
+        ((tsx_table *)base->pVtab)->path);
   ((tsx_table *)base->pVtab)->past = is_given(c->times[0]) || is_given(c->times[1]);
   *rowid = row_of(c);
   note_asked(c, ASKED_ROWID);

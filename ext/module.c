@@ -98,12 +98,15 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   return name_hidden(table) ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. */
-static char *declaration(const tsx_table *table) {
+/* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. A dimension that is never
+ * NULL says so: SQLite wants an order for min() of no other column. Attributes may be NULL whatever their schema says, in
+ * cells that were never written. */
+static char *declaration(const tsx_table *table, bool not_null) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (uint32_t i = 0; i < table->column_count; i++)
-    sqlite3_str_appendf(out, "\"%w\" %s, ", table->columns[i].name, table->columns[i].declared);
+    sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
+                        not_null && tsx_column_never_null(&table->columns[i]) ? " NOT NULL" : "");
   sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->hidden[0],
                       table->hidden[1], table->hidden[2]);
   return sqlite3_str_finish(out);
@@ -260,9 +263,12 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
   int code = open_array(table, false, error);
   if (code < 0) return code;
-  char *now = declaration(table);
-  bool same = now && !strcmp(now, table->declaration);
-  sqlite3_free(now);
+  bool same = false;
+  for (int not_null = 0; not_null < 2 && !same; not_null++) { /* what is kept may be older than NOT NULL */
+    char *now = declaration(table, not_null);
+    same = now && !strcmp(now, table->declaration);
+    sqlite3_free(now);
+  }
   if (same) return TSR_OK;
   free_columns(table);
   tsx_array_release(table->connection, table->array);
@@ -335,7 +341,7 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   if (tsx_transactions_check(table->connection, &error) < 0) return fail(table, &error, message);
   if (open_array(table, table->options.definition_count > 0, &error) < 0) return fail(table, &error, message);
   tsx_journal_make_id(table->id);
-  table->declaration = declaration(table);
+  table->declaration = declaration(table, true);
   int code = declare(table);
   if (code == SQLITE_OK) code = write_config(table, message);
   if (code != SQLITE_OK) {
@@ -364,7 +370,7 @@ static int open_or_recall(tsx_table *table, char **message) {
   sqlite3_stmt *reading = NULL;
   int code = table->in_database ? look_at_database(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && open_array(table, false, &error) == TSR_OK) {
-    table->declaration = declaration(table);
+    table->declaration = declaration(table, true);
   } else {
     if (!reading) code = look_at_database(table, &reading);
     if (code != SQLITE_OK) {

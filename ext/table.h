@@ -266,10 +266,14 @@ typedef struct tsx_access {
     int column;
     bool descending;
   } order[TSX_TERMS_MOST]; /* by dimensions */
+  bool distinct; /* of rows that are equal in the order's dimensions, one is enough */
+  bool missing; /* as_of or since is used, and not given */
   bool limit, offset; /* are arguments, too, behind those of the terms */
   bool skip; /* the table leaves out the rows of OFFSET itself */
 } tsx_access;
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+/* Says that as_of (0) or since (1) is used otherwise than as an argument: SQLITE_ERROR. */
+int tsx_time_misused(tsx_table *table, int which);
 /* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. */
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
 char *tsx_access_encode(const tsx_table *table, const tsx_access *access);

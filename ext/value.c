@@ -294,3 +294,11 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
       tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
   return code >= labels->count || reads_as_null(column->label_form, labels->data + labels->offsets[code]);
 }
+
+bool tsx_column_never_null(const tsx_column *column) {
+  const tsr_field *field = column->description;
+  if (!field->is_dimension) return false;
+  if (column->form == TSX_DATETIME) return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN; /* NaT */
+  return column->form == TSX_TEXT ||
+         (tsx_form_is_number(column->form) && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64);
+}

@@ -61,6 +61,8 @@ void tsx_column_result(sqlite3_context *context, const tsx_column *column, const
 static inline bool tsx_form_is_number(tsx_form form) { return form <= TSX_FLOAT64; }
 /* The same of cell `i` of plain numbers, of which each is there. */
 void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i);
+/* Is the column a dimension no cell of which gives NULL? */
+bool tsx_column_never_null(const tsx_column *column);
 /* Does a cell give NULL? */
 bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten);
 

@@ -150,16 +150,17 @@ def holds(text, part):
 
 
 def main(module):
-    """Runs a module's tests with each binding, or those whose names hold the words behind the two paths."""
+    """Runs a module's tests with each binding, or the one that the variable BINDING names; or those whose names hold the words behind the
+    two paths."""
     global EXTENSION, CORPUS, FOLDER, binding
     EXTENSION, CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    words = sys.argv[3:]
+    words, only = sys.argv[3:], os.environ.get("BINDING")
     tests = [(n, f) for n, f in vars(module).items() if n.startswith("test_") and callable(f) and (not words or any(w in n for w in words))]
-    if hasattr(sqlite3.Connection, "enable_load_extension"):
+    if hasattr(sqlite3.Connection, "enable_load_extension") and only != "apsw":
         BINDINGS.append("sqlite3")
-    if apsw:
+    if apsw and only != "sqlite3":
         BINDINGS.append("apsw")
-    else:
+    elif not apsw:
         print("apsw is not installed: only the sqlite3 module's SQLite is tested")
     failed = 0
     for binding in BINDINGS:

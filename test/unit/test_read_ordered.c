@@ -31,6 +31,64 @@ static void no_statistics(made_array *m) {
   }
 }
 
+/* The dimensions of the order, of all rows. */
+static int64_t read_tuples(tsr_reader *reader, const made_array *m, const tsr_sort *order, uint32_t count,
+                           made_row *rows, tsr_error *error) {
+  const tsr_batch *batch;
+  int64_t got = 0;
+  int r;
+  while ((r = tsr_reader_next(reader, &batch, error)) > 0) {
+    assert_true(batch->count > 0 && (uint64_t)got + batch->count <= ROWS);
+    memset(rows + got, 0, (size_t)batch->count * sizeof *rows);
+    for (uint32_t k = 0; k < count; k++) {
+      const uint32_t d = order[k].dimension;
+      const tsr_column *c;
+      if ((r = tsr_reader_column(reader, d, &c, error)) < 0) return r;
+      for (uint64_t i = 0; i < batch->count; i++) {
+        const uint64_t j = c->constant ? 0 : tsr_batch_index(batch, i);
+        const uint8_t *values = c->values;
+        made_cell *cell = &rows[(uint64_t)got + i].cell;
+        if (m->fields[d].values_per_cell == TSR_VARIABLE)
+          memcpy(cell->text, values + c->offsets[j], (size_t)(c->offsets[j + 1] - c->offsets[j]));
+        else memcpy(&cell->at[d], values + j * c->cell_size, sizeof cell->at[d]);
+      }
+    }
+    got += (int64_t)batch->count;
+  }
+  return r < 0 ? r : got;
+}
+
+static const made_array *sorted_array;
+static const tsr_sort *sorted_order;
+static uint32_t sorted_count;
+static int by_tuple(const void *a, const void *b) { return compare(sorted_array, sorted_order, sorted_count, a, b); }
+
+/* Of all rows that are equal in the order's dimensions just one comes, in order. */
+static void check_distinct(tsr_reader *reader, const made_array *m, tsr_request request, made_row *all, int64_t total) {
+  static made_row some[ROWS];
+  bool fields[MADE_DIMENSIONS + MADE_ATTRIBUTES] = {false};
+  tsr_error error = {0};
+  uint64_t tuples = 0;
+  request.distinct = true;
+  request.fields = fields;
+  for (uint32_t k = 0; k < request.order_count; k++) fields[request.order[k].dimension] = made_random(2);
+  const int started = tsr_reader_start(reader, &request, &error);
+  const int64_t got = started < 0 ? started : read_tuples(reader, m, request.order, request.order_count, some, &error);
+  if (got == TSR_NOMEM && request.memory_bytes > 0) return;
+  assert_true(got >= 0);
+  sorted_array = m;
+  sorted_order = request.order;
+  sorted_count = request.order_count;
+  qsort(all, (size_t)total, sizeof all[0], by_tuple);
+  for (int64_t i = 0; i < total; i++) {
+    if (i > 0 && by_tuple(&all[i - 1], &all[i]) == 0) continue;
+    assert_true((int64_t)tuples < got);
+    assert_int_equal(by_tuple(&all[i], &some[tuples]), 0);
+    tuples++;
+  }
+  assert_int_equal(tuples, got);
+}
+
 static void check_orders(made_array *m, unsigned rounds) {
   static made_row all[ROWS], some[ROWS];
   const uint32_t n = m->schema.dimension_count;
@@ -80,6 +138,7 @@ static void check_orders(made_array *m, unsigned rounds) {
       assert_memory_equal(some[i].cell.at, all[i].cell.at, sizeof all[i].cell.at);
       assert_string_equal(some[i].cell.text, all[i].cell.text);
     }
+    if (request.predicate_count == 0) check_distinct(reader, m, request, all, total);
   }
   tsr_reader_close(reader);
 }
