@@ -12,7 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHOLE = [["fault_crashes", "0"], ["fault_faults", "0"], ["fault/crash.py", "all"], ["fault/crash_upkeep.py", "all"]]
-ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/evolutions.py", "2", "SEED"], ["corpus/pushdown.py", "20", "SEED"], ["corpus/aggregate.py", "10", "SEED"],
+ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/statements.py", "ROUNDS=20"], ["sqlite/evolutions.py", "2", "SEED"], ["corpus/pushdown.py", "20", "SEED"], ["corpus/aggregate.py", "10", "SEED"],
          ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"]]
 
 

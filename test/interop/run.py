@@ -1,41 +1,47 @@
-"""Runs a test that needs TileDB itself, in a virtual environment that has it; makes that on first use. Exit code 77, which ctest
-takes for "skipped", where it cannot be had: no network, no wheel for this Python.
+"""Runs a test that needs TileDB itself, or the newest SQLite (the package apsw), in a virtual environment that has it; makes that on
+first use. Exit code 77, which ctest takes for "skipped", where it cannot be had: no network, no wheel for this Python.
 
-usage: run.py ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import os
 import subprocess
 import sys
 
-WANTED = [["tiledb==0.36.1"], ["tiledb"]]  # the first is the one that all was compared with
+TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first is the one that all was compared with
+APSW = "apsw", [["apsw"]]
 
 
-def has_tiledb(python):
-    return subprocess.run([python, "-c", "import tiledb, numpy"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+def has(python, modules):
+    return subprocess.run([python, "-c", f"import {modules}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def make(folder):
+def make(folder, modules, wanted):
     """The environment's Python, or None."""
     python = os.path.join(folder, "bin", "python")
-    if os.path.exists(python) and has_tiledb(python):
+    if os.path.exists(python) and has(python, modules):
         return python
     if subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL).returncode:
         return None
-    for packages in WANTED:
+    for packages in wanted:
         result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--timeout", "30",
                                  "--retries", "1"] + packages)
-        if result.returncode == 0 and has_tiledb(python):
+        if result.returncode == 0 and has(python, modules):
             return python
     return None
 
 
 def main():
-    folder, script = sys.argv[1:3]
-    python = sys.executable if has_tiledb(sys.executable) else make(folder)
+    arguments = sys.argv[1:]
+    modules, wanted = TILEDB
+    if arguments[0] == "--apsw":
+        modules, wanted = APSW
+        del arguments[0]
+    folder, script = arguments[:2]
+    python = sys.executable if has(sys.executable, modules) else make(folder, modules, wanted)
     if not python:
-        print("skipped: the Python package `tiledb`, which brings the reference library, could not be installed")
+        print(f"skipped: the Python package `{wanted[-1][0]}`, which brings what is compared with, could not be installed")
         return 77
-    return subprocess.run([python, "-X", "faulthandler", script] + sys.argv[3:]).returncode # the reference library has died before: where?
+    return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has died before: where?
 
 
 if __name__ == "__main__":

@@ -1,0 +1,21 @@
+"""Runs tests of test/sqlite with the newest SQLite, which the package apsw brings, one process for each.
+
+usage: newest.py EXTENSION CORPUS SCRIPT...
+"""
+import os
+import subprocess
+import sys
+
+
+def main():
+    extension, corpus, *scripts = sys.argv[1:]
+    environment = dict(os.environ, BINDING="apsw", LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS="detect_leaks=0")
+    failed = 0
+    for script in scripts:
+        print(f"{os.path.basename(script)}:", flush=True)
+        failed += subprocess.run([sys.executable, script, extension, corpus], env=environment).returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
