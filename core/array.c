@@ -242,8 +242,8 @@ int tsr__array_damage(int code, tsr_error *error) {
 
 /* ---- Schemas ---------------------------------------------------------------------------------------------------- */
 
-int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
-                   tsr_generic_tile *header, tsr_error *error) {
+static int try_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                    tsr_generic_tile *header, tsr_error *error) {
   tsr_buffer stored = {.memory = content->memory};
   uint64_t consumed;
   int rc = tsr__store_read_all(store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
@@ -253,6 +253,19 @@ int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint6
   }
   tsr__buffer_release(&stored);
   return rc;
+}
+
+int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                   tsr_generic_tile *header, tsr_error *error) {
+  const uint64_t before = content->size;
+  tsr_patience patience = {0};
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  for (;;) {
+    const int rc = tsr__patience(&patience, store, path, try_tile(store, key, path, most, content, header, error), error);
+    if (rc <= 0) return rc;
+    content->size = before;
+  }
 }
 
 int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,

@@ -105,6 +105,8 @@ struct tsr_array {
   tsr_map schemas; /* name -> struct tsr_schema_entry, each loaded when first needed, kept until the end */
   tsr_map conditions; /* name -> struct tsr_condition_entry, the same */
   tsr_map files; /* path -> tsr_commit_file: what has been decoded of __commits and of consolidated footers */
+  struct tsr_commit_file *outdated; /* read anew since; the last listing points into them */
+  uint64_t fresh_until; /* tsr__moment until which lists that were just read are looked at by each statement */
   struct tsr_commit_listing *listing; /* the last one */
   tsr_map fragments; /* name -> tsr_fragment: those that are listed and have been needed */
   struct tsr_open_file *newest_file, *oldest_file; /* fragment.c: open files, most recently used first */
@@ -138,7 +140,7 @@ uint32_t tsr__array_schema_version(const tsr_array *array, const char *name);
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* Is that schema among the last listing's? If not, another array stands at the path. */
 int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
-/* A file that is one generic tile: appends its content. */
+/* A file that is one generic tile: appends its content. One that TileDB may still be writing is waited for (patience.c). */
 int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
                    tsr_generic_tile *header, tsr_error *error);
 int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
@@ -146,6 +148,20 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
 /* The key has been proven when the array was opened: a tag that fails later is damage. Gives TSR_CORRUPT for TSR_AUTH,
  * else `code`. */
 int tsr__array_damage(int code, tsr_error *error);
+
+/* ---- patience.c: files that another program may still be writing ---- */
+typedef struct tsr_patience { /* `= {0}` before the first try */
+  bool begun, changed; /* the file was looked at; it has changed between two looks */
+  uint64_t since; /* tsr__moment of the first look */
+  tsr_look look; /* the last one */
+} tsr_patience;
+/* After a try to read and decode the file `path` that gave `code`, with its error. Returns 1: try again; else the result:
+ * `code`, but for TSR_CORRUPT of a file that is too young to be called damaged TSR_BUSY, and TSR_NOT_FOUND where it has gone
+ * meanwhile. Waits 100 ms at most, of all calls together; any thread. */
+int tsr__patience(tsr_patience *patience, tsr_store *store, const char *path, int code, tsr_error *error);
+bool tsr__is_young(const tsr_look *look); /* was it changed so late that its writer may still be at it? */
+bool tsr__same_look(const tsr_look *a, const tsr_look *b);
+uint64_t tsr__moment(void); /* milliseconds of a clock that is never set */
 
 /* ---- array_create.c ---- */
 /* What becomes __schema, or __array_schema.tdb, when an array is published: a name that nobody looks at. */
@@ -188,12 +204,18 @@ int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error
 
 /* ---- listing.c: directories -> committed names ---- */
 #define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new is NAME.vac as soon as NAME is committed */
-typedef struct tsr_commit_file { /* a decoded .con, .ign, .vac or .meta: they never change */
+/* A decoded .con, .ign, .vac or .meta. They never change once they are written; TileDB writes them in place, and a list that
+ * is cut between two lines cannot be told from a whole one. So lists are looked at again whenever the array is listed anew,
+ * and for 2 seconds after they were read also where no directory has changed. */
+typedef struct tsr_commit_file {
+  struct tsr_commit_file *next; /* of those that have been read anew since */
   char *path;
+  tsr_look look; /* of a list: before it was read; zeros where the store has no looks */
   uint64_t generation; /* of the last listing that had it */
   tsr_arena arena;
   tsr_buffer content; /* kept where the rest points into it */
-  tsr_commits commits; /* .con */
+  tsr_commits commits; /* .con; none where it is cut: it counts as not written yet */
+  tsr_commits rest; /* .con that is cut: the entries before its end */
   tsr_names names; /* .ign, .vac */
   tsr_footers footers; /* .meta */
   tsr_map footers_by_name; /* .meta: name -> tsr_footer */
@@ -226,6 +248,7 @@ typedef struct tsr_commit_listing {
   tsr_map names; /* fragments by name -> tsr_committed */
   tsr_commit_list prepared; /* markers of prepared commits: `path` is the marker's, `name` the commit's path */
   bool undecided; /* some of these do not count yet: they are asked for again */
+  tsr_commit_list unfinished; /* .con files that are cut, without which nothing is lost (unfinished.c): `path` */
 } tsr_commit_listing;
 /* Renews array->listing if a directory in which commits show has changed since, or always if `force`: the schemas, and if `commits` all else.
  * While the array is frozen a complete listing is renewed by force only.
@@ -234,6 +257,30 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
 void tsr__array_listing_release(tsr_array *array);
 /* A .con, .ign, .vac or .meta by its path, decoded once; borrowed until the listing is renewed. */
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error);
+
+/* ---- unfinished.c: what others have begun and not finished: vacuums, .con files ---- */
+typedef struct tsr_replacing { /* a vacuum file, and the merged fragment that it belongs to */
+  const char *name;
+  const tsr_names *names;
+} tsr_replacing;
+/* Adds to `covered` (the key: a name; its value: that of the merged fragment) the fragments whose cells a committed fragment
+ * has: those that a vacuum file names whose merged fragment is committed, or is covered itself: a vacuum has removed it.
+ * Names are borrowed from the files. */
+int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered, tsr_error *error);
+/* The same of all vacuum files of a listing; borrowed until they are read anew. */
+int tsr__array_covered(tsr_array *array, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error);
+typedef struct tsr_unfinished { /* what else says what is committed */
+  tsr_store *store;
+  tsr_memory *memory;
+  const tsr_map *fragments; /* committed by something else, by name */
+  const tsr_map *deletes; /* the same */
+  const tsr_map *settled; /* not committed, and no .con does it: named by markers, .ign and .vac files */
+  const tsr_listing *root; /* the array's directory */
+} tsr_unfinished;
+/* Would something be lost if the file `con`, which is cut (`rest`: the entries before its end), counted as not written? 0; 1,
+ * with TSR_CORRUPT in `error`, which says what and what to do, and `path`, the file whose age tells how young that doubt is. */
+int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const tsr_commits *rest, tsr_path *path,
+                          tsr_error *error);
 
 /* ---- fragment.c: what the array knows of its fragments; their files ---- */
 typedef struct tsr_fragment {

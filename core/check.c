@@ -138,8 +138,8 @@ bool tsr__check_is_there(tsr_checker *c, const char *path) {
 }
 
 /* A file that is one generic tile. An error is the file's, and its code TSR_AUTH where the tag does not fit. */
-static int read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header, uint64_t *behind,
-                     tsr_error *fault) {
+static int try_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header, uint64_t *behind,
+                    tsr_error *fault) {
   tsr_buffer stored = {.memory = &c->memory};
   uint64_t consumed;
   int rc = tsr__store_read_all(c->store, path, 2 * TSR_CHECK_CONTENT_MOST, &stored, fault);
@@ -149,6 +149,17 @@ static int read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_
   if (rc >= 0) *behind = stored.size - consumed;
   tsr__buffer_release(&stored);
   return rc;
+}
+
+static int read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header, uint64_t *behind,
+                     tsr_error *fault) {
+  tsr_patience patience = {0};
+  const uint64_t before = content->size;
+  for (;;) {
+    const int rc = tsr__patience(&patience, c->store, path, try_tile(c, path, content, header, behind, fault), fault);
+    if (rc <= 0) return rc;
+    content->size = before;
+  }
 }
 
 /* What is said of a tile that could be decoded. */

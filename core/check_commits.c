@@ -11,6 +11,9 @@ typedef struct commits_check {
   tsr_map ignored; /* names with suffix, of .ign files -> the file's path */
   tsr_map in_con; /* fragments of the old layout in .con files -> the file's path */
   tsr_map deletes; /* names of delete conditions that have been checked */
+  tsr_buffer unfinished; /* char *: paths of .con files that are cut */
+  tsr_map settled; /* names of fragments that no .con commits (unfinished.c) */
+  tsr_map covered; /* names of fragments whose cells another one has, by a vacuum file */
 } commits_check;
 
 static const char root_directory[] = "", commits_directory[] = "__commits", fragments_directory[] = "__fragments",
@@ -165,6 +168,12 @@ static int add_entry(commits_check *k, const char *path, const tsr_commit *commi
   return tsr__map_put(&k->in_con, name, (void *)(uintptr_t)kept, c->error);
 }
 
+static int keep_unfinished(commits_check *k, const char *path) {
+  const char *kept;
+  TSR_TRY(keep(k->c, path, strlen(path), &kept));
+  return tsr__buffer_append(&k->unfinished, &kept, sizeof kept, k->c->error);
+}
+
 static int check_consolidated(commits_check *k, const char *path) {
   tsr_checker *c = k->c;
   tsr_buffer content = {.memory = &c->memory};
@@ -174,8 +183,10 @@ static int check_consolidated(commits_check *k, const char *path) {
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MOST, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
-  if (rc >= 0) rc = tsr__commits_decode(&in, &arena, &commits, &fault);
-  if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
+  bool cut = false;
+  if (rc >= 0 && (rc = tsr__commits_decode(&in, &arena, &commits, &fault)) < 0) cut = commits.cut;
+  if (cut) rc = keep_unfinished(k, path);
+  else if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   else
     for (uint64_t i = 0; rc >= 0 && i < commits.count; i++) {
       rc = tsr__interrupted(c->environment, c->error);
@@ -300,10 +311,124 @@ static int list_root(commits_check *k) {
   return TSR_OK;
 }
 
+/* ---- What others have begun and not finished --------------------------------------------------------------------- */
+
+/* The vacuum files of a directory, as far as they can be read: what is wrong with them is told later. */
+static int add_replacing(tsr_checker *c, const char *directory, const tsr_listing *entries, tsr_buffer *files) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    tsr_check_path path;
+    tsr_buffer content = {.memory = &c->memory};
+    tsr_error unseen;
+    void *room;
+    const char *name;
+    uint64_t stem;
+    if (entries->entries[i].kind != TSR_ENTRY_FILE || !tsr__name_suffix(entries->entries[i].name, ".vac", &stem)) continue;
+    TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_names), &room, c->error));
+    TSR_TRY(keep(c, entries->entries[i].name, stem, &name));
+    tsr__check_join(&path, directory, entries->entries[i].name, "");
+    int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MOST, &content, &unseen);
+    tsr_input in = tsr__input(content.data, content.size);
+    if (rc >= 0) rc = tsr__names_decode(&in, &c->arena, room, &unseen);
+    tsr__buffer_release(&content);
+    const tsr_replacing one = {name, room};
+    if (rc >= 0) TSR_TRY(tsr__buffer_append(files, &one, sizeof one, c->error));
+  }
+  return TSR_OK;
+}
+
+/* Fragments that prepared commits name. */
+static int add_prepared(commits_check *k, const char *marker) {
+  tsr_checker *c = k->c;
+  tsr_pending pending = {0};
+  tsr_error unseen;
+  if (tsr__pending_read(c->store, marker, &c->arena, &pending, &unseen) <= 0) return TSR_OK;
+  for (uint64_t i = 0; i < pending.fragment_count; i++)
+    TSR_TRY(tsr__map_put(&k->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], c->error));
+  return TSR_OK;
+}
+
+static int find_settled(commits_check *k, const tsr_listing *commits) {
+  tsr_checker *c = k->c;
+  for (uint64_t i = 0; i < commits->count; i++) {
+    tsr_check_path path;
+    uint64_t stem;
+    if (!tsr__name_suffix(commits->entries[i].name, TSR_PENDING_SUFFIX, &stem)) continue;
+    TSR_TRY(add_prepared(k, tsr__check_join(&path, commits_directory, commits->entries[i].name, "")));
+  }
+  for (uint64_t i = 0; i < c->root.count; i++) {
+    tsr_check_path path;
+    if (c->root.entries[i].kind != TSR_ENTRY_DIRECTORY || c->root.entries[i].name[0] != '_') continue;
+    TSR_TRY(add_prepared(k, tsr__check_join(&path, c->root.entries[i].name, TSR_PENDING_FILE, "")));
+  }
+  for (uint64_t i = 0; i < k->ignored.capacity; i++) {
+    const char *name = k->ignored.entries[i].key, *kept;
+    if (!name) continue;
+    TSR_TRY(keep(c, name, strcspn(name, "."), &kept));
+    TSR_TRY(tsr__map_put(&k->settled, kept, (void *)(uintptr_t)kept, c->error));
+  }
+  for (uint64_t i = 0; i < k->covered.capacity; i++)
+    if (k->covered.entries[i].key)
+      TSR_TRY(tsr__map_put(&k->settled, k->covered.entries[i].key, k->covered.entries[i].value, c->error));
+  return TSR_OK;
+}
+
+static int check_unfinished(commits_check *k, const char *path) {
+  tsr_checker *c = k->c;
+  tsr_buffer content = {.memory = &c->memory};
+  tsr_arena arena;
+  tsr_commits commits = {0};
+  tsr_path doubtful;
+  tsr_error fault = {0}, unseen;
+  const tsr_unfinished known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->settled, &c->root};
+  tsr__arena_init(&arena, &c->memory);
+  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  tsr_input in = tsr__input(content.data, content.size);
+  if (rc >= 0) (void)tsr__commits_decode(&in, &arena, &commits, &unseen);
+  if (rc >= 0) rc = tsr__unfinished_loses(&known, path, &commits, &doubtful, &fault);
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&content);
+  if (rc == TSR_NOT_FOUND || rc == TSR_ABORT) return TSR_OK; /* its writer has taken it away */
+  if (rc) return tsr__check_fault(c, path, &fault, NULL);
+  return tsr__check_say(c, TSR_SEVERITY_NOTE, path,
+                        "the file is cut: its writer is at it, or was cut off. All that it can have named is committed by other "
+                        "files; tessera_vacuum removes it");
+}
+
+static int check_begun(commits_check *k) {
+  tsr_checker *c = k->c;
+  tsr_buffer files = {.memory = &c->memory};
+  tsr_listing commits;
+  bool found;
+  int rc = tsr__check_list(c, commits_directory, &commits, &found);
+  if (!found) commits = (tsr_listing){0};
+  if (rc >= 0) rc = add_replacing(c, commits_directory, &commits, &files);
+  if (rc >= 0) rc = add_replacing(c, root_directory, &c->root, &files);
+  const tsr_replacing *all = (const tsr_replacing *)(const void *)files.data;
+  if (rc >= 0) rc = tsr__covered(all, files.size / sizeof *all, &c->fragments, &k->covered, c->error);
+  if (rc >= 0 && k->unfinished.size) rc = find_settled(k, &commits);
+  const char *const *paths = (const char *const *)(const void *)k->unfinished.data;
+  for (uint64_t i = 0; i < k->unfinished.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);
+  tsr__buffer_release(&files);
+  if (found) tsr__listing_release(&commits);
+  return rc;
+}
+
 /* ---- Fragments of the new layout -------------------------------------------------------------------------------- */
 
+static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
+  const char *merged = tsr__map_get(&k->covered, f->name);
+  if (!tsr__check_is_there(k->c, f->commit)) return TSR_OK; /* it is being vacuumed */
+  if (merged)
+    return tsr__check_say(k->c, TSR_SEVERITY_NOTE, f->commit,
+                          "fragment %s is committed and gone: a vacuum was cut off, %s has its cells; tessera_vacuum goes on "
+                          "with it",
+                          f->name, merged);
+  return tsr__check_say(k->c, TSR_SEVERITY_ERROR, f->commit, "fragment %s is committed, but missing", f->name);
+}
+
 /* Those whose directory is missing are told of and forgotten. */
-static int find_missing(tsr_checker *c, const tsr_map *directories) {
+static int find_missing(commits_check *k, const tsr_map *directories) {
+  tsr_checker *c = k->c;
   for (uint64_t i = 0; i < c->fragments.capacity;) {
     const tsr_checked_fragment *f = c->fragments.entries[i].value;
     if (!f || (f->old_layout ? tsr__check_root_has(c, f->name, TSR_ENTRY_DIRECTORY)
@@ -311,8 +436,7 @@ static int find_missing(tsr_checker *c, const tsr_map *directories) {
       i++;
       continue;
     }
-    if (tsr__check_is_there(c, f->commit)) /* else it is being vacuumed */
-      TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, f->commit, "fragment %s is committed, but missing", f->name));
+    TSR_TRY(say_missing(k, f));
     tsr__map_remove(&c->fragments, f->name); /* another may move into this place: look again */
   }
   return TSR_OK;
@@ -332,7 +456,7 @@ static int check_directories(commits_check *k, const tsr_listing *entries, tsr_m
     TSR_TRY(tsr__map_put(directories, entry->name, entry->name, c->error));
     if (!tsr__map_get(&c->fragments, entry->name)) TSR_TRY(say_uncommitted(k, path.text, entry->name, &parsed));
   }
-  return find_missing(c, directories);
+  return find_missing(k, directories);
 }
 
 static int list_fragments(commits_check *k) {
@@ -350,20 +474,21 @@ static int list_fragments(commits_check *k) {
 /* ---- Vacuum files ----------------------------------------------------------------------------------------------- */
 
 /* The fragments that a .vac names are hidden from readers: what replaces them must be there. */
-static int check_vacuum(tsr_checker *c, const char *path, const char *file, uint64_t stem) {
+static int check_vacuum(const commits_check *k, const char *path, const char *file, uint64_t stem) {
+  tsr_checker *c = k->c;
   const char *name;
   tsr_names names;
   uint64_t hidden = 0;
   TSR_TRY(keep(c, file, stem, &name));
   TSR_TRY(read_names(c, path, &names));
   for (uint64_t i = 0; i < names.count; i++) hidden += tsr__map_get(&c->fragments, names.names[i]) != NULL;
-  if (hidden == 0 || tsr__map_get(&c->fragments, name)) return TSR_OK;
+  if (hidden == 0 || tsr__map_get(&c->fragments, name) || tsr__map_get(&k->covered, name)) return TSR_OK;
   return tsr__check_say(c, TSR_SEVERITY_ERROR, path,
                         "it hides %llu fragments, but %s, which should replace them, is not committed",
                         (unsigned long long)hidden, name);
 }
 
-static int check_vacuums(tsr_checker *c, const char *directory, const tsr_listing *entries) {
+static int check_vacuums(const commits_check *k, const char *directory, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     tsr_check_path path;
@@ -371,7 +496,7 @@ static int check_vacuums(tsr_checker *c, const char *directory, const tsr_listin
     uint64_t stem;
     if (entry->kind != TSR_ENTRY_FILE || !tsr__name_suffix(entry->name, ".vac", &stem)) continue;
     if (!tsr__name_parse(entry->name, stem, &parsed)) continue;
-    TSR_TRY(check_vacuum(c, tsr__check_join(&path, directory, entry->name, ""), entry->name, stem));
+    TSR_TRY(check_vacuum(k, tsr__check_join(&path, directory, entry->name, ""), entry->name, stem));
   }
   return TSR_OK;
 }
@@ -457,13 +582,14 @@ static int check_footer_files(tsr_checker *c, const char *directory, const tsr_l
 
 /* ---- All -------------------------------------------------------------------------------------------------------- */
 
-static int check_rest(tsr_checker *c) {
+static int check_rest(const commits_check *k) {
+  tsr_checker *c = k->c;
   tsr_listing entries;
   bool found;
-  TSR_TRY(check_vacuums(c, root_directory, &c->root));
+  TSR_TRY(check_vacuums(k, root_directory, &c->root));
   TSR_TRY(check_footer_files(c, root_directory, &c->root));
   int rc = tsr__check_list(c, commits_directory, &entries, &found);
-  if (rc >= 0 && found) rc = check_vacuums(c, commits_directory, &entries);
+  if (rc >= 0 && found) rc = check_vacuums(k, commits_directory, &entries);
   if (found) tsr__listing_release(&entries);
   TSR_TRY(rc);
   rc = tsr__check_list(c, footers_directory, &entries, &found);
@@ -474,11 +600,16 @@ static int check_rest(tsr_checker *c) {
 
 int tsr__check_commits(tsr_checker *c) {
   commits_check k = {.c = c};
-  k.ignored.memory = k.in_con.memory = k.deletes.memory = &c->memory;
+  k.ignored.memory = k.in_con.memory = k.deletes.memory = k.unfinished.memory = &c->memory;
+  k.settled.memory = k.covered.memory = &c->memory;
   int rc = list_commits(&k);
   if (rc >= 0) rc = list_root(&k);
+  if (rc >= 0) rc = check_begun(&k);
   if (rc >= 0) rc = list_fragments(&k);
-  if (rc >= 0) rc = check_rest(c);
+  if (rc >= 0) rc = check_rest(&k);
+  tsr__buffer_release(&k.unfinished);
+  tsr__map_release(&k.settled);
+  tsr__map_release(&k.covered);
   tsr__map_release(&k.ignored);
   tsr__map_release(&k.in_con);
   tsr__map_release(&k.deletes);

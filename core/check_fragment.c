@@ -530,10 +530,34 @@ static int check_current_domain(tsr_fragment_check *f) {
   return TSR_OK;
 }
 
+/* A dense fragment has as many tiles as its box: what is wrong with that is told once, and the fragment is not looked at further. */
+static int check_tiles(tsr_fragment_check *f, bool *sound) {
+  const tsr_fragment_metadata *m = &f->metadata;
+  tsr_buffer content = {.memory = &f->c->memory};
+  tsr_error unseen;
+  uint32_t slot = 0;
+  *sound = true;
+  if (!m->dense || m->tile_count == 0) return TSR_OK;
+  while (slot < m->slot_count && !m->slots[slot].present) slot++;
+  if (slot == m->slot_count) return TSR_OK;
+  const int rc = tsr__fragment_metadata_tile(&f->metadata, f->file, m->slots[slot].offsets_at[TSR_PART_FIXED], f->c->key,
+                                             TSR_CHECK_CONTENT_MOST, &content, &unseen);
+  const uint64_t count = rc >= 0 && content.size >= 8 ? tsr__load64(content.data) : 0;
+  const bool whole = count && content.size == tsr__add_sat(8, tsr__mul_sat(count, 8));
+  tsr__buffer_release(&content);
+  *sound = !whole || count == m->tile_count; /* what else is wrong is told where it is looked at */
+  if (*sound) return TSR_OK;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "the fragment's box has %llu tiles, and %llu are stored: " TSR_SPLIT_BOX
+                        "; nobody can tell which cells these are: write them again",
+                        (unsigned long long)m->tile_count, (unsigned long long)count);
+}
+
 /* ---- All -------------------------------------------------------------------------------------------------------- */
 
 static int check_opened(tsr_fragment_check *f) {
   void *block;
+  bool sound;
   uint32_t slots = f->metadata.slot_count;
   TSR_TRY(tsr__arena_array(&f->arena, slots, 2 * sizeof(bool), &block, f->c->error));
   f->slot_sound = block;
@@ -543,6 +567,8 @@ static int check_opened(tsr_fragment_check *f) {
   TSR_TRY(tsr__check_summaries(f));
   TSR_TRY(check_footer(f));
   TSR_TRY(check_files(f));
+  TSR_TRY(check_tiles(f, &sound));
+  if (!sound) return TSR_OK;
   TSR_TRY(check_pieces(f));
   TSR_TRY(check_slots(f));
   TSR_TRY(check_processed(f));

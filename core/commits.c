@@ -6,7 +6,8 @@
  * .ign, ignored commits, and .vac, what may be vacuumed: lines. Vacuum files hold absolute URIs below version 19, later
  *   "/__fragments/NAME", "/__meta/NAME" or "/NAME".
  *   Of every path here only the last part counts: an array may have been moved, and no path is ever followed.
- *   The last newline may be missing; a file of no bytes is an empty list.
+ *   The last newline may be missing; a file of no bytes is an empty list, but no .con is one.
+ *   A .con is cut if it is empty, or ends within an entry: its writer was at it, or died, or what followed was lost.
  * .meta, consolidated footers, the content of a generic tile: u32 count, then for each: u64 length, name (below version
  *   9 an absolute URI), u64 offset of its footer from the start of the content; then the footers, without the lengths
  *   that follow them in fragments' own files. A footer ends where the next begins, the last with the content.
@@ -75,7 +76,8 @@ static bool has_suffix(const char *text, uint64_t size, const char *suffix) {
   return size >= length && !memcmp(text + size - length, suffix, length);
 }
 
-/* One entry from a line, with the bytes behind it. `arena` NULL: it is only skipped. */
+/* One entry from a line, with the bytes behind it. `arena` NULL: it is only skipped. What fails at the end of the input, or
+ * reaches past it, is cut. */
 static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ended, tsr_arena *arena, tsr_commit *commit,
                        tsr_error *error) {
   const struct suffix *suffix = suffixes, *end = suffixes + sizeof suffixes / sizeof *suffixes;
@@ -101,35 +103,45 @@ static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ende
   return TSR_OK;
 }
 
-/* Twice over the file: to count, with arena and commits NULL, and to keep. */
-static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, tsr_error *error) {
+/* Twice over the file: to count, with arena and commits NULL, and to keep. `*count` is that of whole entries, also where it
+ * fails. */
+static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, bool *cut, tsr_error *error) {
   const char *line;
   uint64_t size, n = 0;
   bool ended;
-  for (uint64_t at = in.at; next_line(&in, &line, &size, &ended); at = in.at, n++) {
+  *count = 0;
+  for (uint64_t at = in.at; next_line(&in, &line, &size, &ended); at = in.at, *count = ++n) {
     int code = read_commit(&in, line, size, ended, arena, commits ? commits->commits + n : NULL, error);
     if (code < 0) {
+      *cut = code == TSR_CORRUPT && (!ended || in.failed);
       tsr__wrap(error, "consolidated commits: entry %llu, '%.*s' at byte %llu of %llu", (unsigned long long)n,
                 (int)TSR_MIN(size, 200), line, (unsigned long long)at, (unsigned long long)in.size);
       return code;
     }
   }
-  *count = n;
   return TSR_OK;
 }
 
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error) {
   tsr_commits all = {0};
-  if (in->size == 0) /* what it named may have no other trace: nothing is not what it says */
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  *commits = all;
+  if (in->size == 0) { /* what it named may have no other trace: nothing is not what it says */
+    commits->cut = true;
     return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
-  TSR_TRY(read_commits(*in, NULL, NULL, &all.count, error));
+  }
+  const int code = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
+  if (code < 0 && !all.cut) return code;
   void *room;
+  tsr_error again;
   TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_commit), &room, error));
   all.commits = room;
-  TSR_TRY(read_commits(*in, arena, &all, &all.count, error));
+  const int kept = read_commits(*in, arena, &all, &all.count, &all.cut, &again);
+  if (kept < 0 && !(kept == TSR_CORRUPT && all.cut)) return *error = again, kept;
   in->at = in->size;
   *commits = all;
-  return TSR_OK;
+  return code;
 }
 
 /* ---- Ignore and vacuum files ----------------------------------------------------------------------------------------

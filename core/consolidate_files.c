@@ -25,24 +25,57 @@ static void split(const char *path, char directory[160], const char **name) {
   snprintf(directory, 160, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-/* Below the root nobody looks at names that begin with a dot. */
-int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
-  char directory[160], staged[200];
+#define STAGED_SIZE 200
+
+static void unstage(tsr_store *store, const char staged[STAGED_SIZE]) {
+  tsr_error unseen;
+  (void)tsr__store_remove(store, staged, &unseen);
+}
+
+/* The file that is to become `path`, whole and on disk. Below the root nobody looks at names that begin with a dot. */
+static int stage(tsr_store *store, const char *path, const void *bytes, uint64_t size, char staged[STAGED_SIZE],
+                 tsr_error *error) {
+  char directory[160];
   const char *name;
   tsr_file *file;
   split(path, directory, &name);
-  snprintf(staged, sizeof staged, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
+  snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
   int code = tsr__store_append(file, bytes, size, error);
   if (code >= 0) code = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (code >= 0) code = tsr__store_rename_exclusive(store, staged, path, error);
-  if (code < 0) {
-    tsr_error unseen;
-    (void)tsr__store_remove(store, staged, &unseen);
-    return code;
-  }
-  return tsr__store_sync_directory(store, directory, error);
+  if (code < 0) unstage(store, staged);
+  return code;
+}
+
+static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const char *path, tsr_error *error) {
+  char directory[160];
+  const char *name;
+  split(path, directory, &name);
+  const int code = tsr__store_rename_exclusive(store, staged, path, error);
+  if (code < 0) unstage(store, staged);
+  return code < 0 ? code : tsr__store_sync_directory(store, directory, error);
+}
+
+int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+  char staged[STAGED_SIZE];
+  TSR_TRY(stage(store, path, bytes, size, staged, error));
+  return name_staged(store, staged, path, error);
+}
+
+int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines, tsr_con_look look, void *argument,
+                     tsr_error *error) {
+  char staged[STAGED_SIZE];
+  tsr_error one;
+  TSR_TRY(stage(store, path, lines->data, lines->size, staged, error));
+  int code = look(argument, error);
+  if (code <= 0) unstage(store, staged);
+  if (code == 0) return tsr__fail(error, TSR_ABORT, "%s: what it names was vacuumed meanwhile", path);
+  if (code < 0) return code;
+  code = name_staged(store, staged, path, &one);
+  if (code == TSR_NOT_FOUND) return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed it before it had its name", path);
+  if (code < 0) *error = one;
+  return code;
 }
 
 typedef struct consolidated_file { /* to be published */
@@ -52,21 +85,23 @@ typedef struct consolidated_file { /* to be published */
   char twin[128]; /* a name that it is to have if that is free; or "" */
 } consolidated_file;
 
-/* 1, and its path; 0: it is there already. */
-static int publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes, char path[160],
-                   tsr_error *error) {
+/* 1, and its path; 0: it is there already. `look` NULL: it is no .con. */
+static int publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes, tsr_con_look look,
+                   void *argument, char path[160], tsr_error *error) {
   if (*file->twin) {
     tsr_error one;
     bool exists;
     snprintf(path, 160, "%s/%.128s%s", file->directory, file->twin, file->suffix);
-    int code = tsr__file_publish(store, path, bytes->data, bytes->size, &one);
+    int code = look ? tsr__con_publish(store, path, bytes, look, argument, &one)
+                    : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
     if (code >= 0) return 1;
     if (code != TSR_EXISTS) return *error = one, code;
     TSR_TRY(tsr__store_find(store, path, &exists, error));
     if (exists) return 0; /* else what a crash has left is in the way */
   }
   TSR_TRY(tsr__file_path(file->directory, file->start, file->end, file->version, file->suffix, path, error));
-  TSR_TRY(tsr__file_publish(store, path, bytes->data, bytes->size, error));
+  if (look) TSR_TRY(tsr__con_publish(store, path, bytes, look, argument, error));
+  else TSR_TRY(tsr__file_publish(store, path, bytes->data, bytes->size, error));
   return 1;
 }
 
@@ -201,9 +236,8 @@ static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return code;
 }
 
-/* Fragments of a new .con that were merged and vacuumed while it was written: a commit of what is not there would be damage,
- * so it is cancelled. What is merged and still there is what earlier times see: it stays, and a vacuum that is at it looks
- * for such a .con when its commits have gone, and again when it has (cancel_late). */
+/* A vacuum of another library does not look for what is staged: fragments of a new .con that it has removed since the last look
+ * are cancelled, as a commit of what is not there would be damage. */
 static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_buffer lines = {.memory = &array->memory};
@@ -232,34 +266,114 @@ static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_e
   return code;
 }
 
+typedef struct gathered { /* what a new .con is to name */
+  tsr_array *array;
+  tsr_commits commits;
+} gathered;
+
+/* Is all of it still committed? A vacuum first takes commits away, then removes what others have staged, then looks for new .con
+ * files, then removes the fragments. So a .con that was staged before the vacuum looked for it never gets its name, or had it
+ * before, and is cancelled; one that was staged later finds here that the commits have gone. */
+static int still_committed(void *argument, tsr_error *error) {
+  const gathered *g = argument;
+  TSR_TRY(tsr__array_list(g->array, true, true, error));
+  for (uint64_t i = 0; i < g->commits.count; i++) {
+    const tsr_commit *commit = &g->commits.commits[i];
+    if (commit->kind == TSR_COMMIT_WRITE && !tsr__map_get(&g->array->listing->names, commit->name)) return 0;
+  }
+  return 1;
+}
+
 static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines, uint64_t start, uint64_t end, tsr_error *error) {
   consolidated_file file = {.directory = "__commits", .suffix = ".con", .start = start, .end = end, .version = version};
   tsr_input in = tsr__input(lines->data, lines->size);
-  tsr_commits commits;
+  gathered g = {.array = array};
   tsr_arena arena;
   char path[160];
   tsr__arena_init(&arena, &array->memory);
-  int code = tsr__commits_decode(&in, &arena, &commits, error);
-  if (code >= 0) code = find_twin(array, &commits, NULL, &file, error);
+  int code = tsr__commits_decode(&in, &arena, &g.commits, error);
+  if (code >= 0) code = find_twin(array, &g.commits, NULL, &file, error);
+  if (code >= 0) code = publish(array->store, &file, lines, still_committed, &g, path, error);
   tsr__arena_release(&arena);
-  if (code >= 0) code = publish(array->store, &file, lines, path, error);
   return code <= 0 ? code : settle_con(array, path, version, error);
 }
 
-int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+/* One .con of all that is committed. *written false: nothing is. */
+static int write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
-  uint64_t loose, consolidated, start = UINT64_MAX, end = 0;
-  if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
-  TSR_TRY(count_commits(array, &loose, &consolidated, error));
-  if (loose + consolidated < 2) return TSR_OK;
-  tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
-  int code = gather_commits(array, &out, &start, &end, error);
-  if (code >= 0 && out.size) {
-    code = write_con(array, version, &out, start, end, error);
-    if (code >= 0) *merged = loose + consolidated;
+  int code = TSR_ABORT;
+  for (int i = 0; code == TSR_ABORT && i < ATTEMPTS; i++) {
+    uint64_t start = UINT64_MAX, end = 0;
+    out.size = 0;
+    code = gather_commits(array, &out, &start, &end, error);
+    *written = out.size > 0;
+    if (code >= 0 && out.size) code = write_con(array, version, &out, start, end, error);
   }
   tsr__buffer_release(&out);
   return code;
+}
+
+/* Of each delete that a .con holds there is a file of its own: TileDB looks for it when it consolidates commits, and fails
+ * where it, or another one, has vacuumed it. It counts once. */
+static int restore_delete(tsr_store *store, const tsr_committed *item, bool *restored, tsr_error *error) {
+  const tsr_path path = tsr__path_of("__commits", item->name, ".del");
+  char staged[STAGED_SIZE];
+  tsr_error one;
+  bool exists;
+  TSR_TRY(tsr__store_find(store, path.text, &exists, error));
+  if (exists) return TSR_OK;
+  int code = stage(store, path.text, item->bytes, item->size, staged, &one);
+  if (code == TSR_EXISTS) return TSR_OK; /* another one does the same */
+  if (code >= 0 && (code = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
+  if (code < 0 && code != TSR_EXISTS && code != TSR_NOT_FOUND) return *error = one, code;
+  *restored = true;
+  return TSR_OK;
+}
+
+static int restore_deletes(tsr_array *array, tsr_error *error) {
+  const tsr_commit_list *deletes = &array->listing->deletes;
+  bool restored = false;
+  for (uint64_t i = 0; i < deletes->count; i++)
+    if (deletes->items[i].bytes) TSR_TRY(restore_delete(array->store, &deletes->items[i], &restored, error));
+  return restored ? tsr__store_sync_directory(array->store, "__commits", error) : TSR_OK;
+}
+
+/* A .con that is cut counts as not written (unfinished.c). Its writer may still be at it, and may vacuum when it is done what
+ * it names: all that is committed now is in a .con of our own before it goes. */
+int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
+  const tsr_commit_listing *listing = array->listing;
+  bool written = false;
+  if (listing->unfinished.count == 0) return TSR_OK;
+  TSR_TRY(write_all(array, TSR_MAX(version, 12), &written, error));
+  TSR_TRY(tsr__array_list(array, true, true, error));
+  listing = array->listing;
+  for (uint64_t i = 0; i < listing->unfinished.count; i++) {
+    const char *path = listing->unfinished.items[i].path;
+    tsr_look look;
+    tsr_error one;
+    int code = tsr__store_look(array->store, path, &look, &one);
+    if (code > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue; /* it may name .ok files */
+    if (code >= 0) code = tsr__store_remove(array->store, path, &one);
+    if (code == TSR_NOT_FOUND) continue;
+    if (code < 0) return *error = one, code;
+    (*removed)++;
+  }
+  TSR_TRY(tsr__store_sync_directory(array->store, "__commits", error));
+  return tsr__array_list(array, true, true, error);
+}
+
+int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+  uint64_t loose, consolidated, mended = 0;
+  bool written = false;
+  if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
+  TSR_TRY(count_commits(array, &loose, &consolidated, error));
+  tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
+  if (array->listing->unfinished.count) {
+    TSR_TRY(tsr__mend_commits(array, version, &mended, error));
+    written = true;
+  } else if (loose + consolidated >= 2) TSR_TRY(write_all(array, version, &written, error));
+  if (written) *merged = loose + consolidated;
+  return restore_deletes(array, error);
 }
 
 /* ---- Footers -------------------------------------------------------------------------------- */
@@ -373,7 +487,7 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
       code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
     if (code >= 0 && *file.directory) code = make_directory(array->store, file.directory, error);
     if (code >= 0 && *file.directory) code = find_con(array, &content, &file, error);
-    if (code >= 0) code = publish(array->store, &file, &tile, path, error);
+    if (code >= 0) code = publish(array->store, &file, &tile, NULL, NULL, path, error);
     if (code >= 0) *merged = count;
   }
   tsr__buffer_release(&f.names);

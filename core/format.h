@@ -159,6 +159,8 @@ void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata);
  * count. */
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                       tsr_error *error);
+/* What is said where a dense fragment has fewer tiles than its box (errata.md). */
+#define TSR_SPLIT_BOX "TileDB before 2.29.2 leaves such fragments where max_fragment_size is set"
 int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
                                      tsr_error *error);
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
@@ -291,9 +293,11 @@ typedef struct tsr_commit {
 typedef struct tsr_commits {
   uint64_t count;
   tsr_commit *commits;
+  bool cut;
 } tsr_commits;
 /* Decodes a consolidated commits file (.con); names are checked and copied to `arena`, bytes are borrowed from the
- * input. */
+ * input. A file that is empty, or ends within an entry, is TSR_CORRUPT, too; `commits->cut` then says so, and `commits`
+ * holds the entries that stand before its end. */
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error);
 /* Appends the entry of a committed fragment of version 12 or later to a consolidated commits file. */
 int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error);

@@ -177,9 +177,9 @@ static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
     for (int part = 0; part < TSR_PART_COUNT && slot->present; part++) {
       if (!tsr__fragment_slot_has_part(metadata, s, part)) continue;
       if (slot->file_size[part] / 8 < metadata->tile_count) { /* a tile begins with a u64 */
-        return tsr__fail(error, TSR_CORRUPT, "'%s': %llu tiles in a file of %llu bytes",
+        return tsr__fail(error, TSR_CORRUPT, "'%s': %llu tiles in a file of %llu bytes%s",
                          tsr__fragment_slot_name(metadata, s), (unsigned long long)metadata->tile_count,
-                         (unsigned long long)slot->file_size[part]);
+                         (unsigned long long)slot->file_size[part], metadata->dense ? ": " TSR_SPLIT_BOX : "");
       }
     }
   }

@@ -158,8 +158,12 @@ static int load_list(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t a
   int code = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
   if (code == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
-    if (absent && content.size >= 8 && tsr__load64(content.data) == 0) {
+    const uint64_t count = content.size >= 8 ? tsr__load64(content.data) : 0;
+    if (absent && content.size >= 8 && count == 0) {
       *absent = true;
+    } else if (metadata->dense && count && count != metadata->tile_count) {
+      code = tsr__fail(error, TSR_CORRUPT, "%s: %llu entries for the %llu tiles of the fragment's box: " TSR_SPLIT_BOX, what,
+                       (unsigned long long)count, (unsigned long long)metadata->tile_count);
     } else {
       code = tsr__fragment_list_read(&in, metadata->tile_count, what, &metadata->arena, values, error);
     }

@@ -30,6 +30,7 @@ enum { ROOT, SCHEMA, COMMITS, STAMPED, FOOTERS = STAMPED };
 static const char *const directories[] = {"", "__schema", "__commits", "__fragment_meta"};
 #define RENEWALS         64 /* while others publish and vacuum under our hands */
 #define LISTINGS         1000 /* while others commit or vacuum */
+#define FRESH            2000 /* milliseconds: a list that was read so lately may still be growing */
 #define COMMIT_FILE_MOST (1u << 30)
 #define NEW_LAYOUT       12 /* the first version whose commits are in __commits */
 #define OLD_SCHEMA       "__array_schema.tdb"
@@ -43,6 +44,8 @@ typedef struct renewal { /* a listing being made */
   tsr_map deletes; /* names of deletes, from .con files and .del */
   tsr_map ok; /* stems of .ok files */
   tsr_map metas; /* names of __fragment_meta's files, without suffix -> their paths */
+  tsr_map settled; /* names of fragments that are not committed, and that no .con commits: see unfinished.c */
+  tsr_path doubtful; /* whose age tells how young the doubt is for which the listing has failed; or '' */
   tsr_error *error;
 } renewal;
 
@@ -72,20 +75,67 @@ static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *er
   return TSR_OK;
 }
 
+static bool is_list(const tsr_commit_file *file) { return !ends_in(file->path, ".meta"); }
+
+/* Takes a .con that is cut for one that is not written yet; whether that loses anything, the listing asks. */
+static int take_cut(tsr_commit_file *file) {
+  file->rest = file->commits;
+  file->commits = (tsr_commits){0};
+  return TSR_OK;
+}
+
 static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
-  if (ends_in(file->path, ".meta")) return decode_footers(array, file, error);
+  if (!is_list(file)) return decode_footers(array, file, error);
+  const int looked = tsr__store_look(array->store, file->path, &file->look, error);
+  if (looked < 0) return looked;
   TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MOST, &file->content, error));
   tsr_input in = tsr__input(file->content.data, file->content.size);
   bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac") && !ends_in(file->path, TSR_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
+  if (rc < 0 && file->commits.cut) return take_cut(file);
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
   if (!con) tsr__buffer_release(&file->content);
+  if (looked) array->fresh_until = tsr__moment() + FRESH;
+  return TSR_OK;
+}
+
+/* Has a list been written to since it was read? One that is gone has not: who needs it is told so. */
+static int has_grown(tsr_array *array, const tsr_commit_file *file, tsr_error *error) {
+  tsr_look look;
+  if (!is_list(file)) return 0;
+  const int rc = tsr__store_look(array->store, file->path, &look, error);
+  if (rc == TSR_NOT_FOUND) return 0;
+  return rc <= 0 ? rc : !tsr__same_look(&look, &file->look);
+}
+
+/* What is known of it is outdated. The last listing may point into it: it lives until the next one. */
+static void outdate(tsr_array *array, tsr_commit_file *file) {
+  tsr__map_remove(&array->files, file->path);
+  file->next = array->outdated;
+  array->outdated = file;
+}
+
+/* Lists that have been written to since are read anew. */
+static int outdate_grown(tsr_array *array, tsr_error *error) {
+  for (uint64_t i = 0; i < array->files.capacity;) {
+    tsr_commit_file *file = array->files.entries[i].value;
+    const int grown = file ? has_grown(array, file, error) : 0;
+    if (grown < 0) return grown;
+    if (grown) outdate(array, file); /* another may move into this place: look again */
+    else i++;
+  }
   return TSR_OK;
 }
 
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
   tsr_commit_file *known = tsr__map_get(&array->files, path);
+  if (known && known->rest.cut) { /* its writer may have gone on */
+    const int grown = has_grown(array, known, error);
+    if (grown < 0) return grown;
+    if (grown) outdate(array, known);
+    known = grown ? NULL : known;
+  }
   if (known) {
     *file = known;
     return TSR_OK;
@@ -113,6 +163,11 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
 
 /* Forgets decoded files that are listed no more. */
 static void prune_files(tsr_array *array, uint64_t generation) {
+  while (array->outdated) {
+    tsr_commit_file *file = array->outdated;
+    array->outdated = file->next;
+    free_commit_file(file);
+  }
   for (uint64_t i = 0; i < array->files.capacity;) {
     tsr_commit_file *file = array->files.entries[i].value;
     if (file && file->generation != generation) {
@@ -308,6 +363,11 @@ static int read_consolidated(renewal *r, const tsr_listing *entries) {
       TSR_TRY(add_con_entry(r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
     if (file) continue;
     TSR_TRY(read_file(r, name, &file));
+    if (file->rest.cut) {
+      tsr_committed item = {0};
+      TSR_TRY(copy_text(r, file->path, strlen(file->path), &item.path));
+      TSR_TRY(append(r, &r->listing->unfinished, &item));
+    }
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
   }
   return TSR_OK;
@@ -330,6 +390,8 @@ static int count_staged(renewal *r, const char *commit, const char *staged) {
   }
   if (ends_in(commit, ".con")) {
     TSR_TRY(read_file(r, name, &file));
+    if (file->rest.cut) /* it was whole and on disk before its marker was */
+      return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
     return TSR_OK;
   }
@@ -385,6 +447,8 @@ static int add_marker(renewal *r, const char *marker, const tsr_listing *entries
   int rc = tsr__pending_read(r->array->store, marker, &r->listing->arena, &pending, r->error);
   if (rc <= 0) return rc;
   item.name = pending.commit;
+  for (uint64_t i = 0; i < pending.fragment_count; i++)
+    TSR_TRY(tsr__map_put(&r->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], r->error));
   TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
   TSR_TRY(append(r, &r->listing->prepared, &item));
   TSR_TRY(rc = tsr__pending_published(r->array->store, pending.commit, r->error));
@@ -570,6 +634,41 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
   return rc;
 }
 
+/* ---- Unfinished .con files -------------------------------------------------------------------------------------- */
+
+/* What .ign and .vac files name is not committed by a .con that is cut: it was cancelled, or another fragment has its cells. */
+static int settle_names(renewal *r) {
+  const tsr_commit_listing *listing = r->listing;
+  for (uint64_t i = 0; i < r->ignored.capacity; i++) {
+    const char *name = r->ignored.entries[i].key, *copy;
+    if (!name) continue;
+    TSR_TRY(copy_text(r, name, strcspn(name, "."), &copy));
+    TSR_TRY(tsr__map_put(&r->settled, copy, (void *)(uintptr_t)copy, r->error));
+  }
+  return tsr__array_covered(r->array, listing, &r->settled, r->error);
+}
+
+/* They count as not written yet, as long as nothing is lost by that. */
+static int check_unfinished(renewal *r, const tsr_listing *root) {
+  const tsr_commit_list *list = &r->listing->unfinished;
+  if (list->count == 0) return TSR_OK;
+  TSR_TRY(settle_names(r));
+  const tsr_unfinished known = {.store = r->array->store,
+                                .memory = &r->array->memory,
+                                .fragments = &r->listing->names,
+                                .deletes = &r->deletes,
+                                .settled = &r->settled,
+                                .root = root};
+  for (uint64_t i = 0; i < list->count; i++) {
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__array_commit_file(r->array, list->items[i].path, &file, r->error));
+    if (!file->rest.cut) return tsr__fail(r->error, TSR_ABORT, "%s was written while it was listed", file->path);
+    const int rc = tsr__unfinished_loses(&known, file->path, &file->rest, &r->doubtful, r->error);
+    if (rc) return rc < 0 ? rc : TSR_CORRUPT;
+  }
+  return TSR_OK;
+}
+
 /* ---- Renewal ---------------------------------------------------------------------------------------------------- */
 
 static const char *why_no_array(const tsr_listing *root) {
@@ -609,6 +708,7 @@ static int list_all(renewal *r, bool commits) {
     rc = list_footers(r); /* first, so that a pair is known */
     if (rc >= 0) rc = list_commits(r);
     if (rc >= 0) rc = list_old_layout(r, &root);
+    if (rc >= 0) rc = check_unfinished(r, &root);
     if (rc >= 0 && r->listing->old_layout) rc = check_root(r, &root);
     if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
   }
@@ -622,25 +722,30 @@ static void free_listing(tsr_commit_listing *listing) {
   tsr__free(listing);
 }
 
-/* A new listing in place of the last one; the last one stays if it fails. */
-static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_error *error) {
+/* A new listing in place of the last one; the last one stays if it fails. `doubtful`: the path of a file whose age tells
+ * whether the failure may pass, or ''. */
+static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_path *doubtful, tsr_error *error) {
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_commit_listing), &block, error));
   tsr_commit_listing *listing = block;
   tsr_memory *memory = &array->memory;
   renewal r = {.array = array, .listing = listing, .error = error};
-  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = listing->names.memory = memory;
+  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory = memory;
+  listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
   memcpy(listing->stamps, stamps, sizeof listing->stamps);
 
-  int rc = list_all(&r, commits);
+  int rc = outdate_grown(array, error);
+  if (rc >= 0) rc = list_all(&r, commits);
+  *doubtful = r.doubtful;
   tsr__map_release(&r.ignored);
   tsr__map_release(&r.in_con);
   tsr__map_release(&r.deletes);
   tsr__map_release(&r.ok);
   tsr__map_release(&r.metas);
+  tsr__map_release(&r.settled);
   if (rc < 0) {
     free_listing(listing);
     return rc;
@@ -671,9 +776,19 @@ static int take_stamp(tsr_array *array, int which, tsr_stamp *stamp, tsr_error *
   return TSR_OK;
 }
 
+static int any_has_grown(tsr_array *array, tsr_error *error) {
+  for (uint64_t i = 0; i < array->files.capacity; i++) {
+    const tsr_commit_file *file = array->files.entries[i].value;
+    const int grown = file ? has_grown(array, file, error) : 0;
+    if (grown) return grown;
+  }
+  return 0;
+}
+
 /* 1, 0, or < 0. */
 static int has_changed(tsr_array *array, bool commits, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
+  int rc = 0;
   if (!listing || (commits && !listing->complete)) return 1;
   for (int i = is_new_layout(array) ? SCHEMA : ROOT; i < (commits ? STAMPED : COMMITS); i++) {
     const tsr_stamp *a = &listing->stamps[i];
@@ -683,6 +798,8 @@ static int has_changed(tsr_array *array, bool commits, tsr_error *error) {
     if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
   }
   if (commits && is_decided(array)) return 1;
+  if (commits && array->fresh_until > 0 && tsr__moment() < array->fresh_until) TSR_TRY(rc = any_has_grown(array, error));
+  if (rc > 0) return 1;
   bool exists;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)
     if (tsr__store_find(array->store, listing->pending.items[i].path, &exists, NULL) < 0 || exists) return 1;
@@ -691,14 +808,23 @@ static int has_changed(tsr_array *array, bool commits, tsr_error *error) {
 
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
   tsr_stamp stamps[STAMPED];
+  tsr_patience patience = {0};
+  tsr_error unseen;
   int rc = TSR_OK;
+  if (!error) error = &unseen;
   if (array->frozen && !force && array->listing && array->listing->complete) return TSR_OK;
   for (int i = 0; i < RENEWALS; i++) {
     const int changed = force ? 1 : has_changed(array, commits, error);
+    tsr_path doubtful = {""};
     if (changed <= 0) return changed;
     for (int which = 0; which < STAMPED; which++) TSR_TRY(take_stamp(array, which, &stamps[which], error));
-    rc = renew(array, commits || (array->listing && array->listing->complete), stamps, error);
-    if (rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array))) break;
+    rc = renew(array, commits || (array->listing && array->listing->complete), stamps, &doubtful, error);
+    if (*doubtful.text) rc = tsr__patience(&patience, array->store, doubtful.text, rc, error);
+    if (rc != 1 && rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array))) break;
+  }
+  if (rc > 0) { /* what is in doubt changes all the time */
+    const tsr_error before = *error;
+    rc = tsr__fail(error, TSR_BUSY, "%s", before.message);
   }
   if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
   return rc;

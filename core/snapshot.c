@@ -34,6 +34,8 @@ typedef struct selection { /* a snapshot being made */
   const tsr_commit_file **footers; /* consolidated ones that are worth a look */
   uint64_t footer_files;
   tsr_map numbers; /* of its conditions, by name: their places plus 1; made when it is needed */
+  bool vacuum_cut; /* fragments are missing: those that a vacuum file has covered are passed over */
+  tsr_map covered; /* then */
   tsr_error *error;
 } selection;
 
@@ -320,6 +322,12 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
   const tsr_footer *footer = find_footer(s, committed, &bytes);
+  if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) { /* its footer may be elsewhere: is it there itself? */
+    const tsr_path path = tsr__path_of(committed->old_layout ? "" : "__fragments", committed->name, "/__fragment_metadata.tdb");
+    bool exists;
+    TSR_TRY(tsr__store_find(s->array->store, path.text, &exists, s->error));
+    if (!exists) return TSR_OK;
+  }
   TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
   snapshot->fragment_count++; /* its reference is the snapshot's now */
   item->cut = is_cut(snapshot, &committed->parsed);
@@ -441,6 +449,7 @@ static int fill(selection *s) {
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   find_next_change(snapshot, s->array->listing);
+  if (s->vacuum_cut) TSR_TRY(tsr__array_covered(s->array, s->array->listing, &s->covered, s->error));
   TSR_TRY(select_fragments(s));
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
@@ -460,7 +469,7 @@ typedef struct wish { /* what the caller of tsr_snapshot_open asked for */
   uint64_t since, as_of;
 } wish;
 
-static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapshot **snapshot, tsr_error *error) {
+static int make(tsr_array *array, const wish *asked, uint64_t as_of, bool vacuum_cut, tsr_snapshot **snapshot, tsr_error *error) {
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_snapshot), &block, error));
   selection s = {.array = array, .snapshot = block, .error = error};
@@ -472,9 +481,11 @@ static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapsho
   s.snapshot->asked = asked->as_of;
   s.snapshot->asked_schema = asked->schema;
   s.snapshot->generation = array->listing->generation;
-  s.numbers.memory = &array->memory;
+  s.numbers.memory = s.covered.memory = &array->memory;
+  s.vacuum_cut = vacuum_cut;
   int rc = fill(&s);
   tsr__map_release(&s.numbers);
+  tsr__map_release(&s.covered);
   if (rc < 0) {
     tsr_snapshot_close(s.snapshot);
     return rc;
@@ -486,14 +497,18 @@ static int make(tsr_array *array, const wish *asked, uint64_t as_of, tsr_snapsho
 /* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that. */
 static uint64_t present(const tsr_array *array) { return array->frozen ? array->frozen : tsr__environment_present(array->environment); }
 
-/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or it is missing for good. */
+/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or a vacuum was cut off between a fragment
+ * and its commit, which the vacuum file tells, then the fragment is passed over as it would be after the vacuum; or it is
+ * missing for good. */
 static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
+  bool vacuum_cut = false;
   for (int i = 0;; i++) {
-    int rc = make(array, asked, asked->as_of == TSR_TIME_NOW ? present(array) : asked->as_of, snapshot, error);
+    int rc = make(array, asked, asked->as_of == TSR_TIME_NOW ? present(array) : asked->as_of, vacuum_cut, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == ATTEMPTS) return rc;
-    if (rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0)
-      return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
+    const bool again = rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0;
+    if (again && vacuum_cut) return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
+    vacuum_cut |= again;
     memcpy(before, error->message, sizeof before);
     TSR_TRY(tsr__array_list(array, true, true, error));
   }

@@ -225,6 +225,13 @@ int tsr__store_modified(tsr_store *store, const char *path, uint64_t *millisecon
   return wrap(store, path, store->methods->modified(store, path, milliseconds, error), error);
 }
 
+int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error) {
+  if (!store->methods->look) return 0;
+  TSR_TRY(check_path(store, path, error));
+  const int rc = store->methods->look(store, path, look, error);
+  return rc < 0 ? wrap(store, path, rc, error) : 1;
+}
+
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
   if (size == 0) return TSR_OK;
   return wrap(file->store, file->path, file->store->methods->append(file, bytes, size, error), error);

@@ -34,6 +34,13 @@ typedef struct tsr_stamp {
   uint64_t a, b, c;
 } tsr_stamp;
 
+/* A file's size and the time of its last change, by the clock of the file system, in nanoseconds since 1970. A file that
+ * differs between two looks was written to in between. */
+typedef struct tsr_look {
+  uint64_t size;
+  int64_t modified;
+} tsr_look;
+
 /* What a kind of store does. Paths are checked by then, ranges of reads too; messages say only what is wrong, the front
  * puts the full path before them. Out-parameters are set only on success. */
 typedef struct tsr_store_methods {
@@ -60,6 +67,8 @@ typedef struct tsr_store_methods {
   int (*make_directory)(tsr_store *store, const char *path,
                         tsr_error *error); /* TSR_EXISTS; parents must exist, but the root's are made */
   bool (*is_link)(tsr_store *store, const char *path); /* NULL where there are no symbolic links */
+  /* NULL where no other program writes: every file appears whole there. */
+  int (*look)(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
 } tsr_store_methods;
 
 struct tsr_store {
@@ -114,6 +123,8 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
 int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
+/* 1; 0 where the store has no such look, as all its files appear whole; TSR_NOT_FOUND. */
+int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__store_sync(tsr_file *file, tsr_error *error);
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);

@@ -348,6 +348,15 @@ static int modified(tsr_store *store, const char *path, uint64_t *milliseconds, 
   return TSR_OK;
 }
 
+static int look_at(tsr_store *store, const char *path, tsr_look *look, tsr_error *error) {
+  full_path full;
+  TSR_TRY(join(store, path, &full, error));
+  struct stat status;
+  if (stat(full.text, &status) != 0) return fail_system(errno, "looking at the file", error);
+  *look = (tsr_look){(uint64_t)status.st_size, nanoseconds(MTIME(&status))};
+  return TSR_OK;
+}
+
 /* ---- Renaming -------------------------------------------------------------------------------------------------- */
 
 static int rename_path(tsr_store *store, const char *from, const char *to, tsr_error *error) {
@@ -414,6 +423,7 @@ static const tsr_store_methods posix_methods = {
     .remove = remove_path,
     .make_directory = make_directory,
     .is_link = is_link,
+    .look = look_at,
 };
 
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {

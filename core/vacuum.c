@@ -1,11 +1,14 @@
 /* vacuum.c: what was replaced goes, and what unfinished writes left behind.
  *
  * At no point may a crash lose what a reader would see, or bring back what it would not:
- *  - fragments that a .vac names, if the merged one that it belongs to is committed: their commits go, the directory of
- *    commits is synced, the fragments go, and the .vac last. A .vac of a fragment that another .vac names comes before
- *    that one. Reads of times within the merged range see the fragments until then, where cells have no times of their
- *    own: so that they see all or none, commits of their own first become one .con, and either that goes or an .ign,
- *    which cancels entries of .con files, comes. (Below version 12 there is no .con: the newest goes first.)
+ *  - fragments that .vac files name, if the merged one that each belongs to is committed, or was merged itself: all their
+ *    commits go, the directory of commits is synced, .con files that others have staged and not named go, then the
+ *    fragments, and the .vac files last. What goes from a directory is synced together, whatever .vac file named it. Reads
+ *    of times within a merged range see the fragments until then, where cells have no times of their own: so that they see
+ *    all or none, commits of their own first become one .con, and either that goes or an .ign, which cancels entries of
+ *    .con files, comes. (Below version 12 there is no .con: the sources of a .vac whose fragment another .vac names come
+ *    before that one's, and of one .vac the newest first.)
+ *  - .con files that are cut and without which nothing is lost (unfinished.c).
  *  - commits: single ones that a .con has taken up; a .con whose living entries another one has; an .ign when no .con
  *    has what it cancels. A delete's own file stays: TileDB looks for it when it consolidates commits.
  *  - debris: directories of fragments and staged files that are not committed, that no pending marker names, and whose
@@ -15,7 +18,8 @@
 
 #include "ops_maintain.h"
 
-#define OLD (UINT64_C(24) * 3600 * 1000) /* milliseconds */
+#define OLD      (UINT64_C(24) * 3600 * 1000) /* milliseconds */
+#define ATTEMPTS 8 /* while others vacuum the same */
 
 typedef struct vacuum_file { /* a .vac */
   const char *name, *path;
@@ -105,16 +109,30 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
   return TSR_OK;
 }
 
+static vacuum_file *vacuums_of(const tsr_buffer *files, uint64_t *count) {
+  *count = files->size / sizeof(vacuum_file);
+  return (vacuum_file *)(void *)files->data;
+}
+
+/* By the names of what they belong to, for next_vacuum. */
+static int map_vacuums(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
+  uint64_t count;
+  vacuum_file *all = vacuums_of(files, &count);
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(tsr__map_put(waiting, all[i].name, &all[i], error));
+  return TSR_OK;
+}
+
 /* The next one to be done: none of the names in it has a vacuum file that is to be done. NULL at the end. */
-static vacuum_file *next_vacuum(const tsr_buffer *files) {
-  vacuum_file *all = (vacuum_file *)(void *)files->data;
-  const uint64_t count = files->size / sizeof *all;
+static vacuum_file *next_vacuum(const tsr_buffer *files, tsr_map *waiting) {
+  uint64_t count;
+  vacuum_file *all = vacuums_of(files, &count);
   for (uint64_t i = 0; i < count; i++) {
     bool waits = all[i].done;
-    for (uint64_t k = 0; k < count && !waits; k++)
-      for (uint64_t n = 0; n < all[i].names.count && !waits && !all[k].done; n++)
-        waits = strcmp(all[i].names.names[n], all[k].name) == 0;
-    if (!waits) return &all[i];
+    for (uint64_t n = 0; n < all[i].names.count && !waits; n++) waits = tsr__map_get(waiting, all[i].names.names[n]) != NULL;
+    if (waits) continue;
+    all[i].done = true;
+    tsr__map_remove(waiting, all[i].name);
+    return &all[i];
   }
   return NULL;
 }
@@ -128,8 +146,8 @@ static bool is_source(const vacuum_file *file, const char *name) {
 
 /* ---- Metadata ------------------------------------------------------------------------------- */
 
-static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file *file, tsr_error *error) {
-  file->done = true;
+/* The files that it names. */
+static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, const vacuum_file *file, tsr_error *error) {
   if (!tsr__listing_has(entries, file->name)) return TSR_OK;
   for (uint64_t n = file->names.count; n-- > 0;) { /* the newest first: earlier times lose what is later, not before */
     tsr_work_done(v->environment, 1);
@@ -140,21 +158,37 @@ static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, vacuum_file
     if (found < 0) return found;
     v->removed += (uint64_t)found;
   }
-  TSR_TRY(sync_if_there(v, "__meta", error));
-  int found = remove_file(v, file->path, error);
+  return TSR_OK;
+}
+
+static int remove_vacuum(vacuum *v, const vacuum_file *file, tsr_error *error) {
+  const int found = remove_file(v, file->path, error);
   if (found < 0) return found;
   v->removed += (uint64_t)found;
   return TSR_OK;
 }
 
+/* Its vacuum files, when what they name has gone for good. */
+static int remove_metadata_vacuums(vacuum *v, const tsr_listing *entries, const tsr_buffer *files, tsr_error *error) {
+  uint64_t count;
+  const vacuum_file *all = vacuums_of(files, &count);
+  if (count) TSR_TRY(sync_if_there(v, "__meta", error));
+  for (uint64_t i = 0; i < count; i++)
+    if (all[i].done && tsr__listing_has(entries, all[i].name)) TSR_TRY(remove_vacuum(v, &all[i], error));
+  return sync_if_there(v, "__meta", error);
+}
+
 static int vacuum_metadata(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_buffer files = {.memory = v->store->memory};
+  tsr_map waiting = {.memory = v->store->memory};
   vacuum_file *file;
   int code = list(v, "__meta", &entries, error);
   if (code >= 0) code = add_vacuums(v, "__meta", &entries, &files, error);
-  while (code >= 0 && (file = next_vacuum(&files))) code = vacuum_metadata_of(v, &entries, file, error);
-  if (code >= 0) code = sync_if_there(v, "__meta", error);
+  if (code >= 0) code = map_vacuums(&files, &waiting, error);
+  while (code >= 0 && (file = next_vacuum(&files, &waiting))) code = vacuum_metadata_of(v, &entries, file, error);
+  if (code >= 0) code = remove_metadata_vacuums(v, &entries, &files, error);
+  tsr__map_release(&waiting);
   tsr__buffer_release(&files);
   tsr__listing_release(&entries);
   return code;
@@ -165,6 +199,7 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
 /* What a consolidation did not get to: gives vacuum files of committed fragments their names. */
 static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
   tsr_listing entries;
+  bool finished = false;
   int code = list(v, directory, &entries, error);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     char *text = entries.entries[i].name;
@@ -177,13 +212,14 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
     if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
     tsr_path to = tsr__path_of(directory, text + 1, ".vac");
     tsr_error one;
+    finished = true;
     code = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
     if (code == TSR_EXISTS) code = remove_file(v, from.text, &one);
     if (code == TSR_NOT_FOUND) code = TSR_OK;
     if (code < 0) *error = one;
   }
   tsr__listing_release(&entries);
-  return code < 0 ? code : sync_if_there(v, directory, error);
+  return code < 0 || !finished ? code : sync_if_there(v, directory, error);
 }
 
 /* Living entries of all .con files, by name. */
@@ -233,26 +269,64 @@ static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, b
   return tsr__buffer_printf(&found->ign, error, "__commits/%s%s\n", name, suffix);
 }
 
-static int publish(vacuum *v, const commits_of *found, const char *suffix, const tsr_buffer *lines, char made[160],
-                   tsr_error *error) {
-  TSR_TRY(tsr__file_path("__commits", found->all.start, found->all.end, TSR_MAX(found->all.version, 12), suffix, made, error));
-  return tsr__file_publish(v->store, made, lines->data, lines->size, error);
+static int new_path(const commits_of *found, const char *suffix, char made[160], tsr_error *error) {
+  return tsr__file_path("__commits", found->all.start, found->all.end, TSR_MAX(found->all.version, 12), suffix, made, error);
+}
+
+static int publish_ignored(vacuum *v, const commits_of *found, tsr_error *error) {
+  char ign[160];
+  TSR_TRY(new_path(found, ".ign", ign, error));
+  return tsr__file_publish(v->store, ign, found->ign.data, found->ign.size, error);
 }
 
 static int remove_commit(vacuum *v, const char *name, tsr_error *error);
+static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found, tsr_error *error);
+static void release_commits(commits_of *found);
+
+typedef struct sources_look { /* for still_loose */
+  vacuum *v;
+  const tsr_buffer *sources;
+  const commits_of *found;
+} sources_look;
+
+/* Another process may be vacuuming the same: then the .con would name what it has removed. */
+static int still_loose(void *argument, tsr_error *error) {
+  const sources_look *look = argument;
+  commits_of now;
+  const int code = find_commits(look->v, look->sources, &now, error);
+  const tsr_buffer *a = &now.con, *b = &look->found->con;
+  const bool same = code >= 0 && a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
+  release_commits(&now);
+  return code < 0 ? code : same;
+}
+
+/* Commits of their own become one .con. TSR_ABORT: others have taken some away meanwhile. */
+static int join_loose(vacuum *v, const tsr_buffer *sources, const commits_of *found, char con[160], tsr_error *error) {
+  sources_look look = {v, sources, found};
+  TSR_TRY(new_path(found, ".con", con, error));
+  return tsr__con_publish(v->store, con, &found->con, still_loose, &look, error);
+}
+
+static int remove_all_commits(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  bool root = false;
+  for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
+    tsr_name parsed;
+    TSR_TRY(remove_commit(v, names[i], error));
+    root |= !tsr__name_parse(names[i], strlen(names[i]), &parsed) || parsed.version < 12;
+  }
+  TSR_TRY(sync_if_there(v, "__commits", error));
+  return root ? tsr__store_sync_directory(v->store, "", error) : TSR_OK;
+}
 
 static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, const commits_of *found,
                           tsr_error *error) {
-  const char *const *names = (const char *const *)(const void *)sources->data;
-  char con[160] = "", ign[160];
-  if (at_once && found->loose && found->loose + found->listed > 1)
-    TSR_TRY(publish(v, found, ".con", &found->con, con, error));
-  else if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, ign, error));
-  for (uint64_t i = sources->size / sizeof *names; i-- > 0;) TSR_TRY(remove_commit(v, names[i], error));
-  TSR_TRY(sync_if_there(v, "__commits", error));
-  TSR_TRY(tsr__store_sync_directory(v->store, "", error));
+  char con[160] = "";
+  if (at_once && found->loose && found->loose + found->listed > 1) TSR_TRY(join_loose(v, sources, found, con, error));
+  else if (found->listed) TSR_TRY(publish_ignored(v, found, error));
+  TSR_TRY(remove_all_commits(v, sources, error));
   if (!*con) return TSR_OK;
-  if (found->listed) TSR_TRY(publish(v, found, ".ign", &found->ign, ign, error));
+  if (found->listed) TSR_TRY(publish_ignored(v, found, error));
   TSR_TRY(remove_file(v, con, error));
   return tsr__store_sync_directory(v->store, "__commits", error);
 }
@@ -281,22 +355,42 @@ static void release_commits(commits_of *found) {
 
 /* None of the sources is committed afterwards. `at_once`: no reader sees some of them meanwhile. */
 static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
-  commits_of found;
   bool exists = false;
-  int code = find_commits(v, sources, &found, error);
-  if (code >= 0) code = tsr__directory_find(v->store, "__commits", &exists, error);
-  if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
-  release_commits(&found);
+  TSR_TRY(tsr__directory_find(v->store, "__commits", &exists, error));
+  int code = TSR_ABORT;
+  for (int i = 0; code == TSR_ABORT && i < ATTEMPTS; i++) {
+    commits_of found;
+    code = find_commits(v, sources, &found, error);
+    if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
+    release_commits(&found);
+  }
   return code;
 }
 
-/* Another process may have listed the sources before they were merged, and put them into a .con since. What is published
- * after this has looked was published after the last step before: who published it sees that (settle_con). */
+/* Another process may have listed the sources before they were merged, and have them in a .con that it has staged: that never
+ * gets its name then. What is staged after this, finds that the sources are not committed any more (still_committed). */
+static int remove_staged_con(vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  int code = list(v, "", &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const char *name = entries.entries[i].name;
+    uint64_t stem;
+    tsr_name parsed;
+    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || !tsr__name_suffix(name, ".con.tmp", &stem)) continue;
+    if (!tsr__name_parse(name + 1, stem - 1, &parsed)) continue;
+    code = remove_file(v, name, error);
+    if (code >= 0) v->removed += (uint64_t)code;
+  }
+  tsr__listing_release(&entries);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* Or it has named it since: then that is cancelled. Asked again when the fragments have gone, for the sake of libraries that do
+ * not stage. */
 static int cancel_late(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   commits_of found;
-  char ign[160];
   int code = find_commits(v, sources, &found, error);
-  if (code >= 0 && found.listed) code = publish(v, &found, ".ign", &found.ign, ign, error);
+  if (code >= 0 && found.listed) code = publish_ignored(v, &found, error);
   release_commits(&found);
   return code;
 }
@@ -314,13 +408,14 @@ static int remove_commit(vacuum *v, const char *name, tsr_error *error) {
   return TSR_OK;
 }
 
-static int remove_directory(vacuum *v, const char *name, tsr_error *error) {
+static int remove_directory(vacuum *v, const char *name, bool *root, tsr_error *error) {
   for (int old = 0; old < 2; old++) {
     tsr_path p = tsr__path_of(old ? "" : "__fragments", name, "");
     bool exists;
     TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
     if (!exists) continue;
     TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
+    *root |= old;
     v->removed++;
   }
   return TSR_OK;
@@ -334,18 +429,19 @@ static int has_times(vacuum *v, const vacuum_file *file, bool *timed, tsr_error 
   return TSR_OK;
 }
 
-static int vacuum_sources(vacuum *v, const vacuum_file *file, const tsr_buffer *sources, tsr_error *error) {
+static int vacuum_sources(vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)sources->data;
-  bool timed;
-  TSR_TRY(has_times(v, file, &timed, error));
-  TSR_TRY(uncommit(v, sources, !timed, error));
+  bool root = false;
+  TSR_TRY(uncommit(v, sources, at_once, error));
+  TSR_TRY(remove_staged_con(v, error));
   TSR_TRY(cancel_late(v, sources, error));
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
     TSR_TRY(tsr__interrupted(v->environment, error));
-    TSR_TRY(remove_directory(v, names[i], error));
+    TSR_TRY(remove_directory(v, names[i], &root, error));
     tsr_work_done(v->environment, 1);
   }
   TSR_TRY(sync_if_there(v, "__fragments", error));
+  if (root) TSR_TRY(tsr__store_sync_directory(v->store, "", error));
   return cancel_late(v, sources, error);
 }
 
@@ -361,22 +457,58 @@ static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_err
   return TSR_OK;
 }
 
-static int vacuum_replaced(vacuum *v, vacuum_file *file, tsr_error *error) {
-  tsr_buffer sources = {.memory = v->store->memory};
-  int code = TSR_OK;
+static int find_covered(vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
+  uint64_t count;
+  const vacuum_file *all = vacuums_of(files, &count);
+  void *room;
+  TSR_TRY(tsr__arena_array(&v->arena, count, sizeof(tsr_replacing), &room, error));
+  tsr_replacing *replacing = room;
+  for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
+  return tsr__covered(replacing, count, &v->array->listing->names, covered, error);
+}
+
+/* Of a merged fragment that is not there, and that no other has replaced, nobody knows whether another one has its cells. */
+static int may_go(vacuum *v, const vacuum_file *file, const tsr_map *covered, bool *goes, tsr_error *error) {
   bool needed = false;
-  file->done = true;
-  /* Of a merged fragment that is not there, nobody knows whether another one has its cells. */
-  if (!tsr__map_get(&v->array->listing->names, file->name)) TSR_TRY(has_sources(v, file, &needed, error));
-  if (needed) return TSR_OK;
-  for (uint64_t n = 0; n < file->names.count && code >= 0; n++)
+  if (!tsr__map_get(&v->array->listing->names, file->name) && !tsr__map_get(covered, file->name))
+    TSR_TRY(has_sources(v, file, &needed, error));
+  *goes = !needed;
+  return TSR_OK;
+}
+
+typedef struct replaced { /* what all vacuum files together name */
+  tsr_buffer sources, files; /* const char *, vacuum_file * */
+  bool at_once;
+} replaced;
+
+static int add_replaced(vacuum *v, vacuum_file *file, const tsr_map *covered, replaced *all, tsr_error *error) {
+  bool goes, timed;
+  TSR_TRY(may_go(v, file, covered, &goes, error));
+  if (!goes) return TSR_OK;
+  TSR_TRY(has_times(v, file, &timed, error));
+  all->at_once |= !timed;
+  for (uint64_t n = file->names.count; n-- > 0;) /* the newest first: their commits go in this order */
     if (is_source(file, file->names.names[n]))
-      code = tsr__buffer_append(&sources, &file->names.names[n], sizeof(char *), error);
-  if (code >= 0) code = vacuum_sources(v, file, &sources, error);
-  if (code >= 0) code = remove_file(v, file->path, error);
-  if (code >= 0) v->removed += (uint64_t)code;
-  tsr__buffer_release(&sources);
-  return code < 0 ? code : TSR_OK;
+      TSR_TRY(tsr__buffer_append(&all->sources, &file->names.names[n], sizeof(char *), error));
+  return tsr__buffer_append(&all->files, &file, sizeof file, error);
+}
+
+static int vacuum_replaced(vacuum *v, const tsr_buffer *files, tsr_error *error) {
+  tsr_memory *memory = v->store->memory;
+  replaced all = {.sources.memory = memory, .files.memory = memory};
+  tsr_map waiting = {.memory = memory}, covered = {.memory = memory};
+  vacuum_file *file;
+  int code = map_vacuums(files, &waiting, error);
+  if (code >= 0) code = find_covered(v, files, &covered, error);
+  while (code >= 0 && (file = next_vacuum(files, &waiting))) code = add_replaced(v, file, &covered, &all, error);
+  if (code >= 0 && all.files.size) code = vacuum_sources(v, all.at_once, &all.sources, error);
+  const vacuum_file *const *done = (const vacuum_file *const *)(const void *)all.files.data;
+  for (uint64_t i = 0; i < all.files.size / sizeof *done && code >= 0; i++) code = remove_vacuum(v, done[i], error);
+  tsr__map_release(&waiting);
+  tsr__map_release(&covered);
+  tsr__buffer_release(&all.sources);
+  tsr__buffer_release(&all.files);
+  return code;
 }
 
 /* ---- Debris --------------------------------------------------------------------------------- */
@@ -468,11 +600,21 @@ static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *mar
   return code < 0 ? code : TSR_OK;
 }
 
+/* Unfinished .con files. */
+static int mend(vacuum *v, tsr_error *error) {
+  const tsr_schema *schema;
+  uint32_t version;
+  if (v->array->listing->unfinished.count == 0) return TSR_OK;
+  TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
+  TSR_TRY(tsr__schema_write_version(schema, &version, error));
+  return tsr__mend_commits(v->array, version, &v->removed, error);
+}
+
 static int vacuum_fragments(vacuum *v, tsr_error *error) {
   tsr_listing commits = {0}, root = {0};
   tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
-  vacuum_file *file;
   TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(mend(v, error));
   TSR_TRY(finish_staged(v, "__commits", error));
   TSR_TRY(finish_staged(v, "", error));
   TSR_TRY(tsr__array_list(v->array, true, true, error));
@@ -480,7 +622,7 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
   if (code >= 0) code = add_vacuums(v, "__commits", &commits, &files, error);
   if (code >= 0) code = list(v, "", &root, error);
   if (code >= 0) code = add_vacuums(v, "", &root, &files, error);
-  while (code >= 0 && (file = next_vacuum(&files))) code = vacuum_replaced(v, file, error);
+  if (code >= 0) code = vacuum_replaced(v, &files, error);
   if (code >= 0) code = tsr__array_list(v->array, true, true, error);
   if (code >= 0) code = read_markers(v, &markers, error);
   if (code >= 0) code = remove_debris(v, "__fragments", &markers, error);
@@ -564,17 +706,17 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
   }
   for (uint64_t i = 0; i < count; i++) {
     const tsr_commits *commits = &files[i].file->commits;
-    bool redundant = false, living = false;
+    bool redundant = false, living = files[i].file->rest.cut; /* TileDB has just begun it: it stays */
     for (uint64_t n = 0; n < commits->count; n++) living = living || is_living(ignored, &commits->commits[n]);
-    for (uint64_t k = 0; k < count && living && !redundant; k++)
+    for (uint64_t k = 0; k < count && commits->count && living && !redundant; k++)
       redundant = k != i && is_later(&files[k], &files[i]) && has_all(commits, &files[k].file->commits, ignored);
     if (!living || redundant) TSR_TRY(remove_commits(v, files[i].name, error));
   }
   return TSR_OK;
 }
 
-/* Names of fragments in .con files. */
-static int find_in_con(vacuum *v, tsr_map *in_con, tsr_error *error) {
+/* Names of fragments in .con files. *cut: of some of these nobody knows what it will name. */
+static int find_in_con(vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
   tsr_listing entries;
   int code = list(v, "__commits", &entries, error);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
@@ -582,6 +724,7 @@ static int find_in_con(vacuum *v, tsr_map *in_con, tsr_error *error) {
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
     code = read_file(v, entries.entries[i].name, &file, error);
+    *cut |= code >= 0 && file && file->rest.cut;
     for (uint64_t n = 0; code >= 0 && file && n < file->commits.count; n++)
       code = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
   }
@@ -594,12 +737,13 @@ static int find_in_con(vacuum *v, tsr_map *in_con, tsr_error *error) {
 static int vacuum_ignored(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
+  bool cut = false;
   int code = list(v, "__commits", &entries, error);
-  if (code >= 0) code = find_in_con(v, &in_con, error);
+  if (code >= 0) code = find_in_con(v, &in_con, &cut, error);
   for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;
-    bool needed = false;
+    bool needed = cut;
     if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
     code = read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; code >= 0 && file && n < file->names.count && !needed; n++) {
@@ -619,6 +763,7 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map living = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(mend(v, error));
   int code = list(v, "__commits", &entries, error);
   if (code >= 0) code = read_consolidated(v, &entries, &living, &ignored, error);
   tsr__work_more(v->environment, entries.count);

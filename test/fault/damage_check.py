@@ -241,7 +241,7 @@ def consolidated_commits_damaged(c):
     put(path, contents(path).replace(b".wrt", b".wxt", 1))
 
 
-@case(EVERYTHING, ("error", ".con", "consolidated commits: the file is empty"), ("note", "__fragments/", "not committed"), count=-1)
+@case(EVERYTHING, ("error", ".con", "the file is cut, and nothing else commits fragment"), ("note", "__fragments/", "not committed"), count=-1)
 def consolidated_commits_emptied(c):
     put(c.only("__commits", ".con"), b"")
 

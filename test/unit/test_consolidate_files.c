@@ -171,6 +171,7 @@ static void test_one_of_the_two(void **state) {
   ok(tsr__store_create_exclusive(store, meta.text, &file, &error));
   ok(tsr__store_append(file, "no footers", 10, &error));
   tsr__store_close_file(file);
+  age(meta.text); /* a young one may be growing */
   tsr_array *other = open_small();
   tsr_snapshot *snapshot; /* what reads needs the footers, and says what is wrong with them, as without a pair */
   refused(tsr_snapshot_open(other, NULL, 0, TSR_TIME_NOW, &snapshot, &error), TSR_CORRUPT, ".meta");
@@ -221,9 +222,72 @@ static void test_name_taken(void **state) {
   remove_tree(path);
 }
 
+/* ---- A vacuum beside the making of a .con ---- */
+
+static tsr_store_methods hooked;
+static int (*real_create)(tsr_store *, const char *, tsr_file **, tsr_error *);
+static int (*real_rename)(tsr_store *, const char *, const char *, tsr_error *);
+static bool at_rename; /* the others come when the .con is to get its name, else when it is staged */
+static unsigned came, renamed;
+
+/* Another process merges all and vacuums it, from beginning to end. */
+static void others_come(void) {
+  tsr_array *other = open_small();
+  came++;
+  consolidate(other, TSR_MAINTAIN_FRAGMENTS);
+  vacuum(other, TSR_MAINTAIN_FRAGMENTS);
+  assert_int_equal(*file_of(other, "__commits", ".vac", 0).text, 0);
+  tsr_array_close(other);
+}
+
+static int hooked_create(tsr_store *store, const char *name, tsr_file **file, tsr_error *fault) {
+  uint64_t stem;
+  if (!at_rename && !came && tsr__name_suffix(name, ".con.tmp", &stem)) others_come();
+  return real_create(store, name, file, fault);
+}
+
+/* If the process died when the .con has its name, nothing would be wrong. */
+static int hooked_rename(tsr_store *store, const char *from, const char *to, tsr_error *fault) {
+  uint64_t stem;
+  if (!tsr__name_suffix(to, ".con", &stem)) return real_rename(store, from, to, fault);
+  if (at_rename && !came) others_come();
+  const int code = real_rename(store, from, to, fault);
+  if (code < 0) return code;
+  renamed++;
+  check(0);
+  return code;
+}
+
+static void test_vacuum_between(void **state) {
+  for (int way = 0; way < 4; way++) {
+    const bool dense = way & 1;
+    tsr_array *array = make_small(22, dense, false);
+    for (int t = 1; t <= 3; t++) write_small(array, (uint64_t)t * 10, t, t, NULL);
+    hooked = *array->store->methods;
+    real_create = hooked.create_exclusive;
+    real_rename = hooked.rename_exclusive;
+    hooked.create_exclusive = hooked_create;
+    hooked.rename_exclusive = hooked_rename;
+    const tsr_store_methods *before = array->store->methods;
+    array->store->methods = &hooked;
+    at_rename = way & 2;
+    came = renamed = 0;
+    uint64_t merged;
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+    array->store->methods = before;
+    assert_int_equal(came, 1);
+    assert_true(renamed <= 1);
+    check(0);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE);
+    assert_int_equal(*file_of(array, "", ".con.tmp", 0).text, 0);
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_either_first), cmocka_unit_test(test_merged),
                                      cmocka_unit_test(test_no_pair), cmocka_unit_test(test_one_of_the_two),
-                                     cmocka_unit_test(test_name_taken)};
+                                     cmocka_unit_test(test_name_taken), cmocka_unit_test(test_vacuum_between)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,0 +1,263 @@
+"""What TileDB leaves behind when it is killed, trips over itself, or is just writing: tessera reads what TileDB reads, and mends it so
+that TileDB goes on.
+
+usage: unfinished.py SHELL EXTENSION      (77: the package `tiledb` is not installed)
+"""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from cases import Cases
+from create import Failed, literal, sql
+
+try:
+    import numpy as np
+    import tiledb
+except ImportError:
+    tiledb = None
+
+SHELL, EXTENSION = sys.argv[1:3]
+STATEMENTS = 12  # of a reader beside writers
+
+
+def make(path, sparse=True):
+    x = tiledb.Dim("x", domain=(0, 999), tile=10, dtype="i8")
+    tiledb.Array.create(path, tiledb.ArraySchema(domain=tiledb.Domain(x), attrs=[tiledb.Attr("v", dtype="i8")], sparse=sparse))
+
+
+def write(path, *xs):
+    for x in xs:
+        with tiledb.open(path, "w") as array:
+            array[np.array([x])] = np.array([x])
+
+
+def delete(path, x):
+    with tiledb.open(path, "d") as array:
+        array.query(cond=f"x=={x}").submit()
+
+
+def config(mode):
+    return tiledb.Config({"sm.consolidation.mode": mode, "sm.vacuum.mode": mode, "sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1"})
+
+
+def consolidate(path, mode):
+    tiledb.consolidate(path, config=config(mode))
+
+
+def vacuum(path, mode):
+    tiledb.vacuum(path, config=config(mode))
+
+
+def theirs(path):
+    with tiledb.open(path) as array:
+        return sorted(array[:]["x"].tolist())
+
+
+def ask(path, *statements):
+    table = f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})"
+    return sql(SHELL, EXTENSION, [table, *(s.replace("PATH", literal(path)) for s in statements)])
+
+
+def ours(path):
+    return [row["x"] for row in ask(path, "SELECT x FROM t ORDER BY x")]
+
+
+def files(path, suffix, directory="__commits"):
+    return sorted(f"{path}/{directory}/{name}" for name in os.listdir(f"{path}/{directory}") if name.endswith(suffix))
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        raise Failed(f"{what}: {str(found)[:600]}; expected {str(wanted)[:300]}")
+
+
+def both(what, path, wanted):
+    expect(what + ", TileDB", theirs(path), wanted)
+    expect(what + ", tessera", ours(path), wanted)
+
+
+def sound(what, path, *notes):
+    found = ask(path, "SELECT severity, message FROM tessera_check(PATH)")
+    wrong = [f for f in found if f["severity"] != "note"] or [n for n in notes if not any(n in f["message"] for f in found)]
+    expect(what + ", the check", wrong and (wrong, found), [])
+
+
+def killed_while_it_wrote_commits(path):
+    """At whatever byte: a reader sees all, each way to mend it does, and TileDB's own upkeep works afterwards."""
+    make(path)
+    write(path, 1, 2, 3)
+    delete(path, 2)
+    consolidate(path, "commits")
+    con = files(path, ".con")[0]
+    whole = open(con, "rb").read()
+    for i, size in enumerate((0, 1, len(whole) // 3, len(whole) // 2, len(whole) - 100, len(whole) - 1)):
+        copy = f"{path}_{i}"
+        shutil.copytree(path, copy)
+        os.truncate(con.replace(path, copy), size)
+        expect(f"cut to {size}", ours(copy), [1, 3])
+        sound(f"cut to {size}", copy, "the file is cut")
+        mend = "SELECT tessera_vacuum(PATH)" if i % 2 else "SELECT tessera_consolidate(PATH, 'commits')"
+        ask(copy, mend)
+        sound(f"cut to {size}, mended", copy)
+        both(f"cut to {size}, mended", copy, [1, 3])
+        write(copy, 4)
+        consolidate(copy, "commits")
+        vacuum(copy, "commits")
+        both(f"cut to {size}, TileDB goes on", copy, [1, 3, 4])
+
+
+def its_second_consolidation_of_commits(path):
+    """TileDB fails there once a .del was consolidated and vacuumed. After tessera's it goes on; after its own when tessera has
+    put the files back."""
+    make(path)
+    write(path, 1, 2, 3)
+    delete(path, 1)
+    ask(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
+    expect(".del files", len(files(path, ".del")), 1)
+    write(path, 4)
+    delete(path, 2)
+    consolidate(path, "commits")
+    both("TileDB's consolidation after tessera's", path, [3, 4])
+    vacuum(path, "commits")
+    expect(".del files that TileDB leaves", len(files(path, ".del")), 0)
+    write(path, 5)
+    try:
+        consolidate(path, "commits")
+        print("TileDB consolidates commits without .del files: it has learned that")
+    except tiledb.TileDBError as error:
+        if "Cannot get file size" not in str(error):
+            raise
+    ask(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
+    expect(".del files that are back", len(files(path, ".del")), 2)
+    sound("put back", path)
+    write(path, 6)
+    consolidate(path, "commits")
+    both("TileDB goes on", path, [3, 4, 5, 6])
+
+
+def killed_while_it_vacuumed(path):
+    """A fragment is gone and its commit is not: reads go on at all times, the check has a note, a vacuum mends it."""
+    for sparse in (True, False):
+        array = f"{path}_{sparse}"
+        make(array, sparse)
+        for i, x in enumerate((1, 2, 3)):
+            with tiledb.open(array, "w", timestamp=10 * (i + 1)) as a:
+                a[np.array([x]) if sparse else slice(x, x + 1)] = np.array([x])
+        consolidate(array, "fragments")
+        shutil.rmtree(next(f for f in files(array, "", "__fragments") if "/__10_10_" in f))
+        rows = "SELECT group_concat(v) AS v FROM t WHERE v > 0 ORDER BY x"
+        expect("now", ask(array, rows)[0]["v"], "1,2,3")
+        ask(array, "SELECT sum(v) FROM t(20)", "SELECT sum(v) FROM t(10)")
+        sound("killed", array, "a vacuum was cut off")
+        ask(array, "SELECT tessera_vacuum(PATH)")
+        sound("mended", array)
+        expect("mended", ask(array, rows)[0]["v"], "1,2,3")
+        with tiledb.open(array) as a:
+            expect("mended, TileDB", (a[:]["v"] if sparse else a[1:4]["v"]).tolist(), [1, 2, 3])
+
+
+def staged_names(path):
+    """Later versions write under names that end in .tmp: whatever is in them, they are passed over, by each function."""
+    make(path)
+    write(path, 1, 2)
+    with tiledb.open(path, "w") as array:
+        array.meta["k"] = "value"
+    consolidate(path, "commits")
+    consolidate(path, "fragment_meta")
+    for directory in ("__commits", "__fragment_meta", "__meta", "__schema", "__fragments"):
+        for name in os.listdir(f"{path}/{directory}"):
+            if not os.path.isdir(f"{path}/{directory}/{name}"):
+                open(f"{path}/{directory}/{name}.tmp", "wb").write(b"half")
+            elif directory == "__fragments":
+                os.mkdir(f"{path}/{directory}/{name}.tmp")
+                open(f"{path}/{directory}/{name}.tmp/__fragment_metadata.tdb", "wb").close()
+                open(f"{path}/{directory}/{name}/a0.tdb.tmp", "wb").write(b"half")
+    os.makedirs(f"{path}/__schema/__enumerations", exist_ok=True)
+    for name in ("__schema/__enumerations/__1_1_a0000000000000000000000000000000_0.tmp", "__1_1_a0000000000000000000000000000000_7.ok.tmp", "__array_schema.tdb.tmp"):
+        open(f"{path}/{name}", "wb").write(b"half")
+    expect("rows", ours(path), [1, 2])
+    expect("metadata", [r["value"] for r in ask(path, "SELECT value FROM tessera_metadata(PATH)")], ["value"])
+    sound("staged names", path)
+    for statement in ("SELECT tessera_consolidate(PATH)", "SELECT tessera_consolidate(PATH, 'array_meta')", "SELECT tessera_consolidate(PATH, 'commits')",
+                      "SELECT tessera_consolidate(PATH, 'fragment_meta')", "SELECT tessera_vacuum(PATH)", "SELECT tessera_add_attribute(PATH, 'n INT32')"):
+        ask(path, statement)
+        expect(statement, ours(path), [1, 2])
+        sound(statement, path)
+
+
+def staged_names_of_groups(path):
+    group = path + "_group"
+    tiledb.Group.create(group)
+    make(group + "/a")
+    with tiledb.Group(group, "w") as g:
+        g.add("a", name="a", relative=True)
+        g.meta["k"] = 1
+    for directory in ("__group", "__meta"):
+        for name in os.listdir(f"{group}/{directory}"):
+            open(f"{group}/{directory}/{name}.tmp", "wb").write(b"half")
+    found = sql(SHELL, EXTENSION, [f"SELECT name FROM tessera_members({literal(group)})"])
+    expect("members", [r["name"] for r in found], ["a"])
+    found = sql(SHELL, EXTENSION, [f"SELECT key FROM tessera_metadata({literal(group)})"])
+    expect("metadata", [r["key"] for r in found], ["k"])
+
+
+def writer(path, seed):
+    """Writes, deletes, consolidates and vacuums until the array's directory has a file "end"."""
+    step = 0
+    while not os.path.exists(path + "_end"):
+        step += 1
+        try:
+            if seed == 0:
+                mode = ("commits", "fragments")[step % 2]
+                consolidate(path, mode)
+                vacuum(path, mode)
+                time.sleep(0.05)
+            elif step % 4:
+                delete(path, step * seed % 900 + 50)
+            else:
+                write(path, step * seed % 900 + 50)
+        except tiledb.TileDBError:
+            pass  # its own races with the vacuum
+
+
+def beside_writers(path):
+    """Nothing that TileDB is just writing is told as damage: BUSY at worst, which is tried again."""
+    make(path)
+    write(path, 1, 2)
+    others = [subprocess.Popen([sys.executable, sys.argv[0], SHELL, EXTENSION, "writer", path, str(seed)], stderr=subprocess.DEVNULL) for seed in range(3)]
+    try:
+        for i in range(STATEMENTS):
+            counts = [f"SELECT count(*) AS n FROM t WHERE x < 3 AND {k} = {k}" for k in range(20)]
+            try:
+                expect("beside writers", ask(path, *counts)[0]["n"], 2)
+            except Failed as error:
+                if "malformed" in str(error) or "damaged" in str(error) or "locked" not in str(error) and "try again" not in str(error) and "vacuumed" not in str(error):
+                    raise
+    finally:
+        open(path + "_end", "w").close()
+        for p in others:
+            p.wait()
+
+
+def within(folder, case):
+    case(os.path.join(folder, "array"))
+
+
+CASES = [killed_while_it_wrote_commits, its_second_consolidation_of_commits, killed_while_it_vacuumed, staged_names, staged_names_of_groups, beside_writers]
+
+
+def main():
+    if not tiledb:
+        sys.exit(77)
+    if len(sys.argv) > 4:
+        return writer(sys.argv[4], int(sys.argv[5]))
+    cases = Cases("unfinished")
+    for case in CASES:
+        cases.run(case.__name__, within, case)
+    sys.exit(cases.end())
+
+
+if __name__ == "__main__":
+    main()
