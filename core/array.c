@@ -303,8 +303,7 @@ static bool lies_in_root(const char *name) {
   return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
 }
 
-/* Of schemas and enumerations: not __schema yet, as long as the array is pending. */
-static int schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
+int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
   bool exists = false;
   if (array->pending) {
     tsr__pending_path(array->pending, path);
@@ -328,7 +327,7 @@ int tsr__array_committed(const tsr_array *array, tsr_error *error) {
 static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
   char directory[TSR_PENDING_PATH];
   if (!lies_in_root(name)) {
-    TSR_TRY(schema_directory(array, directory, error));
+    TSR_TRY(tsr__array_schema_directory(array, directory, error));
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
   if (array->pending) tsr__pending_path(name, directory);
@@ -425,7 +424,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   tsr_generic_tile header;
   tsr_enumeration loaded = *enumeration;
   char directory[TSR_PENDING_PATH];
-  TSR_TRY(schema_directory(array, directory, error));
+  TSR_TRY(tsr__array_schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MOST, &content, &header, error);

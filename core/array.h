@@ -132,6 +132,8 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error);
 /* The geometry of a dense schema; borrowed as long. */
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
+/* The directory of schemas and enumerations: not __schema yet, as long as the array is pending. */
+int tsr__array_schema_directory(const tsr_array *array, char path[160], tsr_error *error);
 /* TSR_ERROR for an array whose creation is not published yet. */
 int tsr__array_committed(const tsr_array *array, tsr_error *error);
 /* The format version of a schema that has been decoded; 0: it has not. */

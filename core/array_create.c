@@ -31,7 +31,7 @@ struct tsr_creation {
 /* ---- Schemas as callers fill them in -------------------------------------------------------- */
 
 static void complete_pipeline(tsr_pipeline *pipeline) {
-  if (!pipeline->max_chunk_size) pipeline->max_chunk_size = DEFAULT_CHUNK;
+  if (!pipeline->max_chunk_size && !pipeline->uncut) pipeline->max_chunk_size = DEFAULT_CHUNK;
 }
 
 static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
@@ -331,6 +331,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   tsr__buffer_release(&path);
   if (c->schema.version < 10) remove_path(c, OLD_LOCK, &code, error);
   if (c->schema.version >= 20) remove_path(c, enumerations, &code, error);
+  if (c->made && c->schema.version >= 10) remove_within(c, pending, false, &code, error); /* schemas that lack attributes */
   if (c->schema.version >= 10) remove_path(c, pending, &code, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= directories[i].since) remove_path(c, directories[i].path, &code, error);

@@ -473,6 +473,7 @@ static int check_filters(const tsr_schema *schema, tsr_error *error) {
 
 static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
   int code = check_filters(schema, error);
+  if (code >= 0) code = tsr__schema_check_writable(schema, error);
   uint64_t merged = 1;
   for (int pass = 0; pass < PASSES && code >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);

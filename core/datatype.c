@@ -165,6 +165,12 @@ void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64
   }
 }
 
+uint64_t tsr__extent(const tsr_field *dimension) {
+  uint64_t extent = 0;
+  memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
+  return extent;
+}
+
 uint64_t tsr__key(tsr_datatype datatype, const void *value) {
   uint64_t key = 0;
   tsr__keys(datatype, value, 1, &key);

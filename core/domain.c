@@ -483,10 +483,8 @@ static int make_side(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr
       return tsr__fail(error, TSR_UNSUPPORTED, "a tile as large as the domain of 2^64 cells");
     return TSR_OK;
   }
-  uint64_t zero_key = tsr__key(datatype, (const uint8_t[8]){0}), extent = tsr__key(datatype, dimension->extent);
-  if (extent <= zero_key) return tsr__fail(error, TSR_CORRUPT, "the tile extent is not positive");
-  grid->extent[d] = extent - zero_key;
-  return TSR_OK;
+  grid->extent[d] = tsr__extent(dimension);
+  return grid->extent[d] ? TSR_OK : tsr__fail(error, TSR_CORRUPT, "the tile extent is not positive");
 }
 
 int tsr__grid_make(const tsr_schema *schema, tsr_arena *arena, tsr_grid *grid, tsr_error *error) {

@@ -94,6 +94,7 @@ static int read_filter(tsr_input *in, uint32_t version, tsr_filter *filter, tsr_
 int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pipeline *pipeline, tsr_error *error) {
   tsr_pipeline p = {.max_chunk_size = tsr__input_u32(in), .count = tsr__input_u32(in)};
   TSR_TRY(tsr__input_check(in, "filter pipeline", error));
+  p.uncut = p.max_chunk_size == 0;
   if (p.count > FILTERS_MAX || !tsr__input_fits(in, p.count, 5))
     return tsr__fail(error, TSR_CORRUPT, "filter pipeline: %u filters in %llu bytes, at most %u are taken", p.count,
                      (unsigned long long)tsr__input_left(in), FILTERS_MAX);

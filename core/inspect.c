@@ -110,6 +110,10 @@ int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t number, tsr_fragment_
   return TSR_OK;
 }
 
+bool tsr_fragment_has(const tsr_snapshot *snapshot, uint64_t fragment, uint32_t field) {
+  return fragment < snapshot->fragment_count && snapshot->fragments[fragment].slots[field] >= 0;
+}
+
 /* ---- Tiles of a fragment ---------------------------------------------------------------------------------------- */
 
 static int list_slots(tsr_tiles *tiles, tsr_error *error) {

@@ -91,7 +91,7 @@ static int prepare_fetch(tsr_load *l, fetch *j, tsr_error *error) {
   }
   uint64_t cost = cost_of(&j->format, s, number, j->source.cells);
   const uint64_t wanted = j->want->end - j->want->first;
-  if (j->want->end > 0 && wanted <= j->source.cells / PART && tsr__tile_divides(&j->format)) {
+  if (j->want->end > 0 && wanted <= j->source.cells / PART && !j->format.values->uncut && tsr__tile_divides(&j->format)) {
     const uint64_t chunks = tsr__mul_sat(2, j->format.values->max_chunk_size),
                    size = tsr__mul_sat(tsr_datatype_size(j->format.datatype), j->format.values_per_cell);
     j->source.first = j->want->first;

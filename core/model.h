@@ -59,6 +59,8 @@ static inline bool tsr__datatype_is_integral(tsr_datatype datatype) {
 /* The order key of one value of a fixed-size dimension datatype, and of many. */
 #define TSR_KEY_NAN UINT64_MAX /* of floats: FLOAT32, too */
 uint64_t tsr__key(tsr_datatype datatype, const void *value);
+/* The tile extent of a dimension that is no float: its bytes are an unsigned number, of signed datatypes, too. */
+uint64_t tsr__extent(const tsr_field *dimension);
 void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys);
 /* The value of a key (NaNs come back as one NaN; keys of no float as NaN, but the one below that of 0.0 as 0.0). */
 void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value);

@@ -92,6 +92,7 @@ struct tsr_writer {
   uint32_t references; /* the caller's, and those of snapshots */
   tsr_array *array;
   const tsr_schema *schema;
+  bool part; /* it lacks attributes of the newest, so that a snapshot's fields are others */
   uint32_t version;
   tsr_memory memory;
   tsr_arena arena; /* boxes, the schema of runs */

@@ -656,6 +656,7 @@ static int give_part(dense_source *s, const part *p, tsr_batch *batch, tsr_error
   batch->first = p->cells ? 0 : p->first;
   batch->written = p->held != NULL;
   if (!p->held) return number_unwritten(s, &s->now.tiles[s->tile_at], batch, error);
+  batch->fragment = p->held->fragment;
   const tsr_fragment *fragment = s->reader->snapshot->fragments[p->held->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
   if (fragment->own) return tsr__own_rows(s->reader, p->held, p->cells, p->count, batch, error);

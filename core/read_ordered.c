@@ -431,7 +431,7 @@ static int start_inner(ordered_source *s, tsr_error *error) {
 }
 
 static int next_inner(ordered_source *s, tsr_batch *batch, tsr_error *error) {
-  *batch = (tsr_batch){0};
+  *batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
   return s->inner->done ? 0 : s->inner->source->next(s->inner->source, batch, error);
 }
 
@@ -695,6 +695,7 @@ static void give(ordered_source *s, tsr_batch *batch) {
   batch->selection = order;
   batch->rowids = (const int64_t *)(const void *)s->gathered.rowids.data;
   batch->written = written;
+  batch->fragment = TSR_FRAGMENT_NONE;
   s->given_unwritten = !written;
   if (written) batch->times = words(&s->gathered.times);
   s->row_at += count;

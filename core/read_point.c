@@ -73,6 +73,7 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   batch->count = 1;
   batch->row_base = fragment->row_base + (int64_t)(s->held->number * fragment->cells_per_tile + s->held->first);
   batch->written = true;
+  batch->fragment = s->held->fragment;
   batch->time = tsr__fragment_time(fragment);
   return 1;
 }

@@ -451,6 +451,7 @@ static int next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
   batch->selection = tile->cells;
   batch->row_base = first_row(s, tile);
   batch->written = true;
+  batch->fragment = tile->held->fragment;
   batch->time = tsr__fragment_time(fragment);
   if (fragment->own) {
     const int own = tsr__own_rows(s->reader, tile->held, tile->cells, tile->count, batch, error);

@@ -266,7 +266,7 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
   TSR_OWN_ERROR(error);
   if (reader->done) return 0;
   memset(reader->column_ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
-  reader->batch = (tsr_batch){0};
+  reader->batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
   const int r = reader->source->next(reader->source, &reader->batch, error);
   reader->done = r <= 0;
   if (r < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);

@@ -134,7 +134,7 @@ static int find(tsr_reader *reader, int64_t row, tsr_error *error) {
   s->base = (tsr_source){.next = no_more, .column = column_of, .close = close_found};
   s->reader = reader;
   s->ordinals = snapshot->schema->dense ? memory : NULL;
-  reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true};
+  reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true, .fragment = TSR_FRAGMENT_NONE};
   int r = row < 0 ? find_own(s, row, error) : find_committed(s, row, error);
   if (r == 0 && row >= 0) r = find_unwritten(s, row);
   if (r <= 0) return r;

@@ -153,6 +153,7 @@ static int read_dimension_body(decoder *d, tsr_datatype common, tsr_field *field
   field->datatype = common;
   field->values_per_cell = common == TSR_ASCII ? TSR_VARIABLE : 1;
   field->filters.max_chunk_size = d->schema->coords_filters.max_chunk_size;
+  field->filters.uncut = d->schema->coords_filters.uncut;
   uint64_t domain_size = 2 * tsr_datatype_size(common);
   if (d->version >= 5) {
     TSR_TRY(read_datatype(d, &field->datatype));
@@ -469,6 +470,7 @@ static int read_head(decoder *d) {
   TSR_TRY(read_pipeline(d, "filters of coordinates", &s->coords_filters));
   TSR_TRY(read_pipeline(d, "filters of offsets", &s->offsets_filters));
   s->validity_filters.max_chunk_size = s->offsets_filters.max_chunk_size;
+  s->validity_filters.uncut = s->offsets_filters.uncut;
   if (s->version >= 7) TSR_TRY(read_pipeline(d, "filters of validity", &s->validity_filters));
   return TSR_OK;
 }

@@ -59,13 +59,41 @@ static int check_filter_version(const tsr_schema *schema, const tsr_filter *filt
 
 /* ---- Filters -------------------------------------------------------------------------------- */
 
+static int check_chunks(const tsr_pipeline *pipeline, tsr_error *error) {
+  if (pipeline->max_chunk_size || pipeline->uncut) return TSR_OK;
+  return tsr__fail(error, TSR_CONSTRAINT, "the largest chunk has 0 bytes");
+}
+
 static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline, tsr_datatype datatype,
                           uint32_t values_per_cell, bool is_dimension, tsr_error *error) {
-  if (!pipeline->max_chunk_size) return tsr__fail(error, TSR_CONSTRAINT, "the largest chunk has 0 bytes");
+  TSR_TRY(check_chunks(pipeline, error));
   for (uint32_t i = 0; i < pipeline->count; i++) {
     TSR_TRY(tsr__filter_allowed(pipeline, i, datatype, values_per_cell, is_dimension, error));
     TSR_TRY(check_filter_version(schema, &pipeline->filters[i], error));
   }
+  return TSR_OK;
+}
+
+/* Offsets that come back rounded cut the strings in other places. */
+static int check_lossless(const tsr_pipeline *pipeline, tsr_error *error) {
+  if (!tsr__pipeline_is_lossy(pipeline)) return TSR_OK;
+  return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float rounds: what is rounded here comes back as other cells");
+}
+
+int tsr__schema_check_writable(const tsr_schema *schema, tsr_error *error) {
+  bool variable = false;
+  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++)
+    variable |= schema->fields[i].values_per_cell == TSR_VARIABLE;
+  if (!variable || !tsr__pipeline_is_lossy(&schema->offsets_filters)) return TSR_OK;
+  return tsr__fail(error, TSR_UNSUPPORTED,
+                   "the offsets of its strings go through scale_float, which rounds them: what is written comes back as "
+                   "other strings. Copy it with tessera_copy to an array without that filter");
+}
+
+int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell, bool is_dimension,
+                      tsr_error *error) {
+  for (uint32_t i = 0; i < pipeline->count; i++)
+    TSR_TRY(tsr__filter_allowed(pipeline, i, datatype, values_per_cell, is_dimension, error));
   return TSR_OK;
 }
 
@@ -108,9 +136,8 @@ static int check_extent(const tsr_field *field, tsr_error *error) {
   tsr_datatype datatype = field->datatype;
   if (is_float(datatype)) return check_float_extent(field, error);
   uint64_t low = tsr__key(datatype, field->low), high = tsr__key(datatype, field->high);
-  uint64_t zero = tsr__key(datatype, (const uint8_t[8]){0}), extent = tsr__key(datatype, field->extent);
-  if (extent <= zero) return tsr__fail(error, TSR_RANGE, "its tile extent must be above 0");
-  extent -= zero;
+  uint64_t extent = tsr__extent(field);
+  if (!extent) return tsr__fail(error, TSR_RANGE, "its tile extent must be above 0");
   uint64_t range = high - low; /* + 1: the whole type is no domain, so that does not overflow */
   if (extent - 1 > range)
     return tsr__fail(error, TSR_RANGE, "its tile extent, %llu, is larger than its domain of %llu values",
@@ -166,7 +193,7 @@ static int check_dimension(const tsr_schema *schema, const tsr_field *field, tsr
   if (schema->version < 5 && field->filters.count) TSR_TRY(needs(schema, 5, "filters of single dimensions", error));
   const tsr_pipeline *pipeline = field->filters.count ? &field->filters : &schema->coords_filters;
   TSR_TRY(check_pipeline(schema, pipeline, field->datatype, field->values_per_cell, true, error));
-  return field->filters.max_chunk_size ? TSR_OK : tsr__fail(error, TSR_CONSTRAINT, "the largest chunk has 0 bytes");
+  return check_chunks(&field->filters, error);
 }
 
 /* ---- Attributes ----------------------------------------------------------------------------- */
@@ -363,9 +390,8 @@ int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *e
   static const char *const names[] = {"filters of coordinates", "filters of offsets", "filters of validity"};
   static const tsr_datatype datatypes[] = {TSR_UINT64, TSR_UINT64, TSR_UINT8};
   for (int i = 0; i < 3; i++) {
-    int code = TSR_OK;
-    if (!lists[i]->max_chunk_size) code = tsr__fail(error, TSR_CONSTRAINT, "the largest chunk has 0 bytes");
-    else if (i) code = check_pipeline(schema, lists[i], datatypes[i], 1, false, error);
+    int code = i ? check_pipeline(schema, lists[i], datatypes[i], 1, false, error) : check_chunks(lists[i], error);
+    if (code >= 0 && i) code = check_lossless(lists[i], error);
     if (code < 0) return tsr__wrap(error, "%s", names[i]);
   }
   return check_grid(schema, memory, error);

@@ -326,7 +326,9 @@ typedef struct tsr_batch {
   bool written; /* false: cells of a dense array that were never written */
   uint64_t time; /* when they were written: times ? times[i] : time */
   const uint64_t *times;
+  uint64_t fragment; /* whose cells they are, in the order of tsr_fragment_describe; TSR_FRAGMENT_NONE: of several, or of none */
 } tsr_batch;
+#define TSR_FRAGMENT_NONE UINT64_MAX
 /* Row r's index i, and the rowid of index i. */
 static inline uint64_t tsr_batch_index(const tsr_batch *batch, uint64_t row) {
   return batch->selection ? batch->selection[row] : batch->first + row;
@@ -459,11 +461,15 @@ TSR_API void tsr_partitions_close(tsr_partitions *partitions); /* NULL is fine *
  *   their labels (loaded = true; offsets of all labels, count + 1), current domain
  *   version: 0 = TSR_FORMAT_WRITE_MAX; 3 and 12 to 22 can be asked for. values_per_cell: TSR_VARIABLE for strings
  *   and the like. is_dimension, cell_size, name, time and the enumerations' files need not be set
- *   a pipeline's max_chunk_size 0 = 65,536. fill NULL = the datatype's default, null where the attribute is nullable
+ *   a pipeline's max_chunk_size 0 = 65,536, but where it is `uncut`. fill NULL = the datatype's default, null where the attribute is nullable
  * Schemas of open arrays can be given as they are: so arrays are made that are like others. */
 
 /* Would tsr_array_create take it? TSR_CONSTRAINT, TSR_RANGE or TSR_UNSUPPORTED, naming the field and the rule. */
 TSR_API int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error);
+
+/* The same of one pipeline alone, whatever the format version. */
+TSR_API int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,
+                              bool is_dimension, tsr_error *error);
 
 typedef struct tsr_create_options {
   const uint8_t *key; /* 32 bytes: the array is to be encrypted (AES-256-GCM); NULL: not */
@@ -511,9 +517,10 @@ typedef struct tsr_writer_options {
   unsigned threads; /* 0 = the array's */
   bool unsynced; /* nothing is forced to disk */
   const char *owner; /* who may publish it after a crash (the path of a database file); NULL: nobody */
+  const tsr_schema *schema; /* NULL: the newest; or one of tsr_array_schema_without: then cells are appended, no more */
 } tsr_writer_options;
 
-/* Writes by the array's newest schema, in its format version where that is 3 or 7 to 22, else in 22; TSR_READONLY for
+/* Writes by the array's newest schema, or the one that is given, in its format version where that is 3 or 7 to 22, else in 22; TSR_READONLY for
  * newer ones. To be closed before the array. */
 TSR_API int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error);
 TSR_API const tsr_schema *tsr_writer_schema(const tsr_writer *writer); /* borrowed: whose fields columns are */
@@ -703,6 +710,8 @@ TSR_API bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first,
 /* Merges whose sources have not been vacuumed. */
 TSR_API uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot);
 TSR_API int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t fragment, tsr_fragment_info *info, tsr_error *error);
+/* Has the fragment this attribute of the snapshot's schema? Where it lacks it, its cells read as the fill value, unwritten. */
+TSR_API bool tsr_fragment_has(const tsr_snapshot *snapshot, uint64_t fragment, uint32_t field);
 
 typedef struct tsr_tile_info { /* borrowed until the next call for these tiles */
   uint64_t cells; /* without padding */
@@ -741,6 +750,10 @@ TSR_API int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_
 TSR_API int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                                     tsr_error *error);
 TSR_API int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error);
+/* For cells that never had some attributes of the newest schema: writes one that lacks them (`lacking`: by field), which is in
+ * force at no time; tsr_writer_options takes it. Dense arrays keep one attribute at least: where all are lacking, it has one of
+ * another name. Borrowed until the array is closed. */
+TSR_API int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema, tsr_error *error);
 /* Appends labels to the enumeration of more->name: its datatype and values per label are the same. TSR_CONSTRAINT for a
  * label that is there already. */
 TSR_API int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error);

@@ -113,6 +113,7 @@ typedef struct tsr_pipeline {
   uint32_t max_chunk_size; /* bytes */
   uint32_t count;
   tsr_filter *filters;
+  bool uncut; /* max_chunk_size is 0, and means that a tile is one chunk, however large */
 } tsr_pipeline;
 
 #define TSR_VARIABLE UINT32_MAX /* values_per_cell of a variable-length field */
@@ -141,7 +142,8 @@ typedef struct tsr_field {
   tsr_pipeline filters; /* as stored: a dimension's empty list means the schema's coords_filters */
   /* dimensions */
   bool has_domain, has_extent; /* strings have neither */
-  uint8_t low[8], high[8], extent[8]; /* one value each, inclusive, in the datatype */
+  uint8_t low[8], high[8]; /* one value each, inclusive, in the datatype */
+  uint8_t extent[8]; /* of floats a value in the datatype; of all others an unsigned number of its size */
   /* attributes */
   bool nullable;
   uint8_t fill_validity; /* 0: the fill value is null */

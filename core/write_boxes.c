@@ -4,7 +4,7 @@
  * neighbours, with the same sides otherwise, are joined, axis by axis; then across tiles. So a box of cells is one box,
  * and no cell but those given is touched. Past the number that a commit may have, boxes are joined over gaps: all those
  * of a tile, then of 2 x 2 x ... tiles, 4 x 4 ..., to the box around them, where all that lies between has been written
- * (a snapshot says so); such cells are written again, as they are.
+ * with all attributes (a snapshot says so); such cells are written again, as they are.
  *
  * Invariants: `cells` are sorted by key, each key once; a key is the number of the cell's tile, above its place in the
  * tile. Boxes are apart; `parts` each lie in one tile, or in one block of tiles.
@@ -365,7 +365,15 @@ static uint64_t count_outside(const tsr_boxes *b, const uint64_t *low, const uin
   return outside;
 }
 
-/* 1 if all cells of the box have been written or are about to be; 0 if not. */
+/* Has a fragment all attributes? Cells of one that lacks some would get them if they were written again. */
+static bool is_whole(const tsr_boxes *b, uint64_t fragment) {
+  bool whole = true;
+  for (uint32_t f = b->dimensions; f < b->dimensions + b->source.schema->attribute_count; f++)
+    whole = whole && tsr_fragment_has(b->snapshot, fragment, f);
+  return whole;
+}
+
+/* 1 if all cells of the box have been written, with all attributes, or are about to be; 0 if not. */
 static int is_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
   uint64_t left = 1; /* cells that were not met */
@@ -377,7 +385,7 @@ static int is_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, t
     if (code < 0) return code;
     if (!code) return left == (left ? count_outside(b, low, high) : 0);
     left -= batch->count;
-    if (batch->written) continue;
+    if (batch->written && is_whole(b, batch->fragment)) continue;
     TSR_TRY(load_coordinates(b, columns, error));
     for (uint64_t r = 0; r < batch->count; r++) {
       uint64_t place, *tile = b->scratch;

@@ -50,10 +50,13 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
 }
 
 /* The last schema of all: writing does not look at times. */
-static int open_schema(tsr_writer *w, tsr_error *error) {
+static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
   TSR_TRY(tsr__array_list(w->array, false, false, error));
   TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
+  w->part = given && given != w->schema;
+  if (given) w->schema = given;
   if (w->schema->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
+  TSR_TRY(tsr__schema_check_writable(w->schema, error));
   return tsr__schema_write_version(w->schema, &w->version, error);
 }
 
@@ -82,7 +85,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->durable = !options->unsynced;
   w->asked_time = options->time;
   int code = copy_owner(w, options->owner, error);
-  if (code >= 0) code = open_schema(w, error);
+  if (code >= 0) code = open_schema(w, options->schema, error);
   if (code >= 0) code = prepare_columns(w, error);
   if (code < 0) {
     tsr_writer_close(w);
@@ -471,7 +474,7 @@ static int write_dense(tsr_writer *w, tsr_error *error) {
                                    .columns = columns,
                                    .count = w->count,
                                    .most = w->version < 12 ? 1 : TSR_BOXES_MOST,
-                                   .open_snapshot = open_present,
+                                   .open_snapshot = w->part ? NULL : open_present,
                                    .argument = w,
                                    .memory = &w->memory,
                                    .threads = w->threads};

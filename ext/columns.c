@@ -231,8 +231,8 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
     if (code == TSR_OK) code = parse_literal(p, &size);
     if (code == TSR_OK) code = tsx_literal_integer(p, &size, TSR_UINT32, &pipeline->max_chunk_size, "chunk");
     if (code == TSR_OK) code = tsx_parser_expect(p, ")");
-    if (code == TSR_OK && !pipeline->max_chunk_size) code = tsx_parser_fail(p, TSR_RANGE, "chunk(0) holds nothing");
     if (code < 0) return code;
+    pipeline->uncut = pipeline->max_chunk_size == 0;
     more = tsx_parser_accept(p, ",");
   }
   if (!more) return TSR_OK;

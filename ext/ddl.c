@@ -1,8 +1,8 @@
 /* ddl.c: schemas as text: filters, datatypes, and the CREATE VIRTUAL TABLE statement that would make such an array.
  *
- * What that statement cannot say is left out: an anonymous attribute gets the name that it has as a column, codes of an
- * enumeration become UINT16, dimension labels are not made, and a format version that cannot be written becomes the
- * default one.
+ * CREATE takes every such statement. What it cannot say is left out: an anonymous attribute gets the name that it has as a
+ * column, codes of an enumeration become UINT16, dimension labels are not made, a format version that cannot be written
+ * becomes the default one, and what CREATE refuses is left out as creatable.c says.
  */
 #include "table.h"
 
@@ -208,7 +208,6 @@ static void append_bounds(sqlite3_str *out, const tsr_field *f, const tsr_interv
 
 static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_t d) {
   const tsr_field *f = &schema->fields[d];
-  tsr_kind kind = tsr_datatype_kind(f->datatype);
   sqlite3_str_appendall(out, " DIMENSION");
   if (f->has_domain) {
     tsr_interval domain = {0};
@@ -217,10 +216,8 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
     sqlite3_str_appendchar(out, 1, '(');
     append_bounds(out, f, &domain);
     if (f->has_extent) {
-      static const tsr_datatype counts[] = {[1] = TSR_UINT8, [2] = TSR_UINT16, [4] = TSR_UINT32, [8] = TSR_UINT64};
-      uint64_t size = tsr_datatype_size(f->datatype);
-      sqlite3_str_appendall(out, ", "); /* extents are counts, of signed types, too */
-      append_literal(out, kind == TSR_KIND_FLOAT ? f->datatype : counts[size], 1, f->extent, size);
+      sqlite3_str_appendall(out, ", ");
+      append_literal(out, tsx_extent_datatype(f->datatype), 1, f->extent, tsr_datatype_size(f->datatype));
     }
     sqlite3_str_appendchar(out, 1, ')');
   }
@@ -277,12 +274,21 @@ static int find_enumeration(tsr_array *array, const tsr_schema *schema, const ch
   return tsr_array_enumeration(array, schema, name, found, error);
 }
 
-static int append_field(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t i, const char *name,
+/* The codes of an enumeration will be of another datatype, which not all of the filters may take. */
+static int refilter(tsx_definition *definition, uint32_t i, const tsr_enumeration *e, tsr_error *error) {
+  tsr_field *field = &definition->schema.fields[i], codes = *field;
+  codes.datatype = tsx_code_datatype(e->count);
+  return tsx_filters_keep(definition, &codes, &field->filters, error);
+}
+
+static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *definition, uint32_t i, const char *name,
                         tsr_error *error) {
+  const tsr_schema *schema = &definition->schema;
   const tsr_field *f = &schema->fields[i];
   const tsr_enumeration *e = NULL;
   if (f->enumeration) {
     int code = find_enumeration(array, schema, f->enumeration, &e, error);
+    if (code == TSR_OK) code = refilter(definition, i, e, error);
     if (code < 0) return code;
   }
   sqlite3_str_appendall(out, "\n  ");
@@ -349,13 +355,17 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
 int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
   int code = schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error);
   if (code < 0) return code;
-  char **names = tsx_names_make(schema);
-  if (!names) return tsx_out_of_memory(error);
-  sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
-  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
-    code = append_field(out, address->array->core, schema, i, names[i], error);
-  append_options(out, address, schema);
-  tsx_names_free(names, schema);
+  tsx_definition definition = {0};
+  code = tsx_creatable(schema, &definition, error);
+  schema = &definition.schema;
+  char **names = code == TSR_OK ? tsx_names_make(schema) : NULL;
+  if (code == TSR_OK && !names) code = tsx_out_of_memory(error);
+  if (code == TSR_OK) sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
+  for (uint32_t i = 0; code == TSR_OK && i < schema->dimension_count + schema->attribute_count; i++)
+    code = append_field(out, address->array->core, &definition, i, names[i], error);
+  if (code == TSR_OK) append_options(out, address, schema);
+  if (names) tsx_names_free(names, schema);
+  tsx_definition_release(&definition);
   return code;
 }
 

@@ -94,7 +94,7 @@ static int usual_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pipe
   tsr_filter *filter = tsx_parser_take(p, sizeof *filter);
   if (!filter) return TSR_NOMEM;
   *filter = TSX_FILTER(type);
-  *pipeline = (tsr_pipeline){CHUNK_DEFAULT, 1, filter};
+  *pipeline = (tsr_pipeline){.max_chunk_size = CHUNK_DEFAULT, .count = 1, .filters = filter};
   return TSR_OK;
 }
 
@@ -120,12 +120,16 @@ static void widest_domain(tsr_datatype datatype, uint8_t *low, uint8_t *high) {
   memcpy(high, &most, size);
 }
 
-/* A value of the dimension's datatype, but of datetimes a number of units. */
+tsr_datatype tsx_extent_datatype(tsr_datatype datatype) {
+  static const tsr_datatype counts[] = {[1] = TSR_UINT8, [2] = TSR_UINT16, [4] = TSR_UINT32, [8] = TSR_UINT64};
+  return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? datatype : counts[tsr_datatype_size(datatype)];
+}
+
 static int set_extent(tsx_parser *p, const tsx_literal *value, tsr_field *field) {
   field->has_extent = true;
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT)
     return tsx_literal_number(p, value, field->datatype, field->extent, "tile extent");
-  return tsx_literal_integer(p, value, field->datatype, field->extent, "tile extent");
+  return tsx_literal_integer(p, value, tsx_extent_datatype(field->datatype), field->extent, "tile extent");
 }
 
 static int set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, tsr_field *field) {
@@ -201,7 +205,7 @@ static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const 
   if (schema->version < 5) {
     const tsr_pipeline *shared = &schema->coords_filters;
     bool same = c->has_filters && same_filters(&c->filters, shared);
-    field->filters = (tsr_pipeline){.max_chunk_size = shared->max_chunk_size};
+    field->filters = (tsr_pipeline){.max_chunk_size = shared->max_chunk_size, .uncut = shared->uncut};
     if (!c->has_filters || same) return TSR_OK;
     return tsx_parser_fail(
         p, TSR_UNSUPPORTED,
@@ -215,10 +219,13 @@ static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const 
   }
   int code = usual_filters(p, TSR_FILTER_NONE, &field->filters);
   field->filters.max_chunk_size = c->filters.max_chunk_size;
+  field->filters.uncut = c->filters.uncut;
   return code;
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------------------------- */
+
+tsr_datatype tsx_code_datatype(uint64_t labels) { return labels > LABELS_UINT16 ? TSR_INT32 : TSR_UINT16; }
 
 static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_enumeration *e) {
   e->name = field->name;
@@ -241,7 +248,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   if (!(e->data = tsx_parser_take(p, e->data_size))) return TSR_NOMEM;
   for (uint64_t i = 0; i < e->count; i++) memcpy(e->data + e->offsets[i], labels[i], e->offsets[i + 1] - e->offsets[i]);
   field->enumeration = e->name;
-  field->datatype = e->count > LABELS_UINT16 ? TSR_INT32 : TSR_UINT16;
+  field->datatype = tsx_code_datatype(e->count);
   field->values_per_cell = 1;
   return TSR_OK;
 }

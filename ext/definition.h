@@ -158,6 +158,9 @@ static inline bool tsx_literal_is_null(const tsx_literal *value) { return value-
 /* As one value of a number's datatype; `what` is for messages. The second takes numbers only. */
 int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
 int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
+/* What the tile extent of a dimension is a number of: of floats the datatype itself, else unsigned. */
+tsr_datatype tsx_extent_datatype(tsr_datatype datatype);
+tsr_datatype tsx_code_datatype(uint64_t labels); /* of the codes of an enumeration that is made */
 static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and opaque bytes */
   tsr_kind kind = tsr_datatype_kind(datatype);
   return kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
@@ -182,6 +185,13 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
 /* The same of one attribute: definition->schema has it as its only field, with its enumeration if it has one. */
 int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error);
 void tsx_definition_release(tsx_definition *definition);
+
+/* ---- creatable.c ---- */
+/* A schema as CREATE takes it: what it refuses is left out. Its fields and filters are the definition's, which is empty at first
+ * and released by the caller, also after a failure; all else is the source's. */
+int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error);
+/* The same of a pipeline alone, for the datatype of a field: the filters that may stand there, in their order. */
+int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pipeline *pipeline, tsr_error *error);
 
 /* ---- ddl.c: the same words, the other way ---- */
 const char *tsx_filter_name(tsr_filter_type type); /* "zstd"; NULL for none and what is no filter */

@@ -9,7 +9,7 @@
  *   functions.c   what all functions have in common, and the small ones
  *   functions_change.c                          those that change metadata, schemas and groups
  *   functions_maintain.c                        those that keep arrays in order: consolidate, vacuum
- *   functions_copy.c                            tessera_copy
+ *   functions_copy.c, copy_cells.c              tessera_copy
  *   npy.c         blocks of dense arrays as NPY files, both ways
  *   picture.c     tessera_png, tessera_preview: slices to be looked at      png.c        colours, PNG files
  */

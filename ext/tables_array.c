@@ -195,11 +195,9 @@ static int schema_next(tsx_scan *scan, tsr_error *error) {
   return scan->row < (sqlite3_int64)field_count(in->schema);
 }
 
-static void result_extent(sqlite3_context *context, const tsr_field *field) {
-  tsr_kind kind = tsr_datatype_kind(field->datatype);
-  bool counted = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME; /* a number of units, not a time */
+static void result_extent(sqlite3_context *context, const inside *in, const tsr_field *field) {
   if (field->has_extent)
-    tsx_value_result(context, counted ? TSR_INT64 : field->datatype, 1, field->extent,
+    tsx_value_result(context, shown_of(in, tsx_extent_datatype(field->datatype)), 1, field->extent,
                      tsr_datatype_size(field->datatype));
 }
 
@@ -209,6 +207,23 @@ static void result_domain(sqlite3_context *context, const inside *in, const tsr_
   memcpy(interval.low, field->low, sizeof interval.low);
   memcpy(interval.high, field->high, sizeof interval.high);
   result_interval(context, in, field, &interval);
+}
+
+/* Text that is no UTF-8 as its bytes: X'80', as tessera_ddl writes it. */
+static void result_fill(sqlite3_context *context, const inside *in, const tsr_field *field) {
+  const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
+  unsigned size = 1;
+  for (uint64_t i = 0; text && size && i < field->fill_size; i += size)
+    size = tsx_utf8_size(field->fill + i, field->fill_size - i);
+  if (size) {
+    tsx_value_result(context, shown_of(in, field->datatype), field->values_per_cell, field->fill, field->fill_size);
+    return;
+  }
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  sqlite3_str_appendall(out, "X'");
+  for (uint64_t i = 0; i < field->fill_size; i++) sqlite3_str_appendf(out, "%02X", field->fill[i]);
+  sqlite3_str_appendchar(out, 1, '\'');
+  tsx_result_string(context, out);
 }
 
 static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
@@ -229,10 +244,10 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
     if (field->is_dimension && in->schema->current_domain)
       result_interval(context, in, field, &in->schema->current_domain[number]);
     break;
-  case SCHEMA_TILE: result_extent(context, field); break;
+  case SCHEMA_TILE: result_extent(context, in, field); break;
   case SCHEMA_FILL:
     if (!field->is_dimension && (!field->nullable || field->fill_validity))
-      tsx_value_result(context, shown_of(in, field->datatype), field->values_per_cell, field->fill, field->fill_size);
+      result_fill(context, in, field);
     break;
   case SCHEMA_FILTERS: result_filters(context, tsx_filters_of(in->schema, number)); break;
   default:

@@ -1,8 +1,9 @@
-"""Copies arrays of the corpus with tessera_copy, as they are and with other tiles: the same rows come out, the same metadata, and
-tessera_check finds nothing.
+"""Takes every array of the corpus through tessera_copy, tessera_import and tessera_export: the same rows and metadata come out, and the
+export is the array byte by byte. (What tessera_ddl says of each array, corpus/create makes.) One array in five is also copied with
+other tiles, and tessera_check finds nothing in either copy.
 
 usage: copies.py EXTENSION CORPUS [PATTERN]
-Without a pattern one array in five is taken; with '' all are.
+With a pattern, '' for example, each array is copied with other tiles.
 """
 import json
 import os
@@ -14,68 +15,136 @@ import tempfile
 import arrays
 import read
 
+# What cannot be copied, and why.
+REFUSED = {"new/labels/": "dimension labels are not created",
+           "new/filter/dims_scale_float_b8": "is outside the domain",  # the filter has moved coordinates out of it
+           "nullable_sparse": "its chunks hold",  # TileDB 2.2.2 lost values; errata.md, 32
+           "lib2.2.2_d2_nullable": "its chunks hold"}
+# Other tiles do not fit: a domain of one cell, or one that ends where the datatype does.
+NOT_RETILED = {"new/dense/one_cell_domain", "new/dimtype/extreme_hi_dense_int64", "new/dimtype/extreme_hi_dense_uint64"}
 
-def rows_of(db, directory, description, keys):
+
+def rows_of(db, path, keys, key, unwritten="fill"):
     """All rows; of dense arrays only what was written."""
-    read.open_table(db, directory, description, None, None, keys, False)
+    key = f", key_file={read.literal(keys)}" if key else ""
+    db.execute("DROP TABLE IF EXISTS t")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(path)}, {arrays.OPTIONS.replace('unwritten=fill', 'unwritten=' + unwritten)}{key})")
     return sorted(db.execute("SELECT * FROM t WHERE written_at IS NOT NULL").fetchall(), key=repr)
 
 
-def options_of(description):
+def has_schemas(db):
+    """Have the fragments of table t several schemas? Then some may lack an attribute."""
+    return db.execute("SELECT count(DISTINCT schema) > 1 FROM tessera_fragments('db:t')").fetchone()[0]
+
+
+def views(db, path, keys, key, evolved):
+    """The rows, of an array that has evolved also with what was never written as NULL; the metadata."""
+    filled = rows_of(db, path, keys, key)
+    metadata = db.execute("SELECT * FROM tessera_metadata('db:t')").fetchall()
+    return filled, rows_of(db, path, keys, key, "null") if evolved else None, metadata
+
+
+def difference(what, before, after):
+    if after == before:
+        return None
+    return f"{what}: {len(after[0])} rows, expected {len(before[0])}: {str(after)[:300]} instead of {str(before)[:300]}"
+
+
+def files_of(root):
+    """Every file that is the array's: what begins with '.' is nobody's."""
+    found = {}
+    for folder, directories, files in os.walk(root):
+        directories[:] = [d for d in directories if not d.startswith(".")]
+        for name in files:
+            if not name.startswith("."):
+                with open(os.path.join(folder, name), "rb") as f:
+                    found[os.path.relpath(os.path.join(folder, name), root)] = f.read()
+    return found
+
+
+def check_database(db, path, keys, key, before, copy):
+    """Into the database and out again."""
+    db.execute("SELECT tessera_import('inside', ?)", (path,)).fetchall()
+    if key:
+        db.execute("SELECT tessera_set_key('db:inside', ?)", (key.encode(),)).fetchall()
+    filled = sorted(db.execute("SELECT * FROM inside WHERE written_at IS NOT NULL").fetchall(), key=repr)
+    count, = db.execute("SELECT tessera_export('inside', ?)", (copy,)).fetchone()
+    db.execute("DROP TABLE inside")
+    after = views(db, copy, keys, key, before[1] is not None)
+    if len(filled) != len(before[0]):
+        return f"imported: {len(filled)} rows, expected {len(before[0])}"
+    if files_of(copy) != files_of(path) or count != len(files_of(copy)):
+        return "exported: the files differ"
+    shutil.rmtree(copy)
+    return difference("imported and exported", before, after)
+
+
+def retiled(description):
     """Other tiles: of dense arrays the first extent changes, of sparse ones the capacity."""
     first = description["dims"][0]
-    if description["array_type"] == "sparse":
+    if description["array_type"] != "dense":
         return {"capacity": 7, "duplicates": True}
     return {"extents": {first["name"]: 3}} if first["name"] else {}
 
 
-def check(db, directory, description, keys, copy):
+def check_copy(db, path, keys, key, before, copy, options, checked):
+    cells, = db.execute("SELECT tessera_copy(?, ?, ?)", (path, copy, json.dumps(options))).fetchone()
+    after = views(db, copy, keys, key, before[1] is not None)
+    faults = db.execute("SELECT * FROM tessera_check(?1) WHERE key IS ?2", (copy, key)).fetchall() if checked else []
+    shutil.rmtree(copy)
+    if cells != len(before[0]):
+        return f"{options}: {cells} cells, expected {len(before[0])}"
+    return difference(str(options), before, after) or (f"{options}: the check: {faults}" if faults else None)
+
+
+def check(db, name, path, description, keys, copy, more):
+    """(what is wrong or None, what was done)"""
     key = description.get("encryption_key")
-    before = rows_of(db, directory, description, keys)
-    metadata = db.execute("SELECT * FROM tessera_metadata('db:t')").fetchall()
-    for options in ({}, options_of(description)):
-        try:
-            cells = db.execute("SELECT tessera_copy('db:t', ?, ?)", (copy, json.dumps(options))).fetchone()[0]
-        except sqlite3.Error as error:
-            if os.path.exists(copy):
-                return f"{options}: {error}, and something is left", ""
-            if options:
-                return None, "not retiled: " + str(error).split(": ")[-1]
-            return None, "refused: " + str(error).split(": ")[-1]
-        after = rows_of(db, copy, description, keys)
-        if cells != len(before) or after != before:
-            return f"{options}: {cells} cells, {len(after)} rows {str(after)[:300]}, expected {len(before)} {str(before)[:300]}", ""
-        if db.execute("SELECT * FROM tessera_metadata('db:t')").fetchall() != metadata:
-            return "metadata differ", ""
-        faults = db.execute("SELECT * FROM tessera_check(?1) WHERE key = ?2", (copy, key)).fetchall()
-        if faults:
-            return f"{options}: the check: {faults}", ""
-        read.open_table(db, directory, description, None, None, keys, False)
-        shutil.rmtree(copy)
-    return None, "copied"
+    if key:
+        with open(keys, "w", encoding="utf-8") as f:
+            f.write(key)
+        for place in (path, copy):
+            db.execute("SELECT tessera_set_key(?, ?)", (place, key.encode())).fetchall()
+    refused = [text for part, text in REFUSED.items() if part in name]
+    try:
+        rows_of(db, path, keys, key)
+        before = views(db, path, keys, key, has_schemas(db))
+        wrong = check_copy(db, path, keys, key, before, copy, {}, more)
+    except sqlite3.Error as error:
+        if not refused or refused[0] not in str(error):
+            return repr(error), ""
+        return "something is left" if os.path.exists(copy) else None, "refused: " + refused[0]
+    wrong = wrong or check_database(db, path, keys, key, before, copy)
+    if wrong or not more:
+        return wrong, "copied"
+    try:
+        return check_copy(db, path, keys, key, before, copy, retiled(description), True), "copied and retiled"
+    except sqlite3.Error as error:
+        return None if name in NOT_RETILED else repr(error), "copied, not retiled"
 
 
 def main():
     extension, corpus = sys.argv[1:3]
     pattern = sys.argv[3] if len(sys.argv) > 3 else None
     failed, results = 0, {}
-    with tempfile.TemporaryDirectory() as place:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of small files, each forced to the disk
+    with tempfile.TemporaryDirectory(dir=memory) as place:
         found = [item for item in arrays.find(corpus, pattern or "") if not read.uses_webp(item[2])]
-        for name, directory, description in found[::5] if pattern is None else found:
+        for number, (name, directory, description) in enumerate(found):
             db = arrays.connect(extension, None)
             copy = os.path.join(place, "copy")
             try:
-                wrong, result = check(db, directory, description, place, copy)
+                wrong, result = check(db, name, directory, description, os.path.join(place, "key"), copy, pattern is not None or number % 5 == 0)
             except (sqlite3.Error, MemoryError) as error:
                 wrong, result = repr(error), ""
             results[result] = results.get(result, 0) + 1
-            if wrong or result != "copied":
-                print(f"{name}: {wrong or result}")
+            if wrong:
+                print(f"{name}: {wrong}")
             failed += bool(wrong)
             db.close()
             shutil.rmtree(copy, ignore_errors=True)
     print(f"{sum(results.values())} arrays, {failed} wrong: " + ", ".join(f"{n} {r}" for r, n in sorted(results.items())))
-    sys.exit(1 if failed or not results.get("copied") else 0)
+    sys.exit(1 if failed or not results.get("copied and retiled") else 0)
 
 
 main()

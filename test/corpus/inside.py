@@ -22,6 +22,14 @@ FINE = {"SEC": (1, 0), "MS": (10**3, 3), "US": (10**6, 6), "NS": (10**9, 9), "PS
 REINTERPRETED = {0: "INT32", 1: "INT64"}  # codes that the corpus has
 
 
+def printable(fill):
+    """A fill value as tessera_schema shows it: text that is no UTF-8 as its bytes."""
+    try:
+        return fill if not isinstance(fill, bytes) or fill.decode() is not None else None
+    except UnicodeDecodeError:
+        return b"X'" + fill.hex().upper().encode() + b"'"
+
+
 class Wrong(Exception):
     pass
 
@@ -238,8 +246,10 @@ class Inspection:
                 text = datatype in arrays.TEXT
                 same(f"{what}: cell_val_num", row["cell_val_num"], None if text else 1)
                 same(f"{what}: domain", json.loads(row["domain"] or "null"), bounds(field["domain"], datatype) if field["domain"] else None)
-                extent = "INT64" if is_time(datatype) else datatype  # of times a number of units
-                same(f"{what}: tile", row["tile"], shown(field["tile"], extent, 1))
+                tile = field["tile"]  # as TileDB says it, in the datatype; integers and times have unsigned extents
+                if tile is not None and datatype not in ("FLOAT32", "FLOAT64"):
+                    tile %= 1 << 8 * arrays.SIZES.get(datatype, 8)
+                same(f"{what}: tile", row["tile"], shown(tile, datatype if datatype.startswith("FLOAT") else "UINT64", 1))
                 same(f"{what}: current_domain", json.loads(row["current_domain"] or "null"), bounds(current[i], datatype) if current else None)
                 continue
             num = field["cell_val_num"]
@@ -248,7 +258,7 @@ class Inspection:
             same(f"{what}: enumeration", (row["enumeration"] or b"").decode(), field.get("enumeration") or "")
             null = field["nullable"] and not field.get("fill_valid", 0)
             want = None if null else unpacked(bytes.fromhex(field["fill"]["hex"]), datatype, num)
-            same(f"{what}: fill", parsed(row["fill"], datatype, num), want)
+            same(f"{what}: fill", parsed(row["fill"], datatype, num), printable(want) if datatype in arrays.TEXT else want)
 
     def enumerations(self):
         for e in self.description["enums"]:

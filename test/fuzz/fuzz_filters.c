@@ -282,7 +282,7 @@ static void run_stored_pipeline(input *i) {
  * parts, wrapped, each by the pipeline of the input or none. */
 static void run_tile(input *i) {
   static const tsr_filter gzip = {.type = TSR_FILTER_GZIP, .level = 1, .reinterpret = TSR_ANY};
-  const tsr_pipeline plain = {.max_chunk_size = 65536}, zipped = {65536, 1, (tsr_filter *)&gzip};
+  const tsr_pipeline plain = {.max_chunk_size = 65536}, zipped = {.max_chunk_size = 65536, .count = 1, .filters = (tsr_filter *)&gzip};
   uint8_t flags = tsr__input_u8(&i->in);
   bool variable = flags & 1;
   uint32_t values = (uint32_t)(i->shape.cell_size / tsr_datatype_size(i->shape.datatype));

@@ -42,7 +42,7 @@ class Filter(C.Structure):
 
 
 class Pipeline(C.Structure):
-    _fields_ = [("max_chunk_size", C.c_uint32), ("count", C.c_uint32), ("filters", C.POINTER(Filter))]
+    _fields_ = [("max_chunk_size", C.c_uint32), ("count", C.c_uint32), ("filters", C.POINTER(Filter)), ("uncut", C.c_bool)]
 
 
 class Enumeration(C.Structure):
@@ -85,7 +85,7 @@ class ArrayOptions(C.Structure):
 
 class WriterOptions(C.Structure):
     _fields_ = [("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint), ("unsynced", C.c_bool),
-                ("owner", C.c_char_p)]
+                ("owner", C.c_char_p), ("schema", C.POINTER(Schema))]
 
 
 class Column(C.Structure):
@@ -95,7 +95,8 @@ class Column(C.Structure):
 
 class Batch(C.Structure):
     _fields_ = [("count", C.c_uint64), ("selection", C.POINTER(C.c_uint32)), ("first", C.c_uint64), ("row_base", C.c_int64),
-                ("rowids", C.POINTER(C.c_int64)), ("written", C.c_bool), ("time", C.c_uint64), ("times", C.POINTER(C.c_uint64))]
+                ("rowids", C.POINTER(C.c_int64)), ("written", C.c_bool), ("time", C.c_uint64), ("times", C.POINTER(C.c_uint64)),
+                ("fragment", C.c_uint64)]
 
 
 class Refused(Exception):

@@ -26,7 +26,7 @@ ROOMS = {"mix": "ops", "replace": "ops", "merge": "ops", "consolidate": "ops", "
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
          "reader": "ops", "read": "ops", "gather": "ops", "corners": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "sort": "ops", "piece": "ops"}
 # The headers of the extension, likewise; its sources see what they need.
-EXTENSION = ["tessera.h", "connection.h", "definition.h", "values.h", "table.h", "functions.h"]
+EXTENSION = ["tessera.h", "connection.h", "definition.h", "values.h", "table.h", "functions.h", "copy.h"]
 PUBLIC = ("tessera.h", "tessera_format.h")
 MOST_LINES = 1200
 faults = []

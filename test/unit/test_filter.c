@@ -520,7 +520,7 @@ static void test_allowed(void **state) {
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     tsr_filter filters[3];
     memcpy(filters, cases[i].filters, sizeof filters);
-    tsr_pipeline pipeline = {65536, cases[i].count, filters};
+    tsr_pipeline pipeline = {.max_chunk_size = 65536, .count = cases[i].count, .filters = filters};
     tsr_error error = {0};
     int rc = tsr__filter_allowed(&pipeline, cases[i].count - 1, cases[i].datatype, cases[i].values, false, &error);
     if (rc != cases[i].code) fail_msg("case %u: %d %s", i, rc, error.message);

@@ -196,6 +196,12 @@ CASE(tsr_schema_check) {
   TELL(tsr_schema_check(environment, &schema, e));
 }
 
+CASE(tsr_filters_check) {
+  tsr_filter filter = {.type = TSR_FILTER_DOUBLE_DELTA, .level = -1, .reinterpret = TSR_ANY};
+  const tsr_pipeline one = {.max_chunk_size = 65536, .count = 1, .filters = &filter};
+  TELL(tsr_filters_check(&one, wrong ? TSR_FLOAT32 : TSR_INT32, 1, false, e));
+}
+
 CASE(tsr_array_create) {
   const tsr_schema schema = make_schema(true);
   const tsr_create_options options = {.unsynced = true};
@@ -615,6 +621,12 @@ CASE(tsr_array_add_attribute) {
 
 CASE(tsr_array_drop_attribute) { TELL(tsr_array_drop_attribute(sparse, wrong ? "b" : "a", e)); }
 
+CASE(tsr_array_schema_without) {
+  const bool lacking[8] = {false, false, true};
+  const tsr_schema *schema;
+  TELL(tsr_array_schema_without(sparse, lacking, &schema, e));
+}
+
 CASE(tsr_array_extend_enumeration) {
   const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
   TELL(tsr_array_extend_enumeration(sparse, wrong ? &labels : &three, e));
@@ -629,7 +641,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
 #define CASES(X, W) \
   X(tsr_environment_open) X(tsr_path_permitted) X(tsr_environment_add_store) X(tsr_listing_add) X(tsr_object_find) \
   X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \
-  X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) W(tsr_array_create) W(tsr_creation_prepare) \
+  X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) X(tsr_filters_check) W(tsr_array_create) W(tsr_creation_prepare) \
   W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_drop) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
@@ -640,6 +652,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
   X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \
   W(tsr_group_set_metadata) W(tsr_group_delete_metadata) W(tsr_array_add_attribute) W(tsr_array_drop_attribute) \
+  W(tsr_array_schema_without) \
   W(tsr_array_extend_enumeration) W(tsr_array_expand_domain)
 /* clang-format on */
 

@@ -175,8 +175,10 @@ static void test_domains(void **state) {
   refused(&p, TSR_RANGE, "dimension 'x'", "all of INT64");
   reset(&p, false), set_dimension(&p.fields[0], TSR_INT32, 0, 9, 11);
   refused(&p, TSR_RANGE, "dimension 'x'", "11, is larger than its domain of 10");
-  reset(&p, false), set_dimension(&p.fields[0], TSR_INT32, 0, 9, -1);
+  reset(&p, false), set_dimension(&p.fields[0], TSR_INT32, 0, 9, 0), p.fields[0].has_extent = true;
   refused(&p, TSR_RANGE, "dimension 'x'", "above 0");
+  reset(&p, false), set_dimension(&p.fields[0], TSR_INT8, -128, 126, 255); /* extents are unsigned */
+  accepted(&p);
   reset(&p, false), set_dimension(&p.fields[0], TSR_INT64, INT64_MIN, INT64_MAX - 1, 10000);
   refused(&p, TSR_RANGE, "dimension 'x'", "rounded up");
   reset(&p, false), set_dimension(&p.fields[0], TSR_INT64, INT64_MIN, INT64_MAX - 10000, 10000);
@@ -324,6 +326,11 @@ static void test_filters(void **state) {
   refused(&p, TSR_CONSTRAINT, "attribute 'a'", "chunk");
   reset(&p, false), p.schema.offsets_filters.max_chunk_size = 0;
   refused(&p, TSR_CONSTRAINT, "filters of offsets", "chunk");
+  reset(&p, false), p.schema.offsets_filters = p.fields[2].filters = (tsr_pipeline){.uncut = true};
+  accepted(&p);
+  reset(&p, false), p.filter = (tsr_filter){.type = TSR_FILTER_SCALE_FLOAT, .scale = 1, .byte_width = 8};
+  p.schema.offsets_filters.count = 1, p.schema.offsets_filters.filters = &p.filter;
+  refused(&p, TSR_CONSTRAINT, "filters of offsets", "scale_float rounds");
   reset(&p, false), p.filter.type = TSR_FILTER_DICTIONARY;
   p.schema.validity_filters.count = 1, p.schema.validity_filters.filters = &p.filter;
   refused(&p, TSR_CONSTRAINT, "filters of validity", "dictionary");

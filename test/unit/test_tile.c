@@ -25,8 +25,8 @@ static int setup(void **state) {
   f.none.max_chunk_size = 65536;
   f.rle_filter.type = TSR_FILTER_RLE;
   f.dictionary_filter.type = TSR_FILTER_DICTIONARY;
-  f.rle = (tsr_pipeline){65536, 1, &f.rle_filter};
-  f.dictionary = (tsr_pipeline){65536, 1, &f.dictionary_filter};
+  f.rle = (tsr_pipeline){.max_chunk_size = 65536, .count = 1, .filters = &f.rle_filter};
+  f.dictionary = (tsr_pipeline){.max_chunk_size = 65536, .count = 1, .filters = &f.dictionary_filter};
   f.format = (tsr_tile_format){.datatype = TSR_INT32,
                                .values_per_cell = 1,
                                .version = 22,
@@ -300,7 +300,7 @@ static void test_format(void **state) {
   assert_int_equal(tsr__tile_format(&m, 1, NULL, &format, NULL), TSR_OK);
   assert_false(format.coordinates_split);
   tsr_filter filters[2] = {{.type = TSR_FILTER_BYTESHUFFLE}, {.type = TSR_FILTER_ZSTD}};
-  schema.coords_filters = (tsr_pipeline){65536, 1, filters};
+  schema.coords_filters = (tsr_pipeline){.max_chunk_size = 65536, .count = 1, .filters = filters};
   assert_int_equal(tsr__tile_format(&m, 1, NULL, &format, NULL), TSR_OK);
   assert_false(format.coordinates_split);
   schema.coords_filters.count = 2;

@@ -1,0 +1,243 @@
+"""What tessera_copy and tessera_ddl keep: attributes that cells never had, tiles and chunks as TileDB makes them; and what they, CREATE
+and INSERT refuse. Histories are random; both views of what was never written, NULL and the fill value, are compared.
+
+usage: copies.py EXTENSION CORPUS [PATTERN...]
+"""
+import itertools
+import json
+import os
+import random
+import sys
+import tempfile
+
+import host
+from host import Database, Error, literal
+
+SEED = 1
+if os.access("/dev/shm", os.W_OK):
+    tempfile.tempdir = "/dev/shm"  # many small files, each forced to the disk
+NAMES = itertools.count()
+DEFINITIONS = {"a": "INT32", "b": "FLOAT32 NOT NULL DEFAULT 7.5", "c": "TEXT DEFAULT 'none'", "d": "TEXT NOT NULL DEFAULT 'd'",
+               "e": "TEXT ENUM('x', 'y', 'z') DEFAULT 'y'", "f": "UINT8[] DEFAULT '[1,2]'", "g": "DATE NOT NULL DEFAULT '2024-02-29'"}
+VALUES = {"a": lambda r: r.choice([None, r.randrange(100)]), "b": lambda r: r.randrange(100) / 4, "c": lambda r: r.choice([None, "", "text"]),
+          "d": lambda r: "d" * r.randrange(4), "e": lambda r: r.choice([None, "x", "z"]), "f": lambda r: json.dumps([r.randrange(256)] * r.randrange(3), separators=(",", ":")),
+          "g": lambda r: f"2024-01-{r.randrange(1, 29):02}"}
+
+
+def fresh():
+    return os.path.join(host.FOLDER, f"copies{next(NAMES)}")
+
+
+def same(got, want, what):
+    assert got == want, f"{what}: {str(got)[:700]}\nand not {str(want)[:700]}"
+
+
+def views(path, dense):
+    """The rows with what was never written as NULL, and with the fill value; seen by a connection of its own."""
+    db = Database()
+    seen = []
+    for unwritten in ("null", "fill"):
+        db.table("t" + unwritten, path, f", unwritten={unwritten}")
+        where = " WHERE written_at IS NOT NULL" if dense else ""
+        seen.append(sorted(db.query(f"SELECT * FROM t{unwritten}{where}"), key=repr))
+    columns = [row[:2] for row in db.query("SELECT name, datatype FROM tessera_schema(?)", (path,))]
+    faults = [row for row in db.query("SELECT * FROM tessera_check(?)", (path,)) if row[0] != "note"]
+    db.close()
+    same(faults, [], "the check of " + path)
+    return seen, columns
+
+
+def write(db, random_, path, dense, duplicates):
+    table = f"w{next(NAMES)}"
+    db.table(table, path)
+    columns = [row[0] for row in db.query("SELECT name FROM tessera_schema(?)", (path,))]
+    db.query("BEGIN")
+    if dense and random_.random() < 0.5:   # a box, which leaves tiles of several fragments
+        x, y = random_.randrange(6), random_.randrange(14)
+        places = [(i, j) for i in range(x, random_.randrange(x, 16) + 1) for j in range(y, random_.randrange(y, 16) + 1)]
+    else:
+        places = [(random_.randrange(16), random_.randrange(16)) for _ in range(random_.randrange(1, 30))]
+    for place in places:
+        values = place + tuple(VALUES[c](random_) for c in columns[2:])
+        db.query(f"INSERT INTO {table} VALUES({', '.join('?' * len(values))})", values)
+    db.query("COMMIT")
+    if not dense and random_.random() < 0.3:
+        db.query(f"DELETE FROM {table} WHERE x = {random_.randrange(16)}")
+    db.query(f"DROP TABLE {table}")
+
+
+def evolved(random_, dense):
+    """An array with a random history of writes, deletes, consolidations, and attributes that come and go."""
+    path, db = fresh(), Database()
+    duplicates = not dense and random_.random() < 0.3
+    kind = "kind=dense" if dense else "capacity=5" + (", duplicates=yes" if duplicates else "")
+    first = random_.choice("abc")
+    db.table("t", path, f", x INT32 DIMENSION(0, 16, 5), y INT32 DIMENSION(0, 16, 4), {first} {DEFINITIONS[first]}, {kind}")
+    present = [first]
+    for _ in range(random_.randrange(2, 9)):
+        action = random_.random()
+        if action < 0.5:
+            write(db, random_, path, dense, duplicates)
+        elif action < 0.75:
+            name = random_.choice([n for n in DEFINITIONS if n not in present] or [""])
+            if name:
+                db.query("SELECT tessera_add_attribute(?, ?)", (path, f"{name} {DEFINITIONS[name]}"))
+                present.append(name)
+        elif action < 0.9 and len(present) > 1:
+            db.query("SELECT tessera_drop_attribute(?, ?)", (path, present.pop(random_.randrange(len(present)))))
+        else:
+            db.query("SELECT tessera_consolidate(?)", (path,))
+    db.close()
+    return path
+
+
+def check_copies(path, dense, what):
+    before, columns = views(path, dense)
+    db = Database(os.path.join(host.FOLDER, f"copies{next(NAMES)}.db"))
+    one, two = fresh(), fresh()
+    same(db.value("SELECT tessera_copy(?, ?)", (path, one)), len(before[0]), what + ": cells")
+    same(views(one, dense), (before, columns), what)
+    db.query("SELECT tessera_copy(?, 'db:inside')", (one,))
+    same(sorted(db.query("SELECT * FROM inside WHERE written_at IS NOT NULL"), key=repr), before[0], what + ", inside")
+    options = {"extents": {"x": 3}} if dense else {"capacity": 3, "cell_order": "col"}
+    db.query("SELECT tessera_copy('db:inside', ?, ?)", (two, json.dumps(options)))
+    same(views(two, dense), (before, columns), what + ", retiled")
+    db.query("SELECT tessera_consolidate(?)", (two,))
+    db.query("SELECT tessera_vacuum(?)", (two,))
+    same(views(two, dense), (before, columns), what + ", consolidated")
+    again, table = fresh(), f"d{next(NAMES)}"
+    text = db.value("SELECT tessera_ddl(?)", (two,))
+    db.query(text.replace(text.split("USING")[0], f"CREATE VIRTUAL TABLE {table} ", 1).replace(literal(two), literal(again)))
+    same(db.value("SELECT tessera_ddl(?)", (again,)).split(literal(again))[1], text.split(literal(two))[1], what + ", made again")
+    db.close()
+
+
+def test_random_evolutions():
+    for i in range(14):
+        random_ = random.Random(SEED * 1000 + i)
+        dense = i % 2 == 1
+        check_copies(evolved(random_, dense), dense, f"seed {SEED * 1000 + i}")
+
+
+def test_nothing_in_common():
+    """The attribute that the cells have is gone, the one that is there they never had."""
+    for kind in ("dense", "sparse"):
+        path, db = fresh(), Database()
+        db.table("t", path, f", x INT DIMENSION(0, 99, 10), a INT, kind={kind}")
+        db.query("INSERT INTO t VALUES(3, 1), (4, 2), (50, 3)")
+        db.query("SELECT tessera_add_attribute(?, 'without_attributes TEXT DEFAULT ''never''')", (path,))
+        db.query("SELECT tessera_drop_attribute(?, 'a')", (path,))
+        db.close()
+        check_copies(path, kind == "dense", kind)
+        same(views(path, kind == "dense")[0], [[(3, None), (4, None), (50, None)], [(3, "never"), (4, "never"), (50, "never")]], kind)
+
+
+def test_one_schema_is_not_enough():
+    path, copy, db = fresh(), fresh(), Database()
+    db.table("t", path, ", x INT DIMENSION(0, 99, 10), a INT NOT NULL")
+    db.query("INSERT INTO t VALUES(3, 1)")
+    db.query("SELECT tessera_add_attribute(?, 'b INT NOT NULL')", (path,))
+    error = db.error("SELECT tessera_copy(?, ?, '{\"format_version\": 3, \"filters\": {\"x\": \"none\"}}')", (path, copy))
+    assert "version" in error.text, error.text
+    assert not os.path.exists(copy)
+    db.close()
+
+
+def test_an_interrupted_copy_leaves_nothing():
+    path, copy, db = fresh(), fresh(), Database()
+    db.table("t", path, ", x INT DIMENSION(0, 99, 10), a INT")
+    db.query("INSERT INTO t VALUES(3, 1)")
+    db.query("SELECT tessera_add_attribute(?, 'b TEXT ENUM(''u'')')", (path,))
+    broken = os.path.join(path, "__fragments", os.listdir(os.path.join(path, "__fragments"))[0], "a0.tdb")
+    os.truncate(broken, 3)
+    db.error("SELECT tessera_copy(?, ?)", (path, copy))
+    assert not os.path.exists(copy)
+    db.close()
+
+
+def test_scattered_cells_of_a_dense_array():
+    """More boxes than one commit holds, with attributes and without."""
+    path, copy, db = fresh(), fresh(), Database()
+    db.table("t", path, ", x INT DIMENSION(0, 99, 50), y INT DIMENSION(0, 99, 50), a INT, kind=dense")
+    for first in range(0, 2400, 600):
+        db.query("WITH n(v) AS (VALUES(?1) UNION ALL SELECT v + 1 FROM n WHERE v < ?1 + 599) INSERT INTO t SELECT v / 50 * 2, v % 50 * 2, v FROM n", (first,))
+    same(db.value("SELECT tessera_copy('db:t', ?)", (copy,)), 2400, "cells")
+    same(views(copy, True), views(path, True), "scattered")
+    db.close()
+
+
+def test_an_insert_gives_no_cell_what_it_never_had():
+    """Past a thousand boxes a commit writes cells between its own again: not those that would get an attribute by it."""
+    path, db = fresh(), Database()
+    db.table("t", path, ", x INT DIMENSION(0, 99, 10), y INT DIMENSION(0, 99, 10), a INT, kind=dense")
+    db.query("WITH n(v) AS (VALUES(0) UNION ALL SELECT v + 1 FROM n WHERE v < 9999) INSERT INTO t SELECT v / 100, v % 100, v FROM n")
+    db.query("SELECT tessera_add_attribute(?, 'b INT NOT NULL DEFAULT 5')", (path,))
+    db.close()
+    db = Database()
+    db.table("t", path)
+    scattered = "WITH n(v) AS (VALUES(0) UNION ALL SELECT v + 1 FROM n WHERE v < 2499) INSERT INTO t SELECT v / 50 * 2, v % 50 * 2, v, 1 FROM n"
+    try:
+        db.query(scattered)
+    except Error as e:
+        assert e.code == 13 and "separate boxes" in e.text, e.text
+    lacking = db.query("SELECT x, y FROM t WHERE b IS NULL")
+    given = db.value("SELECT count(*) FROM t WHERE b = 1")
+    assert given in (0, 2500) and len(lacking) == 10000 - given, f"{given} cells have b, {len(lacking)} never had it"
+    same(db.value("SELECT count(*) FROM t WHERE b = 5"), 0, "cells that got the fill value")
+    db.close()
+
+
+def test_extents_and_chunks():
+    for datatype, high in (("INT8", 126), ("INT16", 32766), ("INT32", 2**31 - 2), ("INT64", 2**63 - 2)):
+        path, copy, db = fresh(), fresh(), Database()
+        extent = high * 2 + 3
+        db.table("t", path, f", d {datatype} DIMENSION({-high - 2}, {high}, {extent}), v INT FILTERS(chunk(0), byteshuffle, zstd(3)), "
+                            "coords_filters=(chunk(0), gzip), offsets_filters=(chunk(0), zstd), validity_filters=(chunk(0), rle)")
+        db.query(f"INSERT INTO t VALUES({-high - 2}, 1), (0, NULL), ({high}, 3)")
+        same(db.value("SELECT tessera_copy('db:t', ?, ?)", (copy, json.dumps({"extents": {"d": extent}} if extent < 2**63 else {}))), 3, "cells")
+        same(views(copy, False), views(path, False), datatype)
+        same(db.query("SELECT tile, filters FROM tessera_schema(?)", (copy,)),
+             [(str(extent) if extent > 2**63 - 1 else extent, "zstd"), (None, "chunk(0), byteshuffle, zstd(3)")], "the schema")
+        text = db.value("SELECT tessera_ddl(?)", (copy,))
+        db.query("DROP TABLE t")
+        db.query("CREATE VIRTUAL TABLE t USING tessera(" + text.split(literal(copy) + ",")[1])
+        same(db.value("SELECT tessera_ddl('db:t')").split("kind")[1], text.split("kind")[1], "in the database")
+        assert "must be above 0" in db.error(f"CREATE VIRTUAL TABLE u USING tessera(d {datatype} DIMENSION(0, 9, 0), v INT)").text
+        assert "larger than its domain" in db.error(f"CREATE VIRTUAL TABLE u USING tessera(d {datatype} DIMENSION(0, 9, 11), v INT)").text
+        db.close()
+
+
+def test_uncut_tiles_are_read_cell_by_cell():
+    path, db = fresh(), Database()
+    db.table("t", path, ", d INT DIMENSION(0, 99999, 100000), v INT FILTERS(chunk(0), zstd), kind=dense")
+    db.query("WITH n(v) AS (VALUES(0) UNION ALL SELECT v + 1 FROM n WHERE v < 99999) INSERT INTO t SELECT v, v * 7 FROM n")
+    db.close()
+    db = Database()
+    db.table("t", path)
+    same(db.query("SELECT v FROM t WHERE d = 77777"), [(77777 * 7,)], "one cell")
+    same(db.value("SELECT sum(v) FROM t"), sum(range(100000)) * 7, "all")
+    db.close()
+
+
+def test_rounded_offsets_are_refused():
+    db = Database()
+    for option in ("offsets_filters=(scale_float(2, 0.25, 0), zstd)", "offsets_filters=(bitshuffle, scale_float(8, 2, 0))"):
+        path = fresh()
+        error = db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)}, x INT DIMENSION(0, 9, 5), s TEXT, {option})")
+        assert "filters of offsets: filter scale_float rounds" in error.text, error.text
+        assert not os.path.exists(path)
+    db.error("CREATE VIRTUAL TABLE t USING tessera(x INT DIMENSION(0, 9, 5), s INT, validity_filters=(scale_float(1, 1, 0)))")
+    db.close()
+
+
+def test_fills_are_text():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT DIMENSION(0, 9, 5), a CHAR NOT NULL, b CHAR NOT NULL DEFAULT 'q', c TEXT NOT NULL DEFAULT X'C328', "
+             "d CHAR[] NOT NULL DEFAULT X'410042', e BLOB NOT NULL DEFAULT X'FF00', f TEXT NOT NULL DEFAULT 'Zürich', g CHAR)")
+    same(db.query("SELECT name, fill FROM tessera_schema('db:t') WHERE role = 'attribute'"),
+         [("a", "X'80'"), ("b", "q"), ("c", "X'C328'"), ("d", "A\0B"), ("e", b"\xff\x00"), ("f", "Zürich"), ("g", None)], "fills")
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
