@@ -4,7 +4,8 @@
  * are taken for single bytes, datetimes and times for 64-bit integers; delta and double delta may be told another
  * datatype (option "reinterpret"), and refuse floats.
  *
- * Delta (in the compressors' frame): u64 n, then n values: the first, and the step to each next.
+ * Delta (in the compressors' frame): u64 n, then n values: the first, and the step to each next. TileDB 2.16 wrote the
+ * bytes of one value more behind them, which say nothing.
  *
  * Double delta (in the compressors' frame, all versions): u8 b, u64 n, then
  *   b >= bits of a value - 1   the bytes as they are, also where they are no whole values (n is rounded down)
@@ -87,8 +88,9 @@ static int decompress_delta(const tsr_filter_context *context, const uint8_t *in
   bool has_sign = false;
   TSR_TRY(value_width(context, TSR_CORRUPT, &width, &has_sign, error));
   tsr_input input = tsr__input(in, size);
-  uint64_t count = tsr__input_u64(&input);
-  if (input.failed || count != out_size / width || out_size % width != 0 || tsr__input_left(&input) != out_size)
+  uint64_t count = tsr__input_u64(&input), left = tsr__input_left(&input);
+  if (input.failed || count != out_size / width || out_size % width != 0 ||
+      (left != out_size && left != tsr__add_sat(out_size, width)))
     return tsr__fail(error, TSR_CORRUPT, "%llu values of %u bytes in %llu bytes: %llu bytes should come out",
                      (unsigned long long)count, width, (unsigned long long)size, (unsigned long long)out_size);
   sums(width, in + input.at, count, 0, out);

@@ -29,6 +29,29 @@ static void test_delta_stored(void **state) {
   harness_close(&h);
 }
 
+/* TileDB 2.16: the bytes of one value more, but not of two, nor a part of one. */
+static void test_delta_one_too_many(void **state) {
+  static const struct {
+    const char *metadata, *data;
+    int code;
+  } cases[] = {
+      {"00000000010000000800000014000000", "020000000000000005000000feffffff07000000", TSR_OK},
+      {"00000000010000000800000018000000", "020000000000000005000000feffffff0700000007000000", TSR_CORRUPT},
+      {"00000000010000000800000012000000", "020000000000000005000000feffffff0700", TSR_CORRUPT},
+      {"00000000010000000800000014000000", "030000000000000005000000feffffff07000000", TSR_CORRUPT}};
+  harness h;
+  harness_open(&h, &tsr__filter_delta, TSR_INT32);
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_part m = harness_hex(cases[i].metadata), d = harness_hex(cases[i].data), out = {0}, left = {0};
+    tsr_part data = harness_hex("0500000003000000");
+    assert_int_equal(harness_decode(&h, m, d, 8, false, &out, &left), cases[i].code);
+    if (cases[i].code == TSR_OK) harness_equal(out, data);
+    tsr_part *all[] = {&m, &d, &data, &out, &left};
+    for (unsigned k = 0; k < 5; k++) free(all[k]->data);
+  }
+  harness_close(&h);
+}
+
 static void test_delta_datatypes(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT8, TSR_UINT16, TSR_INT32, TSR_UINT64, TSR_DATETIME_DAY, TSR_UTF16};
   static const unsigned widths[] = {1, 2, 4, 8, 8, 1};
@@ -218,6 +241,7 @@ static void test_out_of_budget(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_delta_stored),           cmocka_unit_test(test_delta_datatypes),
+      cmocka_unit_test(test_delta_one_too_many),
       cmocka_unit_test(test_delta_refuses),          cmocka_unit_test(test_empty),
       cmocka_unit_test(test_double_delta_stored),    cmocka_unit_test(test_double_delta_plain),
       cmocka_unit_test(test_double_delta_bits),      cmocka_unit_test(test_positive_delta_stored),
