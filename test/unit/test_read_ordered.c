@@ -74,7 +74,7 @@ static void check_distinct(tsr_reader *reader, const made_array *m, tsr_request 
   for (uint32_t k = 0; k < request.order_count; k++) fields[request.order[k].dimension] = made_random(2);
   const int started = tsr_reader_start(reader, &request, &error);
   const int64_t got = started < 0 ? started : read_tuples(reader, m, request.order, request.order_count, some, &error);
-  if (got == TSR_NOMEM && request.memory_bytes > 0) return;
+  if (got == TSR_BUDGET && request.memory_bytes > 0) return;
   assert_true(got >= 0);
   sorted_array = m;
   sorted_order = request.order;
