@@ -197,6 +197,27 @@ static int check_consolidated(commits_check *k, const char *path) {
   return rc;
 }
 
+/* What a marker says of its database is shown as it is; what is no whole marker names none. */
+static int say_prepared(tsr_checker *c, const char *path) {
+  tsr_arena arena;
+  tsr_pending pending = {0};
+  tsr_error fault = {0};
+  bool locked = false;
+  tsr__arena_init(&arena, &c->memory);
+  int rc = tsr__pending_read(c->store, path, &arena, &pending, &fault);
+  if (rc > 0 && pending.locked && tsr__pending_is_locked(c->store, path, &locked, NULL) < 0) locked = false;
+  if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
+  else
+    rc = tsr__check_say(c, TSR_SEVERITY_NOTE, path,
+                        "a commit prepared through a database (%.300s on host %.100s)%s: a later write there, or "
+                        "tessera_recover(path), publishes or removes it; if that database is gone for good, "
+                        "tessera_recover(path, 'disown') removes it after 24 hours",
+                        rc > 0 && *pending.file ? pending.file : "?", pending.host ? pending.host : "?",
+                        locked ? ", whose writer is at work" : "");
+  tsr__arena_release(&arena);
+  return rc;
+}
+
 static int check_commit(commits_check *k, const tsr_entry *entry) {
   static const char *const suffixes[] = {".wrt", ".del", ".upd", ".vac", ".pending"};
   enum { WRITE, DELETE, UPDATE, VACUUM, PENDING, NONE };
@@ -218,10 +239,7 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   case WRITE: TSR_TRY(check_empty(c, path.text)); return add_fragment(c, name, &parsed, false, path.text);
   case DELETE: return check_delete(k, name, path.text, NULL, 0);
   case UPDATE: return tsr__check_say(c, TSR_SEVERITY_WARNING, path.text, "not checked: an update condition");
-  case PENDING:
-    return tsr__check_say(c, TSR_SEVERITY_NOTE, path.text,
-                          "a commit prepared through a database: a later write there, or tessera_recover, publishes or "
-                          "removes it");
+  case PENDING: return say_prepared(c, path.text);
   default: return TSR_OK; /* vacuum files come when all fragments are known */
   }
 }

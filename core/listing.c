@@ -46,6 +46,7 @@ typedef struct renewal { /* a listing being made */
   tsr_map metas; /* names of __fragment_meta's files, without suffix -> their paths */
   tsr_map settled; /* names of fragments that are not committed, and that no .con commits: see unfinished.c */
   tsr_path doubtful; /* whose age tells how young the doubt is for which the listing has failed; or '' */
+  tsr_commit_list gone; /* prepared commits that count, and whose fragment is not there: `path` is the marker's */
   tsr_error *error;
 } renewal;
 
@@ -417,6 +418,35 @@ static int count_old(renewal *r, const char *commit, const char *staged) {
   return add_fragment(r, copy, &parsed, true);
 }
 
+/* A commit in __commits that creates an empty file. It may have been published and merged since, and the marker have stayed. */
+static int count_fragment(renewal *r, const char *commit, const char *marker, const char *name, const tsr_name *parsed) {
+  bool exists;
+  tsr_path metadata = tsr__path_of("__fragments", name, "/__fragment_metadata.tdb");
+  if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
+  TSR_TRY(tsr__store_find(r->array->store, metadata.text, &exists, r->error));
+  if (exists) return add_fragment(r, name, parsed, false);
+  tsr_committed item = {.name = commit, .parsed = *parsed};
+  TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
+  return append(r, &r->gone, &item);
+}
+
+/* When all that is committed is listed. */
+static int check_gone(renewal *r) {
+  for (uint64_t i = 0; i < r->gone.count; i++) {
+    const tsr_committed *item = &r->gone.items[i];
+    const char *name = strrchr(item->name, '/') + 1;
+    bool there;
+    char stem[TSR_COMMIT_PATH];
+    memcpy(stem, name, strlen(name) + 1);
+    stem[strlen(stem) - strlen(".wrt")] = 0;
+    if (tsr__map_get(&r->listing->names, stem) || tsr__listing_spans(r->listing, stem)) continue;
+    TSR_TRY(tsr__store_find(r->array->store, item->path, &there, r->error));
+    return there ? tsr__pending_fail_gone(item->name, r->error)
+                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", item->path);
+  }
+  return TSR_OK;
+}
+
 static int count_prepared(renewal *r, const char *commit) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_name parsed;
@@ -427,7 +457,7 @@ static int count_prepared(renewal *r, const char *commit) {
   if (*staged) return count_staged(r, commit, staged);
   if (!tsr__name_suffix(name, ".wrt", &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
   TSR_TRY(copy_text(r, name, stem, &copy));
-  return add_fragment(r, copy, &parsed, false);
+  return count_fragment(r, commit, marker, copy, &parsed);
 }
 
 static int asks(const tsr_array *array, const char *commit, tsr_error *error) {
@@ -709,6 +739,7 @@ static int list_all(renewal *r, bool commits) {
     if (rc >= 0) rc = list_commits(r);
     if (rc >= 0) rc = list_old_layout(r, &root);
     if (rc >= 0) rc = check_unfinished(r, &root);
+    if (rc >= 0) rc = check_gone(r);
     if (rc >= 0 && r->listing->old_layout) rc = check_root(r, &root);
     if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
   }

@@ -98,7 +98,8 @@ struct tsr_writer {
   tsr_arena arena; /* boxes, the schema of runs */
   unsigned threads;
   bool durable;
-  char *owner; /* or NULL */
+  char *owner, *owner_file; /* or NULL */
+  tsr_file *lock; /* the marker of `commit`, locked by this writer; or NULL */
   bool kept; /* in memory: tsr_writer_keep */
   uint64_t asked_time, time;
   uint32_t field_count;

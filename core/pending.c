@@ -5,14 +5,21 @@
  *   __commits/.NAME           what becomes NAME.con or NAME.del
  *   NAME/.metadata            what becomes NAME/__fragment_metadata.tdb
  *
- * TileDB looks at none of them. A marker is text: the commit's path, the names of its fragments, each on a line; an
- * empty line; the owner, and a newline at the end, without which it was not written to its end. It is durable before
- * the owner commits, and removed after the commit is published.
+ * TileDB looks at none of them. A marker is text, in lines: the commit's path; the names of its fragments; an empty
+ * line; "owner ID LOCK HOST"; the path of the database file. A newline ends it, without which it was not written to its
+ * end. ID names the owner (owner.c), LOCK is "locked" or "unlocked", HOST and path are for messages alone. In markers of
+ * earlier versions the path follows the empty line: they do not say whose they are.
+ *
+ * A marker is durable before its owner commits, and removed after the commit is published. Its writer locks it before
+ * the first byte is written, where the store has locks, and keeps the lock until the marker goes or is left to recovery:
+ * a marker that is whole, says "locked" and is not locked has no writer any more.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "array.h"
 
+#define OWNER_WORD  "owner "
 #define MARKER_MOST (1u << 20)
 #define COMMITS     "__commits/"
 #define FRAGMENTS   "__fragments/"
@@ -116,15 +123,62 @@ static int write_new(tsr_store *store, const char *path, const void *bytes, uint
   return code;
 }
 
-int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
-                      tsr_error *error) {
+bool tsr__pending_owner_valid(const char *owner) {
+  const size_t size = strlen(owner);
+  for (size_t i = 0; i < size; i++)
+    if (owner[i] <= ' ' || owner[i] == 0x7f) return false;
+  return size > 0 && size <= TSR_OWNER_MOST;
+}
+
+/* The name of this host as one word. */
+static void name_host(char host[256]) {
+  if (gethostname(host, 255) != 0) *host = 0;
+  host[255] = 0;
+  for (char *c = host; *c; c++)
+    if (*c <= ' ' || *c == 0x7f) *c = '?';
+  if (!*host) strcpy(host, "?");
+}
+
+static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *text, tsr_error *error) {
+  char host[256];
+  name_host(host);
+  TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->commit));
+  for (uint64_t i = 0; i < pending->fragment_count; i++)
+    TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->fragments[i]));
+  return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", pending->owner,
+                            locked ? "locked" : "unlocked", host, pending->file);
+}
+
+/* A file that nobody else knows of is locked before anything is in it. */
+static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
+                        unsigned threads, bool *locked, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
-  int code = tsr__buffer_printf(&text, error, "%s\n", pending->commit);
-  for (uint64_t i = 0; code >= 0 && i < pending->fragment_count; i++)
-    code = tsr__buffer_printf(&text, error, "%s\n", pending->fragments[i]);
-  if (code >= 0) code = tsr__buffer_printf(&text, error, "\n%s\n", pending->owner);
-  if (code >= 0) code = write_new(store, marker, text.data, text.size, durable, 1, threads, error);
+  tsr_error one;
+  char directory[TSR_COMMIT_PATH];
+  const char *const name = directory;
+  directory_of(marker, directory);
+  int code = tsr__store_lock(file, &one);
+  *locked = code >= 0;
+  if (code < 0 && code != TSR_UNSUPPORTED) return *error = one, code;
+  code = print_marker(pending, *locked, &text, error);
+  if (code >= 0) code = tsr__store_append(file, text.data, text.size, error);
+  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
   tsr__buffer_release(&text);
+  return code;
+}
+
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
+                      tsr_file **lock, tsr_error *error) {
+  tsr_file *file;
+  tsr_error unseen;
+  bool locked = false;
+  if (!error) error = &unseen;
+  *lock = NULL;
+  TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
+  const int code = write_marker(store, file, marker, pending, durable, threads, &locked, error);
+  if (code < 0) (void)tsr__store_remove(store, marker, NULL);
+  if (code >= 0 && locked) *lock = file;
+  else tsr__store_close_file(file);
   return code;
 }
 
@@ -142,6 +196,30 @@ static char *next_line(char **at) {
   *end = 0;
   *at = end + 1;
   return *line ? line : NULL;
+}
+
+/* The next word of a line, which ends in `end`; NULL where there is none. */
+static char *next_word(char **at, char end) {
+  char *word = *at, *stop = word + strcspn(word, " \n");
+  if (stop == word || *stop != end) return NULL;
+  *stop = 0;
+  *at = stop + 1;
+  return word;
+}
+
+/* What follows the empty line: the owner's line and the database's path, or that path alone. */
+static void parse_owner(char *text, tsr_pending *pending) {
+  char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
+  pending->file = text;
+  if (strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) != 0) return;
+  char *const line = strchr(text, '\n');
+  if (!line || !(owner = next_word(&at, ' ')) || !(lock = next_word(&at, ' ')) || !(host = next_word(&at, '\n')))
+    return;
+  if (!tsr__pending_owner_valid(owner) || (strcmp(lock, "locked") != 0 && strcmp(lock, "unlocked") != 0)) return;
+  pending->owner = owner;
+  pending->locked = !strcmp(lock, "locked");
+  pending->host = host;
+  pending->file = at;
 }
 
 static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
@@ -162,8 +240,21 @@ static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending
     pending->fragments[pending->fragment_count++] = line;
   }
   text[size - 1] = 0;
-  pending->owner = at;
+  parse_owner(at, pending);
   return 1;
+}
+
+int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one;
+  *locked = false;
+  int code = tsr__store_open_file(store, marker, &file, &one);
+  if (code >= 0) {
+    code = tsr__store_locked(file, locked, &one);
+    tsr__store_close_file(file);
+  }
+  if (code < 0 && error) *error = one;
+  return code;
 }
 
 int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
@@ -247,6 +338,27 @@ static int is_whole(tsr_store *store, commit_form form, const char *name, int si
   if (form == STAGED || form == OLD) return is_there(store, staged, error);
   snprintf(path, sizeof path, "%s%.*s/" METADATA, form == WRT ? FRAGMENTS : "", size, name);
   return is_there(store, path, error);
+}
+
+int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
+  return tsr__fail(error, TSR_CORRUPT,
+                   "%s: this database has committed it, and what was prepared for it is gone: its rows are lost; "
+                   "tessera_recover(path, 'disown') gives it up",
+                   commit);
+}
+
+int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH + 32];
+  const char *name;
+  int size;
+  const commit_form form = parse(pending->commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
+  int code = is_whole(store, form, name, size, staged, error);
+  for (uint64_t i = 0; code > 0 && form == STAGED && i < pending->fragment_count; i++) {
+    snprintf(path, sizeof path, FRAGMENTS "%.127s/" METADATA, pending->fragments[i]);
+    code = is_there(store, path, error);
+  }
+  return code;
 }
 
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {

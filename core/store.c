@@ -241,6 +241,18 @@ int tsr__store_sync(tsr_file *file, tsr_error *error) {
   return wrap(file->store, file->path, file->store->methods->sync(file, error), error);
 }
 
+static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "there are no locks here"); }
+
+int tsr__store_lock(tsr_file *file, tsr_error *error) {
+  const tsr_store_methods *methods = file->store->methods;
+  return wrap(file->store, file->path, methods->lock ? methods->lock(file, error) : no_locks(error), error);
+}
+
+int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  const tsr_store_methods *methods = file->store->methods;
+  return wrap(file->store, file->path, methods->locked ? methods->locked(file, locked, error) : no_locks(error), error);
+}
+
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   return wrap(store, path, store->methods->sync_directory(store, path, error), error);

@@ -69,6 +69,9 @@ typedef struct tsr_store_methods {
   bool (*is_link)(tsr_store *store, const char *path); /* NULL where there are no symbolic links */
   /* NULL where no other program writes: every file appears whole there. */
   int (*look)(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
+  /* Locks: both NULL in a store that has none. See tsr__store_lock and tsr__store_locked. */
+  int (*lock)(tsr_file *file, tsr_error *error);
+  int (*locked)(tsr_file *file, bool *locked, tsr_error *error);
 } tsr_store_methods;
 
 struct tsr_store {
@@ -77,7 +80,7 @@ struct tsr_store {
   char *name; /* for messages: the root's path as it was given */
   bool workers_may_read; /* open_file, read_at and close_file may be called from worker threads */
   bool workers_may_sync; /* sync and sync_directory, too */
-  bool is_one_file;      /* what is read-only or busy is all of it: a database */
+  bool is_one_file; /* what is read-only or busy is all of it: a database */
   _Atomic uint64_t files_opened, bytes_read; /* counted by the front */
 };
 struct tsr_file {
@@ -127,6 +130,12 @@ int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **f
 int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__store_sync(tsr_file *file, tsr_error *error);
+/* Locks a file that create_exclusive has made. The file stays locked until it is closed, or until the process dies: the
+ * operating system releases the lock then. TSR_UNSUPPORTED where the store or the file system has no locks. */
+int tsr__store_lock(tsr_file *file, tsr_error *error);
+/* Says whether a file, opened by open_file, is locked through another tsr_file, of this process or another one.
+ * TSR_UNSUPPORTED where that cannot be known. */
+int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error);
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
 /* The same for several files and directories; with `threads` > 1 all at once, as far as the store allows that: a file
  * system commits together what waits together. */

@@ -14,6 +14,7 @@ typedef struct node {
   char *path;
   bool directory;
   uint32_t holders; /* the tree, and open files */
+  const struct memory_file *locker; /* the open file that has locked it, or NULL */
   uint64_t modified;
   tsr_buffer bytes;
 } node;
@@ -185,10 +186,29 @@ static int create_exclusive(tsr_store *store, const char *path, tsr_file **file,
   return rc;
 }
 
+static int lock_file(tsr_file *file, tsr_error *error) {
+  memory_file *f = (memory_file *)file;
+  lock(file->store);
+  const bool taken = f->node->locker && f->node->locker != f;
+  if (!taken) f->node->locker = f;
+  unlock(file->store);
+  return taken ? tsr__fail(error, TSR_BUSY, "locking: the file is locked") : TSR_OK;
+}
+
+static int is_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  const memory_file *f = (const memory_file *)file;
+  lock(file->store);
+  *locked = f->node->locker && f->node->locker != f;
+  unlock(file->store);
+  return TSR_OK;
+}
+
 static void close_file(tsr_file *file) {
   tsr_store *store = file->store;
+  memory_file *f = (memory_file *)file;
   lock(store);
-  let_go(((memory_file *)file)->node);
+  if (f->node->locker == f) f->node->locker = NULL;
+  let_go(f->node);
   unlock(store);
   tsr__free(file);
 }
@@ -366,6 +386,8 @@ static const tsr_store_methods memory_methods = {
     .rename_exclusive = rename_exclusive,
     .remove = remove_path,
     .make_directory = make_directory,
+    .lock = lock_file,
+    .locked = is_locked,
 };
 
 int tsr__store_memory_open(tsr_memory *memory, const char *name, tsr_store **store, tsr_error *error) {

@@ -4,10 +4,12 @@
  * are read and directories listed (users link their data), never when something is created or removed.
  */
 #define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE       /* F_OFD_SETLK */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +44,7 @@ typedef struct posix_store {
 typedef struct posix_file {
   tsr_file base;
   int descriptor;
+  pid_t locker; /* the process that has locked it; 0: it is not locked */
 } posix_file;
 
 typedef struct full_path {
@@ -145,8 +148,95 @@ static int create_exclusive(tsr_store *store, const char *path, tsr_file **file,
   return rc;
 }
 
+/* ---- Locks -----------------------------------------------------------------------------------------------------
+ *
+ * A lock belongs to the open file description, not to the process: POSIX's record locks would go when any descriptor of
+ * the file is closed in the process, and would not tell two connections of one process apart. Where there are such
+ * record locks (F_OFD_SETLK), one byte far behind the file's end is locked: SMB forbids reads of bytes that are locked,
+ * NFS hands record locks to its server, where they meet those of the server's own processes. Elsewhere it is flock().
+ *
+ * A child that a fork makes shares the description, and keeps the lock until it closes the file or ends: the file then
+ * looks locked for too long, which does no harm. The process that has locked the file unlocks it when it closes it; a
+ * child that closes its copy does not. */
+
+#define LOCK_BYTE     (INT64_C(1) << 40)
+#define LOCK_ATTEMPTS 1000 /* of a millisecond: without F_OFD_GETLK who looks at a lock has it for a moment */
+
+static bool has_no_locks(int number) {
+  return number == ENOLCK || number == ENOSYS || number == EINVAL || number == EOPNOTSUPP || number == ENOTSUP;
+}
+
+static int fail_lock(int number, tsr_error *error) {
+  if (has_no_locks(number)) return tsr__fail(error, TSR_UNSUPPORTED, "this file system has no locks");
+  return fail_system(number, "locking", error);
+}
+
+#ifdef F_OFD_SETLK
+static int change_lock(int descriptor, int command, short type, struct flock *lock) {
+  int result;
+  *lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
+  do result = fcntl(descriptor, command, lock);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+static int try_lock(int descriptor) {
+  struct flock lock;
+  return change_lock(descriptor, F_OFD_SETLK, F_WRLCK, &lock);
+}
+
+static void unlock(int descriptor) {
+  struct flock lock;
+  (void)change_lock(descriptor, F_OFD_SETLK, F_UNLCK, &lock);
+}
+
+/* Looks, and takes nothing. */
+static int look_at_lock(int descriptor, bool *locked) {
+  struct flock lock;
+  if (change_lock(descriptor, F_OFD_GETLK, F_WRLCK, &lock) != 0) return -1;
+  *locked = lock.l_type != F_UNLCK;
+  return 0;
+}
+#else
+static int try_lock(int descriptor) {
+  int result;
+  do result = flock(descriptor, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+static void unlock(int descriptor) { (void)flock(descriptor, LOCK_UN); }
+
+static int look_at_lock(int descriptor, bool *locked) {
+  *locked = flock(descriptor, LOCK_SH | LOCK_NB) != 0;
+  if (*locked) return errno == EWOULDBLOCK ? 0 : -1;
+  unlock(descriptor);
+  return 0;
+}
+#endif
+
+static int lock_file(tsr_file *file, tsr_error *error) {
+  posix_file *f = (posix_file *)file;
+  const struct timespec moment = {.tv_nsec = 1000000};
+  int result = try_lock(f->descriptor);
+  for (int i = 0; i < LOCK_ATTEMPTS && result != 0 && (errno == EAGAIN || errno == EACCES); i++) {
+    nanosleep(&moment, NULL);
+    result = try_lock(f->descriptor);
+  }
+  if (result != 0) return fail_lock(errno, error);
+  f->locker = getpid();
+  return TSR_OK;
+}
+
+static int is_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  if (look_at_lock(((posix_file *)file)->descriptor, locked) == 0) return TSR_OK;
+  return fail_lock(errno, error);
+}
+
 static void close_file(tsr_file *file) {
-  close(((posix_file *)file)->descriptor);
+  const posix_file *f = (posix_file *)file;
+  if (f->locker && f->locker == getpid()) unlock(f->descriptor);
+  close(f->descriptor);
   tsr__free(file);
 }
 
@@ -424,6 +514,8 @@ static const tsr_store_methods posix_methods = {
     .make_directory = make_directory,
     .is_link = is_link,
     .look = look_at,
+    .lock = lock_file,
+    .locked = is_locked,
 };
 
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {

@@ -516,7 +516,10 @@ typedef struct tsr_writer_options {
   uint64_t memory_bytes; /* buffered cells and working memory, at most; 0 = 1 GiB */
   unsigned threads; /* 0 = the array's */
   bool unsynced; /* nothing is forced to disk */
-  const char *owner; /* who may publish it after a crash (the path of a database file); NULL: nobody */
+  const char *owner; /* the id of who decides on it after a crash (tsr_owner_next; printable, no spaces, at most 64
+                        bytes); NULL: nobody does */
+  const char *owner_file; /* with an owner: the path of its database file, for messages, whose directory is forced to
+                             disk before the commit is published; or NULL */
   const tsr_schema *schema; /* NULL: the newest; or one of tsr_array_schema_without: then cells are appended, no more */
 } tsr_writer_options;
 
@@ -579,13 +582,46 @@ TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);
 /* NULL is fine. What was prepared and not published stays on disk, invisible; what was not prepared goes. */
 TSR_API void tsr_writer_close(tsr_writer *writer);
 
+/* Whose a prepared commit is. An owner's id belongs to one database file at one place; copies of the file have others.
+ *
+ * tsr_place_find tells a file from its copies: by device, inode, time of birth, absolute path, host name and the boot of
+ * the machine. 1; 0 where there is no such file, so that nothing can tell it from others; an error where the system does
+ * not say. tsr_owner_next gives the id of a file that was known by `owner` (any text) and is at `place` now. The same
+ * owner and place give the same id; nobody who does not know both can make it. */
+#define TSR_OWNER_SIZE 33 /* 32 hex digits and NUL */
+TSR_API int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+TSR_API int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error);
+
+typedef enum tsr_writer_state { TSR_WRITER_UNKNOWN, TSR_WRITER_LIVES, TSR_WRITER_GONE } tsr_writer_state;
+typedef struct tsr_prepared { /* a commit that was prepared, as its marker says; borrowed */
+  const char *commit; /* as tsr_writer_commit gives it */
+  const char *marker; /* its path in the array */
+  const char *owner; /* NULL: an earlier version of tessera wrote the marker, and says no more than `file` */
+  const char *host, *file; /* where it was prepared, for messages; host may be NULL */
+  uint64_t fragment_count; /* their names: */
+  const char *const *fragments;
+  tsr_writer_state writer; /* UNKNOWN where there are no locks */
+  bool published; /* tsr_array_prepared alone: it has been, and only the marker is left */
+  uint64_t age; /* tsr_array_prepared alone: of the marker, in milliseconds */
+} tsr_prepared;
+
 /* What writers with an owner have prepared and neither published nor abandoned: their process died, or publishing
- * failed. `decide` is asked for each of them; what it wants undone is undone only where it is `owner`'s. To be called
- * when no other process of that owner can be between prepare and publish. `changed`, which may be NULL, counts up. */
+ * failed. `decide` is asked for each of them whose writer is not known to live, and that no file of the array says to
+ * be published. It may say UNDO only of the owner's own, and only while no other process of that owner can be between
+ * prepare and publish. `file`, or NULL, is the database's (tsr_writer_options.owner_file). `changed`, which may be NULL,
+ * counts up. TSR_CORRUPT: what is to be published is gone. */
 typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_UNDO } tsr_verdict;
-TSR_API int tsr_array_recover(tsr_array *array, const char *owner,
-                              tsr_verdict (*decide)(void *argument, const char *commit), void *argument,
+TSR_API int tsr_array_recover(tsr_array *array, const char *file,
+                              tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
                               uint64_t *changed, tsr_error *error);
+/* For owners that are gone: removes what nobody can commit any more, and publishes nothing. `decide` says PUBLISH of what
+ * the caller's own record names: that goes only where its fragment is gone already; UNDO of all else that may go. What
+ * is younger than 24 hours, or has a writer that lives, is left, and TSR_BUSY says so when all else is done. */
+TSR_API int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
+                             void *argument, uint64_t *changed, tsr_error *error);
+/* Shows each of them. Nothing is changed. What `show` returns below 0 ends it. */
+TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared),
+                               void *argument, tsr_error *error);
 
 /* ---- Maintenance -------------------------------------------------------------------------------------------------- */
 

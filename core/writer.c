@@ -60,11 +60,15 @@ static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error)
   return tsr__schema_write_version(w->schema, &w->version, error);
 }
 
-static int copy_owner(tsr_writer *w, const char *owner, tsr_error *error) {
+static int copy_owner(tsr_writer *w, const char *owner, const char *file, tsr_error *error) {
   void *copy;
   if (!owner) return TSR_OK;
+  if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is no id of an owner", owner);
   TSR_TRY(tsr__arena_copy(&w->arena, owner, strlen(owner), &copy, error));
   w->owner = copy;
+  if (!file) return TSR_OK;
+  TSR_TRY(tsr__arena_copy(&w->arena, file, strlen(file), &copy, error));
+  w->owner_file = copy;
   return TSR_OK;
 }
 
@@ -84,7 +88,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->durable = !options->unsynced;
   w->asked_time = options->time;
-  int code = copy_owner(w, options->owner, error);
+  int code = copy_owner(w, options->owner, options->owner_file, error);
   if (code >= 0) code = open_schema(w, options->schema, error);
   if (code >= 0) code = prepare_columns(w, error);
   if (code < 0) {
@@ -123,6 +127,12 @@ static int withdraw(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Lets go of the marker, which is removed, or left to recovery. */
+static void unlock_marker(tsr_writer *w) {
+  tsr__store_close_file(w->lock);
+  w->lock = NULL;
+}
+
 /* Forgets the commit: its marker and its file with content, which are not published. The marker goes last. */
 static int remove_commit(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
@@ -135,6 +145,7 @@ static int remove_commit(tsr_writer *w, tsr_error *error) {
     if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code;
   }
   if (w->owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  unlock_marker(w);
   *w->commit = 0;
   return TSR_OK;
 }
@@ -171,6 +182,7 @@ void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
   if (!writer->prepared && !writer->published && (piece_count(writer) || *writer->commit))
     (void)tsr_writer_abandon(writer, NULL);
+  unlock_marker(writer);
   tsr__ahead_release(writer);
   tsr__index_release(writer);
   tsr__overlay_release(writer);
@@ -661,9 +673,13 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   TSR_TRY(tsr__alloc_array(&w->memory, p->name_count, sizeof(char *), &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
-  const tsr_pending pending = {
-      .commit = w->commit, .owner = w->owner, .fragment_count = piece_count(w), .fragments = fragments};
-  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, error);
+  const tsr_pending pending = {.commit = w->commit,
+                               .owner = w->owner,
+                               .file = w->owner_file ? w->owner_file : "",
+                               .fragment_count = piece_count(w),
+                               .fragments = fragments};
+  unlock_marker(w);
+  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, &w->lock, error);
   tsr__free(names);
   return code;
 }
@@ -800,22 +816,49 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit;
 
 /* ---- Publish -------------------------------------------------------------------------------- */
 
+/* Without locks another process of the same owner may have published the commit, and others merged and removed it since.
+ * `gone`: what was prepared is not there, and a merged fragment that spans it is taken for one that has its cells. */
+static int is_published(tsr_writer *w, bool gone, tsr_error *error) {
+  tsr_published published;
+  void *names;
+  TSR_TRY(tsr__alloc_array(&w->memory, piece_count(w) + 1, sizeof(char *), &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = piece_at(w, i)->name;
+  const tsr_pending pending = {.commit = w->commit, .fragment_count = piece_count(w), .fragments = fragments};
+  int code = tsr__published_open(w->array, &published, error);
+  if (code >= 0) {
+    code = tsr__published_has(&published, &pending, error);
+    for (uint64_t i = 0; code == 0 && gone && i < piece_count(w); i++)
+      code = tsr__listing_spans(w->array->listing, fragments[i]);
+    tsr__published_release(&published);
+  }
+  tsr__free(names);
+  return code;
+}
+
 static int publish(tsr_writer *w, tsr_error *error) {
   tsr_store *store = w->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   if (w->published) return TSR_OK;
   if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
   if (*w->commit) {
-    if (w->owner && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner, error));
-    const int code = tsr__pending_publish(store, w->commit, w->durable, error);
+    if (w->owner_file && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner_file, error));
+    const int before = w->owner && !w->lock ? is_published(w, false, error) : 0;
+    if (before < 0) return before;
+    const int code = before ? 1 : tsr__pending_publish(store, w->commit, w->durable, error);
     if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
     bool exists = code != 0;
     if (!exists) TSR_TRY(tsr__store_find(store, w->commit, &exists, error));
-    if (!exists) return tsr__fail(error, TSR_NOT_FOUND, "%s: what was prepared is gone", w->commit);
+    if (!exists) {
+      const int published = w->owner ? is_published(w, true, error) : 0;
+      if (published < 0) return published;
+      if (published == 0) return tsr__pending_fail_gone(w->commit, error);
+    }
     w->published = true;
     if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */
     tsr__pending_paths(w->commit, marker, staged);
     if (w->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
+    unlock_marker(w);
   }
   w->published = true;
   return TSR_OK;

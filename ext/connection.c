@@ -73,6 +73,7 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   connection->db = db;
   connection->references = 1;
   connection->utf16 = -1;
+  tsx_journal_make_id(connection->by_chance);
   tsr_environment_options options = {.reallocate = reallocate,
                                      .largest_block = LARGEST_BLOCK,
                                      .interrupted = tsx_connection_interrupted,
@@ -134,7 +135,22 @@ void tsx_connection_drop(void *argument) {
   tsx_keys_free(connection);
   tsr_environment_close(connection->environment);
   sqlite3_free(connection->restricted);
+  sqlite3_free(connection->lost);
   sqlite3_free(connection);
+}
+
+void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error) {
+  sqlite3_free(connection->lost);
+  connection->lost = sqlite3_mprintf("an earlier COMMIT was done in the database alone: %s", error->message);
+  connection->lost_code = error->code;
+}
+
+int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error) {
+  if (!connection->lost) return TSR_OK;
+  const int code = tsx_fail(error, connection->lost_code, "%s", connection->lost);
+  sqlite3_free(connection->lost);
+  connection->lost = NULL;
+  return code;
 }
 
 void tsx_connection_add_table(tsx_connection *connection) { connection->tables++; }
@@ -301,6 +317,8 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool own, tsx_snapshot **out, tsr_error *error) {
+  const int told = tsx_connection_tell_lost(connection, error);
+  if (told < 0) return told;
   tsx_transaction *changes = own && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* a statement that has ended left no cursor */

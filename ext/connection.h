@@ -107,12 +107,19 @@ typedef struct tsx_connection {
   bool quiet; /* a rollback goes on: the database is not touched */
   const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
   char *restricted; /* the directory that tessera_restrict named, resolved; NULL: none */
+  char by_chance[TSX_ID_SIZE]; /* this connection's: stands for a database file that nothing tells from others (journal.c) */
+  char *lost; /* what a COMMIT that has succeeded could not publish: the next statement on an array is told; or NULL */
+  int lost_code;
   struct tsx_scan *cells_for; /* for a moment: the scan on tessera_aggregate whose cells the next one shows */
 } tsx_connection;
 
 int tsx_connection_open(sqlite3 *db, tsx_connection **connection, tsr_error *error);
 void tsx_connection_hold(tsx_connection *connection);
 void tsx_connection_drop(void *connection); /* as a destructor of modules and functions */
+/* SQLite does not look at what xCommit returns: an error there is kept, and told once, by the next statement that reads
+ * or writes an array. */
+void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error);
+int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error); /* that error, or TSR_OK */
 void tsx_connection_add_table(tsx_connection *connection);
 void tsx_connection_remove_table(tsx_connection *connection);
 void tsx_connection_add_cursor(tsx_connection *connection); /* begins a statement where none is open */

@@ -124,6 +124,7 @@ static const function functions[] = {
     {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
     {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
     {"tessera_recover", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
+    {"tessera_recover", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
     {"tessera_set_metadata", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
     {"tessera_set_metadata", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
     {"tessera_delete_metadata", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_delete_metadata},

@@ -11,6 +11,14 @@
  *
  * Rows of commits that are published by then are removed by the next xSync. Tables without a file, temp tables too, have
  * no owner: nobody recovers what they leave.
+ *
+ * Whose a prepared commit is stands in NAME_config: 'owner' is "ID PLACE", the id that this table gives to its markers and
+ * what told the database file from all others when it got it (tsr_place_find). Where the file stands elsewhere now, it was
+ * moved or copied, or the machine was started again: the id is made anew, from the last one and the place. Each process that
+ * finds the same file finds the same id, so a crash may take back the row that the transaction wrote. Earlier ids stay, as
+ * 'owner ID' = PLACE. What the record names is published whatever id its marker has; undone is only what has a present id of
+ * this database. A file that cannot be told from others, in a VFS that gives files names of its own, has the id of the
+ * connection: no other connection undoes what this one leaves.
  */
 #include "table.h"
 
@@ -153,18 +161,102 @@ static const char *file_of(const tsx_table *table) {
   return file && *file ? file : NULL;
 }
 
+/* ---- The owner --------------------------------------------------------------------------------------------------- */
+
+/* Where the database file stands. 1; 0 where that tells nothing, then the connection stands for it. */
+static int find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE], tsr_error *error) {
+  const char *file = sqlite3_db_filename(connection->db, schema);
+  int moved = 0; /* another file may have its name by now; a VFS that does not know says nothing */
+  sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
+  const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
+  if (found == 0) memcpy(place, connection->by_chance, TSX_ID_SIZE);
+  return found;
+}
+
+/* The id that a table gives to its markers at this place. *kept: it stands in the record. SQLITE_ROW; SQLITE_DONE where the
+ * table is none of ours; else what went wrong. */
+static int find_owner(sqlite3 *db, const char *schema, const char *name, const char *place, char owner[TSX_ID_SIZE],
+                      bool *kept) {
+  sqlite3_stmt *statement = NULL;
+  tsr_error error;
+  char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key IN ('owner', 'id') ORDER BY key DESC",
+                              schema, name);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    char *text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0)); /* "ID PLACE", or the table's id alone */
+    char *space = text ? strchr(text, ' ') : NULL;
+    if (space) *space++ = 0;
+    *kept = space && strlen(text) == TSX_ID_SIZE - 1 && !strcmp(space, place);
+    if (!text) code = SQLITE_NOMEM;
+    else if (*kept) memcpy(owner, text, TSX_ID_SIZE);
+    else if (tsr_owner_next(text, place, owner, &error) < 0) code = tsx_sqlite_code(error.code);
+    sqlite3_free(text);
+  } else if (code == SQLITE_ERROR) {
+    code = SQLITE_DONE; /* no such table or column */
+  }
+  sqlite3_finalize(statement);
+  return code;
+}
+
+int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *error) {
+  char owner[TSX_ID_SIZE], place[TSX_ID_SIZE];
+  *value = NULL;
+  if (!file_of(table)) return TSR_OK;
+  const int placed = find_place(table->connection, table->schema_name, place, error);
+  if (placed <= 0) return placed;
+  tsx_journal_make_id(owner);
+  *value = sqlite3_mprintf("%s %s", owner, place);
+  return *value ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
+  char owner[TSX_ID_SIZE], *name = NULL;
+  bool kept = false;
+  const int placed = find_place(table->connection, table->schema_name, transaction->owner_place, error);
+  if (placed < 0) return placed;
+  int code = present_name(table, &name);
+  if (code == SQLITE_ROW)
+    code = find_owner(table->connection->db, table->schema_name, name, transaction->owner_place, owner, &kept);
+  sqlite3_free(name);
+  if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* a record that is none of ours: nobody shall undo by it */
+  else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
+  if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner_place = 0;
+  memcpy(transaction->owner_table, table->id, TSX_ID_SIZE);
+  transaction->owner = sqlite3_mprintf("%s", owner);
+  transaction->owner_file = sqlite3_mprintf("%s", file_of(table));
+  return transaction->owner && transaction->owner_file ? TSR_OK : tsx_out_of_memory(error);
+}
+
 /* synchronous=OFF says that nothing need survive a loss of power. It always says so of temp. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
                         tsr_error *error) {
-  const char *file = file_of(table);
   options->unsynced =
       is_off(table->connection->db, sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
-  if (!file) return TSR_OK;
-  transaction->owner = sqlite3_mprintf("%s", file);
-  if (!transaction->owner) return tsx_out_of_memory(error);
+  if (!file_of(table)) return TSR_OK;
+  const int code = choose_owner(table, transaction, error);
+  if (code < 0) return code;
   options->owner = transaction->owner;
+  options->owner_file = transaction->owner_file;
   return TSR_OK;
 }
+
+/* A new owner goes into the record with the commit; the one before stays. */
+static int keep_owner(const tsx_table *table, const char *name) {
+  const tsx_transaction *t = table->array->transaction;
+  sqlite3 *db = table->connection->db;
+  if (!t->owner || !*t->owner_place || strcmp(t->owner_table, table->id) != 0) return SQLITE_OK;
+  int code = run(db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_config\" SELECT 'owner ' || substr(value, 1, 32), "
+                                     "substr(value, 34) FROM \"%w\".\"%w_config\" WHERE key = 'owner' AND "
+                                     "substr(value, 1, 32) <> %Q",
+                                     table->schema_name, name, table->schema_name, name, t->owner));
+  if (code == SQLITE_OK)
+    code = run(db, sqlite3_mprintf("INSERT OR REPLACE INTO \"%w\".\"%w_config\" VALUES('owner', '%q %q')",
+                                   table->schema_name, name, t->owner, t->owner_place));
+  return code;
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* Are other files than the table's written by this transaction, too? temp dies with the connection. */
 static bool is_alone(const tsx_table *table) {
@@ -194,8 +286,19 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   if (code == SQLITE_OK)
     code = run(db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_commits\" VALUES(%Q)", table->schema_name, name,
                                    commit));
+  if (code == SQLITE_OK) code = keep_owner(table, name);
   sqlite3_free(name);
   return code == SQLITE_OK ? TSR_OK : fail_sql(db, code, table, error);
+}
+
+void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  tsx_transaction *transaction = table->array->transaction;
+  tsr_error told = {.code = error->code};
+  sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
+              table->schema_name, table->name, error->message);
+  if (transaction->owner && error->code != TSR_CORRUPT) return; /* the record names it: the next write publishes it */
+  if (tsr_writer_publish(transaction->writer, &told) < 0) tsx_connection_keep_lost(connection, &told);
 }
 
 bool tsx_journal_untouched(const tsx_table *table) {
@@ -209,6 +312,8 @@ typedef struct commit_question {
   tsx_connection *connection;
   const char *schema;
   const char *commit;
+  const char *owner;
+  char place[TSX_ID_SIZE];
 } commit_question;
 
 static int ask_commits(void *argument, const char *schema, const char *name) {
@@ -226,7 +331,7 @@ static bool is_own(const tsx_connection *connection, const char *commit) {
 }
 
 int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) {
-  commit_question q = {argument, NULL, commit};
+  commit_question q = {.connection = argument, .commit = commit};
   if (is_own(q.connection, commit)) return 0;
   sqlite3 *db = q.connection->db;
   sqlite3_stmt *names = NULL;
@@ -244,23 +349,38 @@ int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) 
   return result;
 }
 
-static tsr_verdict decide(void *argument, const char *commit) {
+static int ask_owner(void *argument, const char *schema, const char *name) {
+  const commit_question *q = argument;
+  char owner[TSX_ID_SIZE];
+  bool kept;
+  const int code = find_owner(q->connection->db, schema, name, q->place, owner, &kept);
+  return code == SQLITE_ROW && strcmp(owner, q->owner) != 0 ? SQLITE_DONE : code;
+}
+
+/* Has a table of the database this id now? As `ask_tables`. */
+static int is_present_owner(commit_question *q, const char *owner) {
+  tsr_error ignored;
+  if (!owner) return SQLITE_DONE; /* of an earlier version, which named the file's path alone: that may be anybody's */
+  if (find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
+  q->owner = owner;
+  return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
+}
+
+static tsr_verdict decide(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
-  if (is_own(q->connection, commit)) return TSR_VERDICT_LEAVE;
-  q->commit = commit;
-  switch (ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q)) {
-  case SQLITE_ROW: return TSR_VERDICT_PUBLISH;
-  case SQLITE_DONE: return TSR_VERDICT_UNDO;
-  default: return TSR_VERDICT_LEAVE;
-  }
+  if (is_own(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  q->commit = prepared->commit;
+  const int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
+  if (code != SQLITE_DONE) return code == SQLITE_ROW ? TSR_VERDICT_PUBLISH : TSR_VERDICT_LEAVE;
+  return is_present_owner(q, prepared->owner) == SQLITE_ROW ? TSR_VERDICT_UNDO : TSR_VERDICT_LEAVE;
 }
 
 int tsx_journal_recover(tsx_table *table, tsr_error *error) {
-  commit_question q = {table->connection, table->schema_name, NULL};
-  const char *owner = file_of(table);
-  if (!owner || sqlite3_txn_state(table->connection->db, table->schema_name) != SQLITE_TXN_WRITE) return TSR_OK;
+  commit_question q = {.connection = table->connection, .schema = table->schema_name};
+  const char *file = file_of(table);
+  if (!file || sqlite3_txn_state(table->connection->db, table->schema_name) != SQLITE_TXN_WRITE) return TSR_OK;
   uint64_t changed;
-  return tsr_array_recover(table->array->core, owner, decide, &q, &changed, error);
+  return tsr_array_recover(table->array->core, file, decide, &q, &changed, error);
 }
 
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
@@ -270,10 +390,10 @@ static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *c
   int listed = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
   const char *schema;
   while (code >= 0 && (schema = tsx_schemas_next(names, &listed))) {
-    const char *owner = sqlite3_db_filename(connection->db, schema);
-    if (!owner || !*owner || sqlite3_txn_state(connection->db, schema) != SQLITE_TXN_WRITE) continue;
-    commit_question q = {connection, schema, NULL};
-    code = tsr_array_recover(array->core, owner, decide, &q, changed, error);
+    const char *file = sqlite3_db_filename(connection->db, schema);
+    if (!file || !*file || sqlite3_txn_state(connection->db, schema) != SQLITE_TXN_WRITE) continue;
+    commit_question q = {.connection = connection, .schema = schema};
+    code = tsr_array_recover(array->core, file, decide, &q, changed, error);
   }
   if (code >= 0 && listed != SQLITE_DONE)
     code = tsx_fail(error, listed == SQLITE_NOMEM ? TSR_NOMEM : TSR_ERROR, "tessera_recover: %s",
@@ -282,14 +402,38 @@ static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *c
   return code;
 }
 
+int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared, tsr_error *error) {
+  sqlite3_stmt *names = NULL;
+  int listed = tsx_schemas_prepare(connection->db, &names), claimed = tsx_journal_committed(connection, prepared->commit, error);
+  const char *schema;
+  while (claimed == 0 && (schema = tsx_schemas_next(names, &listed))) {
+    commit_question q = {.connection = connection, .schema = schema};
+    const char *file = sqlite3_db_filename(connection->db, schema);
+    if (file && *file) claimed = is_present_owner(&q, prepared->owner) == SQLITE_ROW;
+  }
+  sqlite3_finalize(names);
+  return claimed;
+}
+
+/* Of databases that are gone. What one of the connection's has committed can still be published. */
+static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
+  tsx_connection *connection = argument;
+  tsr_error ignored;
+  if (is_own(connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  const int committed = tsx_journal_committed(connection, prepared->commit, &ignored);
+  return committed < 0 ? TSR_VERDICT_LEAVE : committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
+}
+
 /* Under the write locks of all databases: a transaction of its own, which changes nothing in them. */
-static int recover(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
+static int recover(tsx_connection *connection, tsx_array *array, bool disown, uint64_t *changed, tsr_error *error) {
   sqlite3 *db = connection->db;
   if (!sqlite3_get_autocommit(db))
     return tsx_fail(error, TSR_ERROR, "tessera_recover cannot run within a transaction: commit or roll back first");
-  if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-    return tsx_fail(error, TSR_ERROR, "tessera_recover: %s", sqlite3_errmsg(db));
-  int code = recover_all(connection, array, changed, error);
+  int code = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "tessera_recover: %s", sqlite3_errmsg(db));
+  if (disown) code = tsr_array_disown(array->core, decide_gone, connection, changed, error);
+  if (disown && code == TSR_OK) (void)tsx_connection_tell_lost(connection, NULL); /* it is known by now */
+  if (!disown) code = recover_all(connection, array, changed, error);
   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   return code;
 }
@@ -299,10 +443,13 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_address address;
   tsr_error error = {0};
   uint64_t changed = 0;
-  (void)count;
+  const bool given = count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL;
+  const char *what = given ? (const char *)sqlite3_value_text(values[1]) : NULL;
   int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK && given && (!what || sqlite3_stricmp(what, "disown") != 0))
+    code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': 'disown', or no second argument, is wanted", what ? what : "");
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = recover(connection, address.array, &changed, &error);
+  if (code == TSR_OK) code = recover(connection, address.array, given, &changed, &error);
   tsx_address_close(&address);
   if (code < 0) tsx_result_error(context, &error);
   else sqlite3_result_int64(context, (sqlite3_int64)changed);

@@ -1,8 +1,8 @@
 /* module.c: array tables come, go and are renamed.
  *
  * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
- * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, and of
- * an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
+ * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, whose
+ * its prepared commits are (journal.c), and of an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
  * database NAME_files and NAME_chunks hold the files (store_tables.c).
  */
 #include "functions.h"
@@ -127,7 +127,7 @@ static int run(sqlite3 *db, char **message, char *sql) {
   return code;
 }
 
-static int write_config(const tsx_table *table, char **message) {
+static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
   int code = run(db, message,
                  sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -140,6 +140,10 @@ static int write_config(const tsx_table *table, char **message) {
     code = run(db, message,
                sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name, table->name,
                                table->id));
+  if (code == SQLITE_OK && owner)
+    code = run(db, message,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name, table->name,
+                               owner));
   if (code == SQLITE_OK && table->array->creation)
     code = run(db, message,
                sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
@@ -342,8 +346,14 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   if (open_array(table, table->options.definition_count > 0, &error) < 0) return fail(table, &error, message);
   tsx_journal_make_id(table->id);
   table->declaration = declaration(table, true);
+  char *owner = NULL;
   int code = declare(table);
-  if (code == SQLITE_OK) code = write_config(table, message);
+  if (code == SQLITE_OK && !table->in_database && tsx_journal_first_owner(table, &owner, &error) < 0) {
+    *message = sqlite3_mprintf("%s", error.message);
+    code = tsx_sqlite_code(error.code);
+  }
+  if (code == SQLITE_OK) code = write_config(table, owner, message);
+  sqlite3_free(owner);
   if (code != SQLITE_OK) {
     if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     tsx_creation_fail(table);

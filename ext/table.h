@@ -122,7 +122,9 @@ typedef struct tsx_transaction {
   tsr_writer *writer; /* all that changes: appended cells, removed rows */
   tsr_snapshot *base; /* the array without these changes, as it was when the transaction first wrote it */
   char *schema_name; /* the database whose tables write it */
-  char *owner; /* that database's file, or NULL */
+  char *owner, *owner_file; /* whose its commits are: the id of that database's file, and its path; or NULL */
+  char owner_place[TSX_ID_SIZE]; /* "": the table that began it has this owner in its record already, or cannot keep it */
+  char owner_table[TSX_ID_SIZE]; /* the id of that table */
   struct tsx_savepoint *savepoints;
   uint32_t savepoint_count, savepoint_room;
   uint64_t rewinds; /* counts ways back */
@@ -176,6 +178,8 @@ unsigned tsx_data_version(const tsx_table *table); /* counts up with each commit
 /* Owner and durability, as the table's database has them. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
                         tsr_error *error);
+/* The value of 'owner' in a new table's NAME_config, sqlite3_malloc'ed; NULL where the database has no file. */
+int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *error);
 /* Publishes what this database has committed to the table's array and a crash has left, and removes what it has not.
  * Only under the database's write lock. */
 int tsx_journal_recover(tsx_table *table, tsr_error *error);
@@ -184,7 +188,11 @@ int tsx_journal_write(tsx_table *table, tsr_error *error); /* the prepared commi
 bool tsx_journal_untouched(const tsx_table *table);
 /* Has some database of the connection committed it? For tsr_array_options. */
 int tsx_journal_committed(void *connection, const char *commit, tsr_error *error);
-void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path) */
+/* Would tessera_recover settle it: has some database of the connection committed or prepared it? 1, 0, or an error. */
+int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared, tsr_error *error);
+/* xCommit could not publish: into SQLite's log; what is lost is told by the next statement, too. */
+void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error);
+void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path[, 'disown']) */
 
 /* ---- value_in.c ---- */
 typedef struct tsx_row tsx_row; /* one row of a table on its way into a writer */

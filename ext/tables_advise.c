@@ -17,6 +17,7 @@
 #define CAPACITY_WANTED 10000
 #define CONDITIONS_FEW  8
 #define COMPARISONS_FEW 50000 /* in them: the look-up of so many costs more than a few conditions do */
+#define DAY             UINT64_C(86400000) /* milliseconds: so long what others have prepared may be in their hands */
 #define VERSION_TOLD    11 /* the first whose fragments have statistics */
 
 typedef struct advice {
@@ -40,6 +41,11 @@ typedef struct state {
   uint64_t fragments, old, notes;
   bool damaged; /* or not to be checked: what belongs to it looks like debris */
   uint64_t mergeable; /* fragments that a consolidation would take */
+  sqlite3_str *prepared; /* names of what is prepared, each in a line: neither published nor left over */
+  uint64_t owed,
+      disowned; /* prepared commits that this connection's databases settle, and that nobody may settle any more */
+  uint64_t oldest; /* of these, in milliseconds */
+  char *owner; /* of the first of these, for the text */
   measured *fields;
 } state;
 
@@ -166,8 +172,8 @@ static int advise_tiles(state *s, const char *path, tsr_error *error) {
     if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
     char value[32];
     sqlite3_snprintf(sizeof value, value, "%lld", whole(capacity < 1 ? 1 : capacity));
-    return add(s, small ? "tiles too small" : "tiles too large", detail, copy_statement(s, path, "capacity", NULL, value),
-               error);
+    return add(s, small ? "tiles too small" : "tiles too large", detail,
+               copy_statement(s, path, "capacity", NULL, value), error);
   }
   /* the extent of the dimension that has the most tiles, or the most cells, changes */
   uint32_t d = 0;
@@ -344,11 +350,83 @@ static int look(state *s, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Does a file belong to a commit that is prepared? A vacuum leaves it alone. */
+static bool is_prepared(const state *s, const char *file) {
+  const char *names = sqlite3_str_value(s->prepared);
+  for (const char *at = names; at && *at; at = strchr(at, '\n') + 1) {
+    char name[160];
+    const size_t size = strcspn(at, "\n");
+    if (size >= sizeof name) continue;
+    memcpy(name, at, size);
+    name[size] = 0;
+    if (strstr(file, name)) return true;
+  }
+  return false;
+}
+
 static int count_note(void *argument, const tsr_finding *finding) {
   state *s = argument;
-  s->notes += finding->severity == TSR_SEVERITY_NOTE;
+  s->notes += finding->severity == TSR_SEVERITY_NOTE && !is_prepared(s, finding->file);
   s->damaged |= finding->severity != TSR_SEVERITY_NOTE;
   return TSR_OK;
+}
+
+typedef struct prepared_look {
+  tsx_connection *connection;
+  state *s;
+  tsr_error *error;
+} prepared_look;
+
+/* A commit in hand is nothing to advise on; what others have prepared may be in their hands for a day. */
+static int look_at_prepared(void *argument, const tsr_prepared *prepared) {
+  const prepared_look *look = argument;
+  state *s = look->s;
+  const char *name = prepared->commit; /* __commits/NAME.wrt, NAME.ok, NAME/__fragment_metadata.tdb */
+  if (!strncmp(name, "__commits/", 10)) name += 10;
+  sqlite3_str_appendf(s->prepared, "%.*s\n", (int)strcspn(name, "./"), name);
+  for (uint64_t i = 0; i < prepared->fragment_count; i++)
+    sqlite3_str_appendf(s->prepared, "%s\n", prepared->fragments[i]);
+  if (prepared->writer == TSR_WRITER_LIVES) return TSR_OK;
+  const int claims = prepared->published ? 1 : tsx_journal_claims(look->connection, prepared, look->error);
+  if (claims < 0) return claims;
+  if (claims) {
+    s->owed++;
+  } else if (prepared->age >= DAY) {
+    s->disowned++;
+    if (prepared->age > s->oldest) s->oldest = prepared->age;
+    if (!s->owner)
+      s->owner = sqlite3_mprintf("%s%s%s", prepared->file, prepared->host ? " on host " : "",
+                                 prepared->host ? prepared->host : "");
+    if (!s->owner) return TSR_NOMEM;
+  }
+  return TSR_OK;
+}
+
+static int look_for_prepared(tsx_scan *scan, state *s, tsr_error *error) {
+  prepared_look look = {scan->connection, s, error};
+  s->prepared = sqlite3_str_new(NULL);
+  const int code = tsr_array_prepared(s->in.address.array->core, look_at_prepared, &look, error);
+  return code == TSR_OK && sqlite3_str_errcode(s->prepared) ? tsx_out_of_memory(error) : code;
+}
+
+static int advise_prepared(state *s, const char *path, tsr_error *error) {
+  int code = TSR_OK;
+  if (s->owed)
+    code =
+        add(s, "prepared commits",
+            sqlite3_mprintf("commits that this database has prepared, and whose writers are gone: %llu; a later write "
+                            "publishes or removes them, as this statement does",
+                            (unsigned long long)s->owed),
+            sqlite3_mprintf("SELECT tessera_recover(%Q)", path), error);
+  if (code == TSR_OK && s->disowned)
+    code = add(s, "prepared commits of others",
+               sqlite3_mprintf(
+                   "commits that other databases have prepared and not published: %llu, the oldest %llu hours "
+                   "ago, the first through %s; merges and vacuums leave them out. Each is published or removed by a "
+                   "write through its own database; this statement removes all whose databases are gone",
+                   (unsigned long long)s->disowned, (unsigned long long)(s->oldest / 3600000), s->owner),
+               sqlite3_mprintf("SELECT tessera_recover(%Q, 'disown')", path), error);
+  return code;
 }
 
 static int look_for_debris(tsx_scan *scan, state *s, tsr_error *error) {
@@ -366,10 +444,12 @@ static int advise_open(tsx_scan *scan, tsr_error *error) {
   const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
   if (code == TSR_OK && s->fragments > 1)
     code = tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error);
+  if (code == TSR_OK) code = look_for_prepared(scan, s, error);
   if (code == TSR_OK) code = look_for_debris(scan, s, error);
   if (code == TSR_OK) code = advise_fragments(s, path, error);
   if (code == TSR_OK) code = advise_tiles(s, path, error);
   if (code == TSR_OK) code = advise_filters(s, path, error);
+  if (code == TSR_OK) code = advise_prepared(s, path, error);
   return code;
 }
 
@@ -390,6 +470,8 @@ static void advise_close(tsx_scan *scan) {
     sqlite3_free(s->all[i].detail);
     sqlite3_free(s->all[i].statement);
   }
+  sqlite3_free(sqlite3_str_finish(s->prepared));
+  sqlite3_free(s->owner);
   sqlite3_free(s->all);
   sqlite3_free(s->fields);
   tsx_inside_close(scan);

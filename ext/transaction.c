@@ -41,6 +41,7 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
   }
   sqlite3_free(transaction->schema_name);
   sqlite3_free(transaction->owner);
+  sqlite3_free(transaction->owner_file);
   sqlite3_free(transaction->savepoints);
   sqlite3_free(transaction);
 }
@@ -84,7 +85,8 @@ static int check_schema(const tsx_table *table, tsr_error *error) {
 
 static int begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
-  if (!array->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
+  if (!array
+           ->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
     int permitted = tsr_path_permitted(table->connection->environment, array->path, error);
     if (permitted < 0) return permitted;
   }
@@ -179,6 +181,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
   if (table->options.has_as_of)
     return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
   int code = tsx_table_ready(table, error);
+  if (code == TSR_OK) code = tsx_connection_tell_lost(table->connection, error);
   if (code < 0) return code;
   tsx_transaction *transaction = table->array->transaction;
   if (transaction && strcmp(transaction->schema_name, table->schema_name))
@@ -332,7 +335,8 @@ int tsx_sync(sqlite3_vtab *vtab) {
 }
 
 /* SQLite does not look at what this returns: what cannot be published now, the next write or tessera_recover does, and
- * readers of this database see it already. The cells go first: a created array appears with them. */
+ * readers of this database see it already. What is lost is told by the next statement. The cells go first: a created
+ * array appears with them. */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -341,9 +345,12 @@ int tsx_commit(sqlite3_vtab *vtab) {
   tsx_update_end(table);
   if (array && array->transaction) {
     bool discard = array->creation && !array->wanted;
+    tsr_error error = {0};
     if (!discard && tsr_writer_changed(array->transaction->writer) &&
-        tsr_writer_publish(array->transaction->writer, NULL) < 0)
+        tsr_writer_publish(array->transaction->writer, &error) < 0) {
       array->held_back = array->creation;
+      tsx_journal_unpublished(table, &error);
+    }
     end(array, discard);
     tsx_array_changed(array); /* what opens now sees it, though others have cursors open */
   }

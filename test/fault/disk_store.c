@@ -228,6 +228,15 @@ int __wrap_tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store
   return TSR_OK;
 }
 
+/* A database on this disk stays the same file in a crash. */
+int __real_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  if (!disk_is_path(file)) return __real_tsr_place_find(file, place, error);
+  const int code = tsr_owner_next(file, "disk", place, error);
+  return code < 0 ? code : 1;
+}
+
 /* ---- The system -------------------------------------------------------------------------------------------------- */
 
 char *__real_realpath(const char *path, char *resolved);

@@ -22,7 +22,7 @@ ROOMS = {"mix": "ops", "replace": "ops", "merge": "ops", "consolidate": "ops", "
          "fragment_slot": "format", "fragment_statistics": "format", "rtree": "format", "metadata": "format", "commits": "format",
          "condition": "format", "group": "format", "tile": "format", "environment": "array", "progress": "array", "array": "array",
          "snapshot": "array", "listing": "array", "cache": "array", "fragment": "array", "map": "array", "objects": "array",
-         "timed_files": "array", "tree_copy": "array", "pending": "array", "patience": "array", "unfinished": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array",
+         "timed_files": "array", "tree_copy": "array", "pending": "array", "patience": "array", "unfinished": "array", "recover": "ops", "group_open": "array", "group_write": "array", "metadata_write": "array", "committed": "array", "owner": "array",
          "timed_write": "array", "evolve": "array", "metadata_open": "array", "inspect": "array", "plan": "ops", "predicate": "ops",
          "reader": "ops", "read": "ops", "gather": "ops", "corners": "ops", "writer": "ops", "overlay": "ops", "write": "ops", "fragment_writer": "ops", "load": "ops", "sweep": "ops", "sort": "ops", "piece": "ops"}
 # The headers of the extension, likewise; its sources see what they need.

@@ -70,12 +70,13 @@ def cut_off(file, name="t"):
     """The last commit as a crash leaves it that comes between the database's commit and the array's. Returns its name."""
     db = Database(file, load=False)
     (commit,), = db.query(f"SELECT name FROM {name}_commits")
+    (owner,), = db.query(f"SELECT substr(value, 1, 32) FROM {name}_config WHERE key = 'owner'")
     db.close()
     path = array(file, name)
     os.remove(os.path.join(path, commit))
     stem = os.path.basename(commit).rsplit(".", 1)[0]
     with open(os.path.join(path, "__commits", stem + ".pending"), "w") as f:
-        f.write(f"{commit}\n{stem}\n\n{file}\n")
+        f.write(f"{commit}\n{stem}\n\nowner {owner} unlocked here\n{file}\n")
     return stem
 
 
