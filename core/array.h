@@ -306,8 +306,9 @@ int tsr__published_open(tsr_array *array, tsr_published *published, tsr_error *e
 /* Does any file of the array say that the commit has been published? 1 or 0. As long as the listing is that of open. */
 int tsr__published_has(const tsr_published *published, const tsr_pending *pending, tsr_error *error);
 void tsr__published_release(tsr_published *published);
-/* Does a merged fragment span the times of a name? Sources of a merge leave no other trace once they are removed. */
-bool tsr__listing_spans(const tsr_commit_listing *listing, const char *name);
+/* Of a commit that is not there any more: does the listing have its fragments, or merged ones that span their times?
+ * Sources of a merge leave no other trace once they are removed. Of deletes alone: does it have deletes of that time? */
+bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *pending);
 
 /* ---- fragment.c: what the array knows of its fragments; their files ---- */
 typedef struct tsr_fragment {

@@ -10,7 +10,7 @@
  *   a .meta of any name             its footer was consolidated
  *
  * Where the sources of a merged fragment are gone with their .vac, nothing names them any more. The merged fragment then
- * spans their times (tsr__published_spans). What cannot be read is an error: nothing may be undone by a guess.
+ * spans their times (tsr__listing_took_up). What cannot be read is an error: nothing may be undone by a guess.
  */
 #include "array.h"
 
@@ -104,7 +104,7 @@ int tsr__published_has(const tsr_published *published, const tsr_pending *pendin
   return names(published, name);
 }
 
-bool tsr__listing_spans(const tsr_commit_listing *listing, const char *name) {
+static bool is_spanned(const tsr_commit_listing *listing, const char *name) {
   tsr_name parsed;
   if (!tsr__name_parse(name, strlen(name), &parsed)) return false;
   for (uint64_t i = 0; i < listing->fragments.count; i++) {
@@ -114,4 +114,22 @@ bool tsr__listing_spans(const tsr_commit_listing *listing, const char *name) {
       return true;
   }
   return false;
+}
+
+/* Deletes are never merged, and those of a commit have its time. */
+static bool has_delete_of(const tsr_commit_listing *listing, const char *commit) {
+  const char *slash = strrchr(commit, '/'), *name = slash ? slash + 1 : commit;
+  tsr_name parsed;
+  if (!tsr__name_parse(name, strcspn(name, "."), &parsed)) return false;
+  for (uint64_t i = 0; i < listing->deletes.count; i++) {
+    const uint64_t time = listing->deletes.items[i].parsed.start;
+    if (time >= parsed.start && time <= parsed.end) return true;
+  }
+  return false;
+}
+
+bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *pending) {
+  for (uint64_t i = 0; i < pending->fragment_count; i++)
+    if (tsr__map_get(&listing->names, pending->fragments[i]) || is_spanned(listing, pending->fragments[i])) return true;
+  return pending->fragment_count == 0 && has_delete_of(listing, pending->commit);
 }

@@ -46,7 +46,7 @@ typedef struct renewal { /* a listing being made */
   tsr_map metas; /* names of __fragment_meta's files, without suffix -> their paths */
   tsr_map settled; /* names of fragments that are not committed, and that no .con commits: see unfinished.c */
   tsr_path doubtful; /* whose age tells how young the doubt is for which the listing has failed; or '' */
-  tsr_commit_list gone; /* prepared commits that count, and whose fragment is not there: `path` is the marker's */
+  tsr_buffer gone; /* gone_commit: prepared commits that count, and whose fragment or staged file is not there */
   tsr_error *error;
 } renewal;
 
@@ -376,9 +376,33 @@ static int read_consolidated(renewal *r, const tsr_listing *entries) {
 
 /* ---- Prepared commits ------------------------------------------------------------------------------------------- */
 
+typedef struct gone_commit {
+  tsr_pending pending;
+  const char *marker;
+} gone_commit;
+
+/* It may have been published and merged since, and the marker have stayed: that shows when all is listed. */
+static int keep_gone(renewal *r, const tsr_pending *pending, const char *marker) {
+  const gone_commit one = {*pending, marker};
+  return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
+}
+
+static int check_gone(renewal *r) {
+  const gone_commit *all = (const gone_commit *)(const void *)r->gone.data;
+  for (uint64_t i = 0; i < r->gone.size / sizeof *all; i++) {
+    bool there;
+    if (tsr__listing_took_up(r->listing, &all[i].pending)) continue;
+    TSR_TRY(tsr__store_find(r->array->store, all[i].marker, &there, r->error));
+    return there ? tsr__pending_fail_gone(all[i].pending.commit, r->error)
+                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", all[i].marker);
+  }
+  return TSR_OK;
+}
+
 /* What is renamed to the commit later: a .con is read from where it is, a delete from there too. Gone: published a
  * moment ago, or removed. */
-static int count_staged(renewal *r, const char *commit, const char *staged) {
+static int count_staged(renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
+  const char *commit = pending->commit;
   tsr_committed item = {0};
   uint64_t stem;
   const char *name = staged + strlen(directories[COMMITS]) + 1;
@@ -387,7 +411,7 @@ static int count_staged(renewal *r, const char *commit, const char *staged) {
   TSR_TRY(tsr__store_find(r->array->store, staged, &exists, r->error));
   if (!exists) {
     TSR_TRY(tsr__store_find(r->array->store, commit, &published, r->error));
-    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : TSR_OK;
+    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
   }
   if (ends_in(commit, ".con")) {
     TSR_TRY(read_file(r, name, &file));
@@ -418,46 +442,27 @@ static int count_old(renewal *r, const char *commit, const char *staged) {
   return add_fragment(r, copy, &parsed, true);
 }
 
-/* A commit in __commits that creates an empty file. It may have been published and merged since, and the marker have stayed. */
-static int count_fragment(renewal *r, const char *commit, const char *marker, const char *name, const tsr_name *parsed) {
+/* A commit in __commits that creates an empty file. */
+static int count_fragment(renewal *r, const tsr_pending *pending, const char *marker, const char *name,
+                          const tsr_name *parsed) {
   bool exists;
   tsr_path metadata = tsr__path_of("__fragments", name, "/__fragment_metadata.tdb");
   if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
   TSR_TRY(tsr__store_find(r->array->store, metadata.text, &exists, r->error));
-  if (exists) return add_fragment(r, name, parsed, false);
-  tsr_committed item = {.name = commit, .parsed = *parsed};
-  TSR_TRY(copy_text(r, marker, strlen(marker), &item.path));
-  return append(r, &r->gone, &item);
+  return exists ? add_fragment(r, name, parsed, false) : keep_gone(r, pending, marker);
 }
 
-/* When all that is committed is listed. */
-static int check_gone(renewal *r) {
-  for (uint64_t i = 0; i < r->gone.count; i++) {
-    const tsr_committed *item = &r->gone.items[i];
-    const char *name = strrchr(item->name, '/') + 1;
-    bool there;
-    char stem[TSR_COMMIT_PATH];
-    memcpy(stem, name, strlen(name) + 1);
-    stem[strlen(stem) - strlen(".wrt")] = 0;
-    if (tsr__map_get(&r->listing->names, stem) || tsr__listing_spans(r->listing, stem)) continue;
-    TSR_TRY(tsr__store_find(r->array->store, item->path, &there, r->error));
-    return there ? tsr__pending_fail_gone(item->name, r->error)
-                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", item->path);
-  }
-  return TSR_OK;
-}
-
-static int count_prepared(renewal *r, const char *commit) {
+static int count_prepared(renewal *r, const tsr_pending *pending, const char *path) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_name parsed;
   uint64_t stem;
-  const char *name = commit + strlen(directories[COMMITS]) + 1, *copy;
+  const char *commit = pending->commit, *name = commit + strlen(directories[COMMITS]) + 1, *copy;
   if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
   if (strncmp(commit, directories[COMMITS], strlen(directories[COMMITS])) != 0) return count_old(r, commit, staged);
-  if (*staged) return count_staged(r, commit, staged);
+  if (*staged) return count_staged(r, pending, path, staged);
   if (!tsr__name_suffix(name, ".wrt", &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
   TSR_TRY(copy_text(r, name, stem, &copy));
-  return count_fragment(r, commit, marker, copy, &parsed);
+  return count_fragment(r, pending, path, copy, &parsed);
 }
 
 static int asks(const tsr_array *array, const char *commit, tsr_error *error) {
@@ -486,7 +491,7 @@ static int add_marker(renewal *r, const char *marker, const tsr_listing *entries
   if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit)) return is_outdated(r, marker);
   if (rc > 0) return 1;
   TSR_TRY(rc = asks(r->array, pending.commit, r->error));
-  if (rc > 0) return (rc = count_prepared(r, pending.commit)) < 0 ? rc : 1;
+  if (rc > 0) return (rc = count_prepared(r, &pending, item.path)) < 0 ? rc : 1;
   r->listing->undecided = true;
   return 1;
 }
@@ -761,7 +766,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   tsr_commit_listing *listing = block;
   tsr_memory *memory = &array->memory;
   renewal r = {.array = array, .listing = listing, .error = error};
-  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory = memory;
+  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory = r.gone.memory = memory;
   listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
@@ -777,6 +782,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   tsr__map_release(&r.ok);
   tsr__map_release(&r.metas);
   tsr__map_release(&r.settled);
+  tsr__buffer_release(&r.gone);
   if (rc < 0) {
     free_listing(listing);
     return rc;

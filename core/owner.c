@@ -68,6 +68,7 @@ int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *erro
   long long birth;
   char boot[64], host[256] = "", text[512];
   uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
   if (*file != '/') return 0;
   if (stat(file, &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ENAMETOOLONG || errno == ELOOP) return 0;
@@ -87,6 +88,7 @@ int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *erro
 
 int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error) {
   uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
   TSR_TRY(tsr__sha256(owner, strlen(owner), parts, error));
   TSR_TRY(tsr__sha256(place, strlen(place), parts + TSR_SHA256_SIZE, error));
   TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));

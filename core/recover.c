@@ -107,19 +107,12 @@ static int undo(const recovery *r, const tsr_pending *pending, tsr_error *error)
   return TSR_OK;
 }
 
-/* A commit without fragments is a delete; its name has the time as well. */
-static bool is_spanned(const recovery *r, const tsr_pending *pending) {
-  for (uint64_t i = 0; i < pending->fragment_count; i++)
-    if (tsr__listing_spans(r->array->listing, pending->fragments[i])) return true;
-  return false;
-}
-
 /* Publishes what the database has committed. It may be gone because it was published and merged and the marker stayed;
  * else it is lost, and whoever asks is told so. */
 static int publish(const recovery *r, const tsr_pending *pending, tsr_error *error) {
   const int whole = tsr__pending_whole(r->array->store, pending, error);
   if (whole < 0) return whole;
-  if (whole == 0 && is_spanned(r, pending)) return 0;
+  if (whole == 0 && tsr__listing_took_up(r->array->listing, pending)) return 0;
   if (whole == 0) return tsr__pending_fail_gone(pending->commit, error);
   if (r->file) TSR_TRY(tsr__pending_settle(&r->array->memory, r->file, error));
   return tsr__pending_publish(r->array->store, pending->commit, true, error);

@@ -828,8 +828,7 @@ static int is_published(tsr_writer *w, bool gone, tsr_error *error) {
   int code = tsr__published_open(w->array, &published, error);
   if (code >= 0) {
     code = tsr__published_has(&published, &pending, error);
-    for (uint64_t i = 0; code == 0 && gone && i < piece_count(w); i++)
-      code = tsr__listing_spans(w->array->listing, fragments[i]);
+    if (code == 0 && gone) code = tsr__listing_took_up(w->array->listing, &pending);
     tsr__published_release(&published);
   }
   tsr__free(names);

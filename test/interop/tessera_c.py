@@ -85,7 +85,7 @@ class ArrayOptions(C.Structure):
 
 class WriterOptions(C.Structure):
     _fields_ = [("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint), ("unsynced", C.c_bool),
-                ("owner", C.c_char_p), ("schema", C.POINTER(Schema))]
+                ("owner", C.c_char_p), ("owner_file", C.c_char_p), ("schema", C.POINTER(Schema))]
 
 
 class Column(C.Structure):

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -350,6 +351,35 @@ static void stamps(tsr_store *s) {
   assert_true(b.known && b.a == 0 && b.b == 0 && b.c == 0);
 }
 
+static bool is_locked(tsr_store *s, const char *path) {
+  tsr_file *file;
+  bool locked = false;
+  tsr_error error = {0};
+  assert_int_equal(tsr__store_open_file(s, path, &file, NULL), TSR_OK);
+  if (tsr__store_locked(file, &locked, &error) < 0) fail_msg("%s", error.message);
+  tsr__store_close_file(file);
+  return locked;
+}
+
+/* A lock is that of one open file: who opens and closes another one of the same process does not end it. */
+static void locks(tsr_store *s) {
+  tsr_file *file, *again;
+  assert_int_equal(tsr__store_create_exclusive(s, "lock", &file, NULL), TSR_OK);
+  assert_false(is_locked(s, "lock"));
+  assert_int_equal(tsr__store_lock(file, NULL), TSR_OK);
+  assert_int_equal(tsr__store_append(file, "text", 4, NULL), TSR_OK);
+  assert_int_equal(tsr__store_open_file(s, "lock", &again, NULL), TSR_OK);
+  tsr__store_close_file(again);
+  holds(s, "lock", "text");
+  assert_true(is_locked(s, "lock"));
+  assert_true(is_locked(s, "lock"));
+  assert_int_equal(tsr__store_rename(s, "lock", "locked", NULL), TSR_OK);
+  assert_true(is_locked(s, "locked"));
+  tsr__store_close_file(file);
+  assert_false(is_locked(s, "locked"));
+  assert_int_equal(tsr__store_remove(s, "locked", NULL), TSR_OK);
+}
+
 static void both(bool posix) {
   fixture f;
   fixture_open(&f, posix);
@@ -359,6 +389,7 @@ static void both(bool posix) {
   directories(f.store);
   renames(f.store);
   stamps(f.store);
+  locks(f.store);
   fixture_close(&f);
 }
 
@@ -556,8 +587,40 @@ static void test_stamp_times(void **state) {
   fixture_close(&f);
 }
 
+/* A child shares its parent's lock: neither ends it alone, but for the one who took it, when he closes the file. */
+static void test_locks_and_forks(void **state) {
+  fixture f;
+  tsr_file *file;
+  int status;
+  fixture_open(&f, true);
+  assert_int_equal(tsr__store_make_directory(f.store, "", NULL), TSR_OK);
+  assert_int_equal(tsr__store_create_exclusive(f.store, "lock", &file, NULL), TSR_OK);
+  assert_int_equal(tsr__store_lock(file, NULL), TSR_OK);
+  pid_t child = fork();
+  if (child == 0) {
+    const bool locked = is_locked(f.store, "lock");
+    tsr__store_close_file(file);
+    _exit(locked && is_locked(f.store, "lock") ? 0 : 1);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_true(is_locked(f.store, "lock"));
+  tsr__store_close_file(file);
+  assert_false(is_locked(f.store, "lock"));
+  child = fork(); /* who dies is heard of, and his lock goes */
+  if (child == 0) {
+    tsr_file *own;
+    _exit(tsr__store_create_exclusive(f.store, "own", &own, NULL) < 0 || tsr__store_lock(own, NULL) < 0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_false(is_locked(f.store, "own"));
+  fixture_close(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_locks_and_forks),
       cmocka_unit_test(test_memory),        cmocka_unit_test(test_posix),
       cmocka_unit_test(test_every_failure), cmocka_unit_test(test_no_regular_files),
       cmocka_unit_test(test_shrinks),       cmocka_unit_test(test_failed_append),
