@@ -404,7 +404,7 @@ static cost estimate(choice *c) {
   bool known[TSX_TERMS_MOST];
   tsx_snapshot *snapshot = NULL;
   tsr_estimate estimate;
-  if (!dimensions || !terms || !values) goto done;
+  if (!dimensions || !terms || !values || table->connection->lost) goto done; /* that error is for who reads rows */
   for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
   known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};

@@ -157,12 +157,13 @@ CASE(tsr_array_open) {
   if (told >= 0) tsr_array_close(array);
 }
 
-/* A schema file that is damaged, a millisecond younger than the array's own. */
+/* A schema file that is damaged, a millisecond younger than the array's own by its name. Its last change is a day ago: a
+ * younger one might be a file that is still being written, which is TSR_BUSY. */
 static void damage_schema(void) {
-  char command[1300];
+  char schema[1100], command[2500];
   const uint64_t time = schema_of(sparse)->time + 1;
-  snprintf(command, sizeof command, "echo damaged >'%s/__schema/__%llu_%llu_%032d'", within("sparse"), (unsigned long long)time,
-           (unsigned long long)time, 7);
+  snprintf(schema, sizeof schema, "%s/__schema/__%llu_%llu_%032d", within("sparse"), (unsigned long long)time, (unsigned long long)time, 7);
+  snprintf(command, sizeof command, "echo damaged >'%s' && touch -d '1 day ago' '%s'", schema, schema);
   assert_int_equal(system(command), 0);
 }
 
