@@ -851,7 +851,10 @@ static int publish(tsr_writer *w, tsr_error *error) {
     if (!exists) {
       const int published = w->owner ? is_published(w, true, error) : 0;
       if (published < 0) return published;
-      if (published == 0) return tsr__pending_fail_gone(w->commit, error);
+      if (published == 0) {
+        (void)tsr__pending_fail_gone(w->commit, error);
+        return error->code = TSR_NOT_FOUND; /* no other failure has this code: the caller tells the loss by it */
+      }
     }
     w->published = true;
     if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */

@@ -297,8 +297,10 @@ void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
   tsr_error told = {.code = error->code};
   sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
               table->schema_name, table->name, error->message);
-  if (transaction->owner && error->code != TSR_CORRUPT) return; /* the record names it: the next write publishes it */
-  if (tsr_writer_publish(transaction->writer, &told) < 0) tsx_connection_keep_lost(connection, &told);
+  if (transaction->owner && error->code != TSR_NOT_FOUND) return; /* the record names it: the next write publishes it */
+  if (tsr_writer_publish(transaction->writer, &told) >= 0) return;
+  if (told.code == TSR_NOT_FOUND) told.code = TSR_CORRUPT;
+  tsx_connection_keep_lost(connection, &told);
 }
 
 bool tsx_journal_untouched(const tsx_table *table) {
