@@ -29,7 +29,7 @@ extern "C" {
 #define TSR_CODES(X)                                                                                                   \
   X(OK, 0, "no error")                                                                                                 \
   X(ERROR, -1, "a request that cannot be carried out, said in the message")                                            \
-  X(NOMEM, -2, "the machine, or the host, has no more memory")                                                            \
+  X(NOMEM, -2, "the machine, or the host, has no more memory")                                                         \
   X(CORRUPT, -3, "damaged data")                                                                                       \
   X(NOT_FOUND, -4, "a path or an object that does not exist")                                                          \
   X(IO, -5, "the store failed")                                                                                        \
@@ -88,7 +88,19 @@ typedef struct tsr_environment_options { /* `= {0}` is the default */
 TSR_API int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment,
                                  tsr_error *error);
 TSR_API void tsr_environment_close(tsr_environment *environment);
-/* What `permits` says of a path; TSR_OK for those of a host's store. */
+/* Binds the environment to a directory, for good: from now on its arrays and groups, those that are open too, are read
+ * and written below it only. Within them no symbolic link is followed, and no file is read that has several names (hard
+ * links). It can be bound to a narrower directory later. TSR_PERM: what is refused then, and a directory that is not
+ * below the last. Trees of the host's are not bound. */
+TSR_API int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error);
+/* Does a path lead below a directory, or to it? 1, 0. Links and ".." are resolved, of what is not there yet as far as
+ * it is. */
+TSR_API int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory,
+                                tsr_error *error);
+/* Reads a file of the system's, at most `room` bytes of it, within the environment's bound. *size: so many were read. */
+TSR_API int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
+                          tsr_error *error);
+/* What `permits` and the environment's bound say of a path; TSR_OK for those of a host's store. */
 TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* Counters since the last reset, in this order; a tile counts once for each field in tiles_read, tiles_cached and
@@ -295,6 +307,7 @@ typedef struct tsr_request {
  * must. */
 typedef struct tsr_estimate {
   double rows;
+  double written; /* of these, at most so many were written: less than all in dense arrays alone */
   double tiles; /* tiles that would be read, for each field */
   double cells; /* cells that would be decoded */
   uint64_t fragments;
@@ -326,7 +339,8 @@ typedef struct tsr_batch {
   bool written; /* false: cells of a dense array that were never written */
   uint64_t time; /* when they were written: times ? times[i] : time */
   const uint64_t *times;
-  uint64_t fragment; /* whose cells they are, in the order of tsr_fragment_describe; TSR_FRAGMENT_NONE: of several, or of none */
+  uint64_t
+      fragment; /* whose cells they are, in the order of tsr_fragment_describe; TSR_FRAGMENT_NONE: of several, or of none */
 } tsr_batch;
 #define TSR_FRAGMENT_NONE UINT64_MAX
 /* Row r's index i, and the rowid of index i. */
@@ -343,8 +357,9 @@ typedef struct tsr_reader tsr_reader;
  */
 TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error);
 TSR_API void tsr_reader_close(tsr_reader *reader); /* NULL is fine */
-/* Ends what it was started for. Returns how many bytes it keeps for the next start. */
-TSR_API uint64_t tsr_reader_rest(tsr_reader *reader);
+/* Ends what it was started for. A reader that is started again and again keeps the tiles that it used last, within its
+ * budget, unless it is to `forget` them. Returns how many bytes it keeps beside these for the next start. */
+TSR_API uint64_t tsr_reader_rest(tsr_reader *reader, bool forget);
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error); /* copies the request */
 /* 1 and the next batch, with at least one row (borrowed until the next call on this reader); 0 at the end. */
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
@@ -619,6 +634,9 @@ TSR_API int tsr_array_recover(tsr_array *array, const char *file,
  * is younger than 24 hours, or has a writer that lives, is left, and TSR_BUSY says so when all else is done. */
 TSR_API int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
                              void *argument, uint64_t *changed, tsr_error *error);
+/* 1 while a commit of this path is prepared: it has a marker, which goes when the commit is published or taken back. 0: not.
+ * TSR_RANGE: the path is none that tsr_writer_commit gives. */
+TSR_API int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error);
 /* Shows each of them. Nothing is changed. What `show` returns below 0 ends it. */
 TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared),
                                void *argument, tsr_error *error);
@@ -789,7 +807,8 @@ TSR_API int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_err
 /* For cells that never had some attributes of the newest schema: writes one that lacks them (`lacking`: by field), which is in
  * force at no time; tsr_writer_options takes it. Dense arrays keep one attribute at least: where all are lacking, it has one of
  * another name. Borrowed until the array is closed. */
-TSR_API int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema, tsr_error *error);
+TSR_API int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema,
+                                     tsr_error *error);
 /* Appends labels to the enumeration of more->name: its datatype and values per label are the same. TSR_CONSTRAINT for a
  * label that is there already. */
 TSR_API int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error);
@@ -848,6 +867,14 @@ TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text)
  * short form means its first instant; `T` or a blank before the hours; `Z` or nothing at the end. */
 TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
                                tsr_error *error);
+/* Where the first instant of ISO-8601 text, of any precision, stands among the values of the type. */
+typedef enum tsr_place {
+  TSR_PLACE_NONE, /* it is no such text */
+  TSR_PLACE_AT, /* *value is that instant */
+  TSR_PLACE_BEFORE, /* it is before *value, and behind those before it */
+  TSR_PLACE_END /* it is behind all values */
+} tsr_place;
+TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
 
 #ifdef __cplusplus
 }

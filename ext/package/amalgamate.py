@@ -2,12 +2,9 @@
 
 usage: amalgamate.py ROOT DIRECTORY
 
-Headers come first, each once, then the sources. Static functions have bare names in the sources (docs/design.md, rule 2), so many
-files have a `decode` or a `text_of` of their own; where two files give a name at file scope, both get the file's before it:
-`filter_rle__decode`. A name is renamed everywhere in its file but where C has another name space for it: members of structures (after
-`.` and `->`, where they are declared, in offsetof). So a local variable or parameter of that name is renamed, too, which changes nothing.
-Macros end with their file. What this cannot see, a name that a macro makes of others, is refused here or by the compiler: then a name in
-the sources has to change. test/static/amalgamation.sh compiles the result in every way in which it is meant to be.
+Headers come first, each once, then the sources in the order of CMakeLists.txt, as they stand: names at file scope, static ones and macros too,
+are unique in the whole tree (test/lint/lint.py checks that), so that nothing is renamed. Includes of the project's own headers go, those of
+the system are collected at the top. test/static/amalgamation.sh compiles the result in every way in which it is meant to be.
 """
 import os
 import re
@@ -37,10 +34,6 @@ HIDE = """
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 """
 UNHIDE = "\n#pragma GCC visibility pop\n"
-
-
-class Fault(Exception):
-    pass
 
 
 def read(path):
@@ -77,69 +70,15 @@ class Source:
                 i = end
             i += 1
 
-    def members(self):
-        """Indexes of the tokens that name members; also macros' parameters and parts of names, which are names of nothing."""
-        found, stack, before = set(), [], ["", ""]
-        code = [i for i in self.code if not self.tokens[i][2]]
-        text = [self.tokens[i][1] for i in code]
-        for at, i in enumerate(code):
-            word, previous, after = text[at], text[at - 1] if at else "", text[at + 1] if at + 1 < len(text) else ""
-            if word == "{":
-                head = text[max(0, at - 2):at]
-                stack.append("struct" if any(w in ("struct", "union") for w in head) else "block")
-            elif word in "([":
-                stack.append(word)
-            elif word in ")]}":
-                stack.pop()
-            if self.tokens[i][0] != "name":
-                continue
-            place = stack[-1] if stack else "file"
-            if previous in (".", "->"):
-                found.add(i)
-            elif place == "struct" and after in (";", ",", "[", ":") and previous not in ("struct", "union", "enum"):
-                found.add(i)
-            elif place == "(" and len(stack) > 1 and stack[-2] == "struct" and previous == "*" and after == ")" and text[at - 2] == "(":
-                found.add(i) # int (*member)(...)
-            elif previous == "," and "offsetof" in text[max(0, at - 5):at] and place == "(":
-                found.add(i)
-        for first, end, words in self.directives():
-            if words[1:2] != ["define"]:
-                continue
-            own = [i for i in self.code if first <= i < end]
-            parameters = self.parameters(own)
-            for previous, i in zip(own, own[1:]):
-                near = self.tokens[previous][1]
-                if self.tokens[i][1] in parameters or near in (".", "->", "##"):
-                    found.add(i)
-                if self.tokens[i][1] == "##": # a part of a name is none
-                    found.add(previous)
-        return found
-
-    def parameters(self, own):
-        """Of a macro, given the tokens of its definition: a parameter list begins right behind the name."""
-        if len(own) < 4 or own[3] != own[2] + 1 or self.tokens[own[3]][1] != "(":
-            return []
-        names = []
-        for i in own[4:]:
-            if self.tokens[i][1] == ")":
-                break
-            if self.tokens[i][1] != ",":
-                names.append(self.tokens[i][1])
-        return names
-
-    def defines(self):
-        """Macros of this file that are still there at its end; {macro: which of its arguments it pastes or prints}."""
-        alive, pasting = [], {}
-        for first, end, words in self.directives():
+    def macros(self):
+        """The macros of this file that are still defined at its end."""
+        alive = []
+        for _, _, words in self.directives():
             if words[1:2] == ["define"]:
                 alive = [n for n in alive if n != words[2]] + [words[2]]
-                parameters = self.parameters([i for i in self.code if first <= i < end])
-                beside = {w for i, w in enumerate(words) if words[i - 1] in ("#", "##") or words[i + 1:i + 2] == ["##"]}
-                if beside.intersection(parameters):
-                    pasting[words[2]] = {n for n, p in enumerate(parameters) if p in beside}
             elif words[1:2] == ["undef"]:
                 alive = [n for n in alive if n != words[2]]
-        return alive, pasting
+        return alive
 
     def names(self):
         """What the file declares at file scope: functions and variables that are static, types, tags, constants."""
@@ -197,24 +136,6 @@ class Source:
             depth += (word in "([") - (word in ")]")
             wanted = wanted or (word == "," and depth == 0)
 
-    def rename(self, names, pasting):
-        members = self.members()
-        code = [i for i in self.code if not self.tokens[i][2]]
-        for at, i in enumerate(code): # what a macro makes of its arguments would not be renamed alike
-            if self.tokens[i][1] in pasting and at + 1 < len(code) and self.tokens[code[at + 1]][1] == "(":
-                depth, argument = 0, 0
-                for j in code[at + 1:]:
-                    word = self.tokens[j][1]
-                    depth += (word == "(") - (word == ")")
-                    argument += word == "," and depth == 1
-                    if word in names and argument in pasting[self.tokens[i][1]]:
-                        raise Fault(f"{self.path}: {word} is an argument of {self.tokens[i][1]}, which pastes it: give it another name")
-                    if depth == 0:
-                        break
-        for i in self.code:
-            if self.tokens[i][0] == "name" and self.tokens[i][1] in names and i not in members:
-                self.tokens[i][1] = f"{self.stem}__{self.tokens[i][1]}"
-
     def conditions(self):
         """The directives, each with the number of conditions around it, an include guard not counted."""
         depth = -1 if self.path.endswith(".h") else 0
@@ -255,11 +176,14 @@ def version_of(root):
 
 
 def amalgamate(root):
-    """The text of tessera.c, that of tessera.h, and how many names were given another."""
-    paths = {kind: sorted(f"{d}/{n}" for d in ("core", "ext") for n in os.listdir(f"{root}/{d}") if n.endswith(kind)) for kind in (".c", ".h")}
-    sources = [Source(root, p) for p in paths[".c"]]
-    headers = {os.path.basename(p): Source(root, p) for p in paths[".h"]}
+    """The text of tessera.c, and that of tessera.h."""
+    sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
     public = ("tessera.h", "tessera_format.h")
+    headers = {name: Source(root, f"core/{name}") for name in public}
+    for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
+        for name in sorted(os.listdir(f"{root}/{folder}")):
+            if name.endswith(".h"):
+                headers[f"{os.path.basename(folder)}/{name}"] = Source(root, f"{folder}/{name}")
 
     # Headers in an order in which each follows those that it includes.
     order = []
@@ -269,26 +193,9 @@ def amalgamate(root):
                 visit(words[2].strip('"'))
         if name not in order:
             order.append(name)
-    for name in sorted(headers):
+    for name in headers:
         visit(name)
     private = [headers[n] for n in order if n not in public]
-
-    taken = set()
-    for header in headers.values():
-        taken |= header.names()
-    counts, declared = {}, {}
-    for source in sources:
-        declared[source.path] = source.names()
-        for name in declared[source.path]:
-            counts[name] = counts.get(name, 0) + 1
-    pasting = {}
-    for source in sources + list(headers.values()):
-        pasting.update(source.defines()[1])
-    renamed = 0
-    for source in sources:
-        clashing = {n for n in declared[source.path] if (counts[n] > 1 or n in taken) and not n.startswith(("tsr_", "tsx_"))}
-        renamed += len(clashing)
-        source.rename(clashing, pasting)
 
     text = [TOP.replace("{version}", version_of(root))]
     features, includes = {}, set()
@@ -302,10 +209,9 @@ def amalgamate(root):
     text += [f"#include {name}\n" for name in sorted(includes)]
     text += ['#include "tessera.h"\n', HIDE]
 
-    def put(source, last):
+    def put(source):
         text.append(f"\n/* ==== {source.path} {'=' * (100 - len(source.path))} */\n")
         text.append(source.body())
-        text.extend(f"#undef {name}\n" for name in last)
 
     for folder in ("core", "ext"):
         if folder == "ext":
@@ -313,30 +219,26 @@ def amalgamate(root):
         text.append('\n#pragma GCC diagnostic push /* not all that a header offers is wanted */\n#pragma GCC diagnostic ignored "-Wunused-function"\n')
         for header in private:
             if header.path.startswith(folder):
-                put(header, [])
+                put(header)
         text.append("\n#pragma GCC diagnostic pop\n")
         for source in sources:
             if source.path.startswith(folder):
-                put(source, [n for n in source.defines()[0] if not re.match(r"_[A-Z]", n)])
+                put(source)
     text += ["\n#endif /* TESSERA_OMIT_SQLITE */\n", UNHIDE]
     text.append("\n/*\n" + read(f"{root}/LICENSE").rstrip() + "\n*/\n")
 
     public_text = read(f"{root}/core/tessera.h").replace('#include "tessera_format.h"\n', read(f"{root}/core/tessera_format.h"))
-    return "".join(text), public_text, renamed
+    return "".join(text), public_text
 
 
 def main():
     root, folder = sys.argv[1:3]
-    try:
-        source, header, renamed = amalgamate(root)
-    except Fault as fault:
-        print(f"amalgamate.py: {fault}", file=sys.stderr)
-        return 1
+    source, header = amalgamate(root)
     os.makedirs(folder, exist_ok=True)
     for name, text in (("tessera.c", source), ("tessera.h", header)):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             f.write(text)
-    print(f"tessera.c: {source.count(chr(10))} lines, {len(source)} bytes, {renamed} names given the name of their file; tessera.h: {len(header)} bytes")
+    print(f"tessera.c: {source.count(chr(10))} lines, {len(source)} bytes; tessera.h: {len(header)} bytes")
     return 0
 
 

@@ -104,7 +104,7 @@ def sums(files):
 
 
 def build(library, place):
-    source, header, _ = amalgamate.amalgamate(ROOT)
+    source, header = amalgamate.amalgamate(ROOT)
     version = amalgamate.version_of(ROOT)
     binary, name = stripped(library), os.path.basename(library)
     license_text, foreign = read(f"{ROOT}/LICENSE"), notices()
@@ -133,7 +133,7 @@ def main():
     library, place = sys.argv[1:3]
     try:
         build(os.path.abspath(library), place)
-    except (Fault, amalgamate.Fault) as fault:
+    except Fault as fault:
         print(f"build.py: {fault}", file=sys.stderr)
         return 1
     return 0

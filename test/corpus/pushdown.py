@@ -6,10 +6,12 @@ right are taken from the cells of the array and bent: neighbours, other types, t
 parameters, or columns of a table with each affinity, in lists, in subqueries and in joins.
 
 Left out is what means more to the table than to SQLite (docs/sql.md, "Comparing"): with columns of UINT64, which have no affinity, text of
-digits in another form than theirs, and columns that give such a column their own affinity.
+digits in another form than theirs, and columns that give such a column their own affinity; with datetimes, ISO text of another precision
+than the column's, and of any where some of its values have no text. sqlite/comparing.py asks for these.
 
 usage: pushdown.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]
 """
+import re
 import sqlite3
 import sys
 
@@ -55,7 +57,8 @@ def quote(name):
     return '"' + name.replace('"', '""') + '"'
 
 
-OTHER = ["o_integer", "o_real", "o_numeric", "o_text", "o_none", "o_nocase"]
+AFFINITIES = {"integer": "INTEGER", "real": "REAL", "numeric": "NUMERIC", "text": "TEXT", "none": "", "nocase": "TEXT COLLATE NOCASE"}
+ISO = re.compile(r"(\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?|\d\d:\d\d(:\d\d(\.\d+)?)?)Z?")
 
 
 def is_digits(value):
@@ -65,29 +68,62 @@ def is_digits(value):
     return len(value) != 20 or not 2**63 <= int(value) < 2**64
 
 
+def is_iso(value):
+    """May it be ISO text, as it is or where SQLite makes text of it?"""
+    return isinstance(value, (str, int)) and ISO.fullmatch(str(value)) is not None
+
+
+class Column:
+    """A column of the table: what it may be compared with."""
+
+    def __init__(self, name, declared, datatype, values):
+        self.name, self.values = name, values
+        self.unsigned = not declared
+        self.times = declared == "TEXT" and datatype.startswith(("DATETIME", "TIME_"))
+        self.integers = self.times and any(isinstance(v, int) for v in values)
+        self.shapes = set() if self.integers else {re.sub(rb"\d", b"0", v) for v in values if isinstance(v, bytes)}
+        if self.unsigned:
+            self.others = ["no_digits_none"]
+        elif self.times:
+            some = ["text", "nocase"] if datatype == "DATETIME_YEAR" else AFFINITIES
+            self.others = [f"no_iso_{affinity}" for affinity in some]
+        else:
+            self.others = [f"all_{affinity}" for affinity in AFFINITIES]
+
+    def takes(self, value):
+        if self.unsigned:
+            return not is_digits(value)
+        if self.integers and isinstance(value, float):   # compares with integers as text or as a number, after SQLite's version
+            return False
+        return not self.times or not is_iso(value) or re.sub(r"\d", "0", str(value)).encode() in self.shapes
+
+
 def fill_other(db, rows, rng):
-    """The table `other`: ten odd values and bent cells, each in a column of every affinity."""
+    """The table `other`: ten odd values and bent cells, each in a column of every affinity, all of them and without some."""
     db.execute("DROP TABLE IF EXISTS other")
-    db.execute("CREATE TABLE other(o_integer INTEGER, o_real REAL, o_numeric NUMERIC, o_text TEXT, o_none, o_nocase TEXT COLLATE NOCASE, o_no_digits)")
+    kinds = ("all", "no_digits", "no_iso")
+    db.execute(f"CREATE TABLE other({', '.join(f'{kind}_{affinity} {declared}' for kind in kinds for affinity, declared in AFFINITIES.items())})")
+    places = ", ".join(f"?{1 + k}" for k in range(len(kinds)) for _ in AFFINITIES)
     cells = [value for row in rows[:20] for value in row] or [None]
     for value in [None, 7, 1.5, "", "!", "7", "12a", "~", b"abc", 1e300] + [bend(rng.choice(cells), rng) for _ in range(20)]:
-        db.execute("INSERT INTO other VALUES(?1, ?1, ?1, ?1, ?1, ?1, ?2)", [clamp(value), None if is_digits(value) else clamp(value)])
+        value = clamp(value)
+        db.execute(f"INSERT INTO other VALUES({places})", [value, None if is_digits(value) else value, None if is_iso(value) else value])
 
 
-def comparison(samples, rng, joined, declared):
+def comparison(column, rng, joined):
     """(text with {c} for the column, parameters)"""
-    others = OTHER if declared else ["o_no_digits"]
+    samples, others = column.values[:20] or [None], column.others
 
     def right():
         value = clamp(bend(rng.choice(samples), rng))
-        while not declared and is_digits(value):
+        while not column.takes(value):
             value = clamp(bend(rng.choice(samples), rng))
         text = literal(value) if rng.random() < 0.5 else None
         return (text, []) if text is not None else ("?", [value])
     kind = rng.random()
     if joined:
         return "{c} " + rng.choice(OPERATORS) + " " + rng.choice(others), []
-    if kind > 0.92:
+    if kind > 0.92 and not column.integers:
         return "{c} " + rng.choice(["IN", "IN", "NOT IN"]) + f" (SELECT {rng.choice(others)} FROM other)", []
     if kind > 0.84:
         return "{c} " + rng.choice(OPERATORS) + f" (SELECT {rng.choice(others)} FROM other WHERE rowid = {rng.randrange(1, 31)})", []
@@ -136,18 +172,20 @@ def check_array(db, directory, description, count, rng, keys):
         option += f", key_file={read.literal(keys + '/key')}"
     db.execute("DROP TABLE IF EXISTS t")
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
-    columns = db.execute("PRAGMA table_info(t)").fetchall()
-    names, declared = [row[1].decode() for row in columns], [row[2].decode() for row in columns]
+    info = db.execute("PRAGMA table_info(t)").fetchall()
+    names = [row[1].decode() for row in info]
     dims = len(description["dims"])
     rows = db.execute("SELECT " + ",".join(map(quote, names)) + " FROM t LIMIT 3000").fetchall()
     rng.shuffle(rows)
     fill_other(db, rows, rng)
+    datatypes = {field["name"]: field["type"] for field in description["dims"] + description["attrs"]}
+    all_columns = [Column(row[1].decode(), row[2].decode(), datatypes.get(row[1].decode(), "DATETIME"), [r[i] for r in rows]) for i, row in enumerate(info)]
     for _ in range(count):
         terms = []
         joined = rng.random() < 0.15
         for _ in range(rng.choice([1, 1, 2, 3])):
             i = rng.randrange(dims) if len(names) == dims or rng.random() < 0.3 else rng.randrange(dims, len(names))
-            text, parameters = comparison([row[i] for row in rows[:20]] or [None], rng, joined, declared[i])
+            text, parameters = comparison(all_columns[i], rng, joined)
             terms.append((quote(names[i]), text, parameters))
         parameters = sum((t[2] for t in terms), [])
         shown = ",".join(map(quote, names))

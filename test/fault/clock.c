@@ -1,6 +1,8 @@
 /* clock.c: a clock that is set back, while a commit waits for its moment and after it, or that leaps ahead. The linker puts
  * clock_gettime and nanosleep in the place of the system's (--wrap): time passes while somebody sleeps, and not else.
  */
+#include "array/array.h"
+#include "array/environment.h"
 #include "small_array.h"
 
 #include <time.h>

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
 import arrays
@@ -104,13 +105,16 @@ def read_quote(name):
 
 def main():
     extension, corpus = sys.argv[1:3]
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else int(os.environ.get("DAMAGE_ROUNDS", 2))
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     pattern = sys.argv[5] if len(sys.argv) > 5 else ""
+    parts = int(os.environ.get("DAMAGE_PARTS", 1))   # about one array in so many
     done = opened = 0
     with tempfile.TemporaryDirectory() as folder:
         key_path = os.path.join(folder, "key")
         for name, directory, description in [*arrays.find(corpus, pattern), *arrays.find(corpus, pattern, "group")]:
+            if zlib.crc32(f"{seed} {name}".encode()) % parts:
+                continue
             key = description.get("encryption_key")
             if key:
                 with open(key_path, "wb") as f:

@@ -2,6 +2,9 @@
  *
  * A node is known by its number and lives as long as the disk. A directory's bytes are not used, a file's names neither.
  */
+
+#include <stdio.h>
+
 #include "disk.h"
 
 #include <dirent.h>

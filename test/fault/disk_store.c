@@ -2,6 +2,10 @@
  * tsr__store_posix_open (--wrap), so that every directory that the engine opens below DISK_ROOT is one of this disk; what it
  * asks of the system besides (resolved paths, the clock, random bytes) comes from here, too.
  */
+
+#include <stdio.h>
+
+#include "store/store.h"
 #include "disk.h"
 
 #include <errno.h>
@@ -14,7 +18,6 @@
 #include <time.h>
 #include <zstd.h>
 
-#include "store.h"
 
 typedef struct disk_store {
   tsr_store base;
@@ -253,7 +256,7 @@ void disk_clock_set(int64_t milliseconds) { nanoseconds = milliseconds * 1000000
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
-  int64_t now = nanoseconds += 1000;
+  const int64_t now = atomic_fetch_add(&nanoseconds, 1000) + 1000;
   *time = (struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000};
   return 0;
 }

@@ -2,6 +2,9 @@
  * own on Unix does it: the directory is forced with the first sync of a journal, and with a removal that asks for it.
  * Files without a name are in memory and never fail. Locks are kept, but are not calls that fail.
  */
+
+#include <stdio.h>
+
 #include "disk.h"
 
 #include <errno.h>

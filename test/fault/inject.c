@@ -147,6 +147,22 @@ int mkdir(const char *path, mode_t mode) {
   REAL(int, "mkdir", const char *, mode_t);
   CALL(MAKE, real(path, mode));
 }
+int unlinkat(int directory, const char *path, int flags) {
+  REAL(int, "unlinkat", int, const char *, int);
+  CALL(REMOVE, real(directory, path, flags));
+}
+int renameat(int from, const char *old, int to, const char *new) {
+  REAL(int, "renameat", int, const char *, int, const char *);
+  CALL(RENAME, real(from, old, to, new));
+}
+int linkat(int from, const char *old, int to, const char *new, int flags) {
+  REAL(int, "linkat", int, const char *, int, const char *, int);
+  CALL(MAKE, real(from, old, to, new, flags));
+}
+int mkdirat(int directory, const char *path, mode_t mode) {
+  REAL(int, "mkdirat", int, const char *, mode_t);
+  CALL(MAKE, real(directory, path, mode));
+}
 
 static mode_t mode_of(int flags, va_list arguments) { return flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0; }
 

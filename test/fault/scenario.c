@@ -1,11 +1,13 @@
 /* scenario.c: how a scenario runs, and how its states are seen and compared. See scenario.h. */
+
+#include <stdio.h>
+
 #include "scenario.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DATABASE    DISK_ROOT "/t.db"
 #define AGAIN_LATER 1000 /* statements */
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
@@ -63,38 +65,6 @@ int text_query(sqlite3 *db, const char *sql, bool sorted, text *rows, char **mes
   }
   free(lines);
   return code;
-}
-
-/* Twice: a reader that comes later is kept out by the lock that a COMMIT of SQLite's has got, and keeps. */
-static int busy_commit(sqlite3 *db, char **message) {
-  sqlite3 *other = NULL;
-  sqlite3_stmt *reader = NULL;
-  int code = sqlite3_open(DATABASE, &other);
-  if (code == SQLITE_OK) code = sqlite3_prepare_v2(other, "SELECT x FROM o", -1, &reader, NULL);
-  if (code == SQLITE_OK) code = sqlite3_step(reader);
-  if (code != SQLITE_ROW) {
-    *message = sqlite3_mprintf("the reader: %s", sqlite3_errmsg(other));
-    if (code == SQLITE_OK || code == SQLITE_DONE) code = SQLITE_ERROR;
-  } else {
-    code = SQLITE_OK;
-  }
-  for (int i = 0; i < 2 && code == SQLITE_OK; i++) {
-    if ((code = sqlite3_exec(db, "COMMIT", NULL, NULL, message)) == SQLITE_OK) {
-      *message = sqlite3_mprintf("COMMIT has met no reader");
-      code = SQLITE_ERROR;
-    } else if (code == SQLITE_BUSY) {
-      sqlite3_free(*message);
-      *message = NULL;
-      code = SQLITE_OK;
-    }
-  }
-  sqlite3_finalize(reader);
-  sqlite3_close(other);
-  return code;
-}
-
-int text_step(sqlite3 *db, const char *sql, text *rows, char **message) {
-  return strcmp(sql, BUSY_COMMIT) ? text_query(db, sql, false, rows, message) : busy_commit(db, message);
 }
 
 /* ---- States ------------------------------------------------------------------------------------------------------ */

@@ -14,9 +14,16 @@
 #define STEPS_MOST  40
 #define CLOCK_START INT64_C(1700000000000)
 
-/* A step: COMMIT, twice, while another connection reads the table `o`, which has two rows. Both meet SQLITE_BUSY, as they
- * should, and the transaction goes on. */
+#define DATABASE DISK_ROOT "/t.db"
+
+/* Steps that are no SQL (steps.c). COMMIT, twice, while another connection reads the table `o`, which has two rows: both
+ * meet SQLITE_BUSY, as they should, and the transaction goes on. */
 #define BUSY_COMMIT "a COMMIT that meets a reader"
+/* What a crash leaves between the database's commit and the array's: the last commit through table `t` is prepared. */
+#define CUT_OFF(t) "cut off " t
+/* A statement of somebody else, whose table `t` has the same array; one that sees no prepared commit of `t`, as TileDB. */
+#define ASIDE(t, sql)   "aside " t ":" sql
+#define UNAWARE(t, sql) "unaware " t ":" sql
 
 typedef struct scenario {
   const char *name;

@@ -117,6 +117,53 @@ static const scenario busy_old = {
     .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "INSERT INTO u VALUES(2, 2)"},
     .also = {"SELECT * FROM o"}};
 
+/* A commit that was cut off; others write some of its cells later, and somebody who does not know of it merges all. Then it
+ * cannot keep its time: what is left of it becomes another commit. */
+static const scenario late_dense = {
+    .name = "late, dense",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 19, 5), a INT, s TEXT)",
+              "INSERT INTO t " ROWS(0, 9) "SELECT i, i, 'old' FROM n",
+              "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (8, 88, 'mine'), (9, 99, 'mine'), (10, 0, 'mine'), (11, 1, 'mine')",
+              CUT_OFF("t"), ASIDE("t", "INSERT INTO t VALUES(3, 3, 'theirs'), (4, 4, 'theirs')"),
+              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"), UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"),
+              ASIDE("t", "INSERT INTO t VALUES(11, 5, 'later')")},
+    .steps = {"SELECT x, a, s FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x", "SELECT tessera_recover('db:t') > 0",
+              "SELECT x, a, s FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(3, 1, 'again'), (10, 1, 'again')"}};
+
+static const scenario late_sources = {
+    .name = "late, sources",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 19, 5), a INT)",
+              "INSERT INTO t " ROWS(0, 9) "SELECT i, i FROM n", "INSERT INTO t VALUES(3, 33), (4, 44), (8, 88)", CUT_OFF("t"),
+              ASIDE("t", "INSERT INTO t VALUES(3, 3)"), UNAWARE("t", "SELECT tessera_consolidate('/disk/t')")},
+    .steps = {"SELECT x, a FROM t WHERE x BETWEEN 2 AND 9 ORDER BY x", "SELECT tessera_recover('db:t') > 0", "INSERT INTO t VALUES(12, 12)",
+              "SELECT x, a FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(3, 1), (10, 1)"}};
+
+/* Merged fragments before version 15 do not say when each cell was written. */
+static const scenario late_sparse = {
+    .name = "late, sparse",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 99, 5), a INT, s TEXT, format_version=14)",
+              "INSERT INTO t " ROWS(0, 9) "SELECT i, i, 'old' FROM n",
+              "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (50, 55, 'mine'), (51, 51, 'mine')", CUT_OFF("t"),
+              ASIDE("t", "INSERT INTO t VALUES(3, 3, 'theirs')"), UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
+              UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"), ASIDE("t", "INSERT INTO t VALUES(51, 5, 'later')")},
+    .steps = {"SELECT * FROM t ORDER BY x", "SELECT tessera_recover('db:t') > 0", "SELECT * FROM t ORDER BY x"},
+    .again = {"INSERT INTO t VALUES(3, 1, 'again')"}};
+
+static const scenario late_old = {
+    .name = "late, old",
+    .copies = {"old/lib2.3_py0.9.5/dense2d", "/disk/t"},
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
+              "INSERT INTO t SELECT r, c, -1, 'mine', 0, '[1,2,3]' FROM t WHERE r BETWEEN 2 AND 5 AND c BETWEEN 2 AND 4", CUT_OFF("t"),
+              ASIDE("t", "INSERT INTO t SELECT r, c, -2, 'theirs', 0, '[1,2,3]' FROM t WHERE r = 3 AND c BETWEEN 3 AND 6"),
+              ASIDE("t", "INSERT INTO t " ROWS(1, 10) "SELECT i, 8, -2, 'theirs', 0, '[1,2,3]' FROM n"),
+              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
+              ASIDE("t", "INSERT INTO t SELECT r, c, -3, 'later', 0, '[1,2,3]' FROM t WHERE r = 5 AND c = 2")},
+    .steps = {"SELECT r, c, a FROM t WHERE a < 0 ORDER BY 1, 2", "SELECT tessera_recover('db:t') > 0",
+              "SELECT r, c, a FROM t WHERE a < 0 ORDER BY 1, 2"},
+    .again = {"INSERT INTO t SELECT r, c, -4, 'again', 0, '[1,2,3]' FROM t WHERE r = 2 AND c = 2"}};
+
 /* Tiles encrypted, many filters, enumerations, all in one. */
 static const scenario filters = {
     .name = "filters",
@@ -139,6 +186,16 @@ static const scenario spill = {
               "memory_mb=1, cache_mb=1)",
               "INSERT INTO t VALUES(1, 'one')"},
     .steps = {"INSERT INTO t " ROWS(1, 30) "SELECT i * 79 % 101, printf('%.*c', 16000 + i, 'a') FROM n",
+              "SELECT count(*), sum(length(s)) FROM t"},
+    .again = {"INSERT INTO t VALUES(7, 'seven')"}};
+
+/* The same of a dense array: every other cell, in no order, over what was written before; one box is all that this version has. */
+static const scenario spill_dense = {
+    .name = "spill, dense",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 99, 8), s TEXT NOT NULL, "
+              "format_version=3, memory_mb=1, cache_mb=1)",
+              "INSERT INTO t " ROWS(0, 64) "SELECT i, 'old' FROM n"},
+    .steps = {"INSERT INTO t " ROWS(1, 30) "SELECT i * 7 % 31 * 2, printf('%.*c', 16000 + i, 'a') FROM n",
               "SELECT count(*), sum(length(s)) FROM t"},
     .again = {"INSERT INTO t VALUES(7, 'seven')"}};
 
@@ -374,4 +431,5 @@ const scenario *const scenarios[] = {
     &sparse,       &transaction, &deletes,     &dense,    &version_3, &version_9, &version_12,    &two_arrays,
     &filters,      &create,      &definitions, &drop,     &copies,    &evolve,    &metadata,      &groups,
     &merge_sparse, &merge_dense, &merge_9,     &merge_12, &purge,     &inside,    &inside_upkeep, &reading,
-    &texts,        &looking,     &blocks,      &spill,    &busy,     &busy_old,  NULL};
+    &texts,        &looking,     &blocks,      &spill,    &busy,     &busy_old,
+    &late_dense,   &late_sources, &late_sparse, &late_old, &spill_dense, NULL};

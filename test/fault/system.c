@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <string.h>
 
-#include "store.h"
+#include "store/store.h"
+#include "store/store_posix.h"
 
 #define SIZE 100000
 
@@ -61,6 +63,12 @@ int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...) {
   return interrupted() || fails() ? -1 : __real_open64(path, flags, 0666);
+}
+
+int __real_openat64(int directory, const char *path, int flags, ...);
+int __wrap_openat64(int directory, const char *path, int flags, ...);
+int __wrap_openat64(int directory, const char *path, int flags, ...) {
+  return interrupted() || fails() ? -1 : __real_openat64(directory, path, flags, 0666);
 }
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------- */
@@ -176,8 +184,58 @@ static void test_failed_reads(void **state) {
   assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
 }
 
+static int free_descriptor(void) {
+  const int descriptor = dup(2);
+  close(descriptor);
+  return descriptor;
+}
+
+/* Each open of the way from a bound's directory to a file: interrupted, and failed, which leaves nothing open. */
+static void test_a_bound(void **state) {
+  tsr_bounds bounds = {0};
+  tsr_store *bound;
+  tsr_file *file;
+  tsr_listing listing;
+  char path[100];
+  tsr_error error = {0};
+  arm(false, 0, 0);
+  const int first = free_descriptor();
+  snprintf(path, sizeof path, "%s/deep/array", folder);
+  assert_int_equal(tsr__bounds_set(&bounds, &memory, folder, NULL), TSR_OK);
+  assert_int_equal(tsr__store_posix_open(&memory, path, &bound, NULL), TSR_OK);
+  bound->bounds = &bounds;
+  arm(true, 0, 0);
+  calls = 1;
+  assert_int_equal(tsr__store_make_directory(bound, "", &error), TSR_OK);
+  assert_int_equal(tsr__store_make_directory(bound, "d", &error), TSR_OK);
+  assert_int_equal(tsr__store_create_exclusive(bound, "d/f", &file, &error), TSR_OK);
+  tsr__store_close_file(file);
+  assert_int_equal(tsr__store_open_file(bound, "d/f", &file, &error), TSR_OK);
+  tsr__store_close_file(file);
+  assert_int_equal(tsr__store_list(bound, "d", &listing, &error), TSR_OK);
+  assert_int_equal(listing.count, 1);
+  tsr__listing_release(&listing);
+  const int before = free_descriptor();
+  for (unsigned at = 1; at <= 4; at++) { /* deep, array, d, f */
+    arm(false, at, EMFILE);
+    assert_int_equal(tsr__store_open_file(bound, "d/f", &file, &error), TSR_IO);
+    assert_int_equal(free_descriptor(), before);
+    arm(false, at, EMFILE);
+    assert_int_equal(tsr__store_rename(bound, "d/f", at == 4 ? "e" : "d/g", &error), TSR_IO);
+    assert_int_equal(free_descriptor(), before);
+  }
+  arm(false, 0, 0);
+  assert_int_equal(tsr__store_remove(bound, "d/f", NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(bound, "d", NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(bound, "", NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(store, "deep", NULL), TSR_OK);
+  tsr__store_close(bound);
+  tsr__bounds_release(&bounds);
+  assert_int_equal(free_descriptor(), first);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_interrupted_and_short), cmocka_unit_test(test_failed_writes),
-                                     cmocka_unit_test(test_failed_reads)};
+                                     cmocka_unit_test(test_failed_reads), cmocka_unit_test(test_a_bound)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

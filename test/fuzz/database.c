@@ -1,9 +1,16 @@
 /* database.c: SQLite for fuzz targets (database.h). */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/memory.h"
 #include "database.h"
 
 #define ROWS_MOST  300
 #define STEPS_MOST 300 /* of 1,000 instructions of SQLite's machine */
 #define CHUNK      65536
+#define INPUTS_MOST 100 /* that connections serve */
 
 static int steps;
 
@@ -56,6 +63,57 @@ void database_close(sqlite3 *db) {
   CHECK(sqlite3_close(db) == SQLITE_OK);
 }
 
+
+static int64_t version_of(sqlite3_stmt *statement) {
+  CHECK(sqlite3_step(statement) == SQLITE_ROW);
+  const int64_t version = sqlite3_column_int64(statement, 0);
+  sqlite3_reset(statement);
+  return version;
+}
+
+/* ---- One connection for many inputs ------------------------------------------------------------------------------ */
+
+static image *taken; /* those that have a connection */
+
+static void let_go(image *from) {
+  image **at = &taken;
+  while (*at != from) at = &(*at)->next;
+  *at = from->next;
+  sqlite3_finalize(from->version);
+  database_close(from->db);
+  from->db = NULL;
+}
+
+/* What libFuzzer's sanitizer does not see, as it does not know SQLite's blocks (heap.c). */
+static void check_blocks(void) {
+#ifdef FUZZ_HEAP
+  static long before;
+  if (!before) before = heap_blocks();
+  CHECK(heap_blocks() <= before); /* else something has leaked: an input of the last hundred */
+#endif
+}
+
+sqlite3 *database_take(image *from) {
+  steps = 0;
+  if (from->db) return from->db;
+  if (!taken) check_blocks();
+  from->db = database_open(from);
+  from->next = taken;
+  taken = from;
+  CHECK(sqlite3_prepare_v3(from->db, "PRAGMA schema_version", -1, SQLITE_PREPARE_PERSISTENT, &from->version, NULL) == SQLITE_OK);
+  from->schema = version_of(from->version);
+  return from->db;
+}
+
+void database_give(image *from, bool again) {
+  static unsigned inputs;
+  steps = 0;
+  if (again && !sqlite3_get_autocommit(from->db)) again = sqlite3_exec(from->db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK;
+  if (!again || version_of(from->version) != from->schema) let_go(from);
+  if (++inputs % INPUTS_MOST == 0)
+    while (taken) let_go(taken);
+}
+
 int database_run(sqlite3 *db, sqlite3_stmt *statement) {
   int code, rows = 0;
   steps = 0;
@@ -84,6 +142,8 @@ typedef struct putter {
   sqlite3_int64 next;
 } putter;
 
+static int64_t stamps; /* no two arrays have a stamp in common: what was read of another is not theirs */
+
 /* The id of an entry, which is made if it is missing; 0: it is there. */
 static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name, int length, bool directory, uint64_t size) {
   sqlite3_int64 id = 0;
@@ -96,6 +156,7 @@ static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name
   sqlite3_bind_int64(p->add, 1, id);
   sqlite3_bind_int64(p->add, 2, parent);
   sqlite3_bind_text(p->add, 3, name, length, SQLITE_STATIC);
+  sqlite3_bind_int64(p->add, 5, stamps);
   if (directory) sqlite3_bind_null(p->add, 4);
   else sqlite3_bind_int64(p->add, 4, (sqlite3_int64)size);
   CHECK(sqlite3_step(p->add) == SQLITE_DONE);
@@ -130,13 +191,15 @@ void database_put(sqlite3 *db, const char *name, const tree *t) {
   tsr__memory_init_root(&memory, NULL, NULL);
   steps = 0;
   CHECK(database_sql(db, "BEGIN") == SQLITE_DONE);
-  sqlite3_stmt *clear[2] = {prepare(db, "DELETE FROM \"%w_files\" WHERE id > 1", name), prepare(db, "DELETE FROM \"%w_chunks\"", name)};
-  for (int i = 0; i < 2; i++) {
+  sqlite3_stmt *clear[] = {prepare(db, "DELETE FROM \"%w_files\" WHERE id > 1", name), prepare(db, "DELETE FROM \"%w_chunks\"", name),
+                           prepare(db, "UPDATE \"%w_files\" SET stamp = ?1", name)};
+  sqlite3_bind_int64(clear[2], 1, ++stamps);
+  for (int i = 0; i < 3; i++) {
     CHECK(sqlite3_step(clear[i]) == SQLITE_DONE);
     sqlite3_finalize(clear[i]);
   }
   putter p = {.find = prepare(db, "SELECT id FROM \"%w_files\" WHERE parent = ?1 AND name = ?2", name),
-              .add = prepare(db, "INSERT INTO \"%w_files\" VALUES(?1, ?2, ?3, ?4, 1000, 7)", name),
+              .add = prepare(db, "INSERT INTO \"%w_files\" VALUES(?1, ?2, ?3, ?4, 1000, ?5)", name),
               .chunk = prepare(db, "INSERT INTO \"%w_chunks\" VALUES(?1, ?2)", name),
               .next = 2};
   tree_visit(t, &memory, put_file, &p);
@@ -144,4 +207,5 @@ void database_put(sqlite3 *db, const char *name, const tree *t) {
   sqlite3_finalize(p.add);
   sqlite3_finalize(p.chunk);
   CHECK(database_sql(db, "COMMIT") == SQLITE_DONE);
+  CHECK(database_sql(db, "PRAGMA writable_schema = RESET") == SQLITE_DONE); /* disconnects the tables */
 }

@@ -9,8 +9,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "ops.h"
+#include "base/arithmetic.h"
+#include "base/bytes.h"
+#include "crypto/crypto.h"
+#include "store/store_bounds.h"
 
 #define FUZZ_MEMORY ((uint64_t)16 << 20) /* the budget of what is done to an input */
 #define FUZZ_INPUT  ((size_t)64 << 10) /* inputs larger than this are cut */
@@ -139,7 +143,7 @@ typedef struct tree {
 } tree;
 #define TREE_FILTERED  1
 #define TREE_ENCRYPTED 2
-void tree_read(tsr_input *in, tree *t, tsr_arena *arena);
+void tree_read(tsr_input *in, tree *t); /* its files lie where those of the last one lay */
 void tree_write(const tree *t, tsr_buffer *out);
 static inline const uint8_t *tree_key(const tree *t) { return t->flags & TREE_ENCRYPTED ? t->key : NULL; }
 /* Calls fn for each file, as it is stored. Paths may be of any bytes. */

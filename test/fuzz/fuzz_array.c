@@ -4,6 +4,19 @@
  *
  * Whatever the files hold: an error that says what is wrong, or rows; in bounded memory; all of it given back.
  */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "store/store_memory.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/group_open.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/writer.h"
 #include "fuzz.h"
 
 #define BATCHES_MOST 12
@@ -371,7 +384,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   calls = 0;
   room_open(&r);
   tsr_input in = tsr__input(data, size);
-  tree_read(&in, &t, &r.arena);
+  tree_read(&in, &t);
   tsr__memory_init_root(&store_memory, NULL, NULL);
   CHECK(tsr__store_memory_open(&store_memory, PATH, &store, NULL) == TSR_OK);
   tree_store(&t, store);

@@ -7,6 +7,15 @@
  * What is stored behind checksums, compression or encryption is made here: the first filters take the input's bytes as
  * their own stored form, and those behind them are run forward by the filters' encoders.
  */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "crypto/crypto.h"
+#include "filter/filter.h"
+#include "filter/filter_pipeline.h"
+#include "format/tile.h"
 #include "fuzz.h"
 
 #define FILTERS_MOST 5

@@ -5,6 +5,27 @@
  *
  * Objects that need a schema have it as their first piece.
  */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "crypto/crypto.h"
+#include "store/store.h"
+#include "store/store_memory.h"
+#include "model/datatype.h"
+#include "model/name.h"
+#include "format/commits.h"
+#include "format/condition.h"
+#include "format/enumeration.h"
+#include "format/fragment_slot.h"
+#include "format/generic_tile.h"
+#include "format/group.h"
+#include "format/metadata.h"
+#include "format/rtree.h"
+#include "format/schema.h"
+#include "format/schema_rules.h"
+#include "format/schema_write.h"
+#include "format/tile.h"
 #include "fuzz.h"
 
 #define ROWS 100

@@ -5,10 +5,16 @@
  * Statements come of a grammar that reads a byte for each choice, so every input is SQL: what SQLite itself would refuse
  * is of no interest here.
  */
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/bytes.h"
+#include "crypto/crypto.h"
 #include "database.h"
 
 #define COLUMNS_MOST    12
-#define STATEMENTS_MOST 8
+#define STATEMENTS_MOST 3
 #define SQL_MOST        4000
 
 static image images[4];
@@ -319,12 +325,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 3 || size > FUZZ_INPUT) return 0;
   room_open(&r);
   tsr_input in = tsr__input(data, size);
-  const image *from = &images[tsr__input_u8(&in) % 4];
+  image *from = &images[tsr__input_u8(&in) % 4];
   uint64_t sql_size;
   uint8_t wanted = tsr__input_u8(&in);
   const uint8_t *sql = fuzz_take(&in, wanted, &sql_size);
-  tree_read(&in, &t, &r.arena);
-  sqlite3 *db = database_open(from);
+  tree_read(&in, &t);
+  sqlite3 *db = database_take(from);
   database_put(db, "t", &t);
   if (tree_key(&t)) {
     sqlite3_stmt *statement;
@@ -334,7 +340,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sqlite3_finalize(statement);
   }
   run_statements(db, sql, sql_size);
-  database_close(db);
+  database_give(from, !tree_key(&t));
   room_close(&r);
   return 0;
 }

@@ -1,4 +1,10 @@
 /* pieces.c: stored files as pieces, which a fuzzer can change under their wrapping (fuzz.h has the bytes). */
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/bytes.h"
+#include "format/generic_tile.h"
 #include "fuzz.h"
 
 enum { RAW, TILE };

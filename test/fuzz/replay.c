@@ -1,6 +1,8 @@
 /* replay.c: runs a fuzz target's function on stored inputs: the files named, and those in the directories named. */
 #include <dirent.h>
 #include <sys/stat.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "fuzz.h"
 

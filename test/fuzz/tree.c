@@ -1,11 +1,16 @@
 /* tree.c: whole arrays as inputs: files, in pieces (fuzz.h has the bytes). */
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "crypto/crypto.h"
+#include "store/store.h"
 #include "fuzz.h"
 
 #define PATH_MOST 255
 
-void tree_read(tsr_input *in, tree *t, tsr_arena *arena) {
-  void *files;
-  CHECK(tsr__arena_array(arena, FILES_MOST, sizeof(tree_file), &files, NULL) == TSR_OK);
+void tree_read(tsr_input *in, tree *t) {
+  static tree_file files[FILES_MOST]; /* of the one tree that is at work */
   *t = (tree){.flags = tsr__input_u8(in), .files = files};
   if (t->flags & TREE_ENCRYPTED) {
     const uint8_t *key = tsr__input_take(in, TSR_KEY_SIZE);
@@ -118,7 +123,7 @@ size_t tree_mutate(uint8_t *data, size_t size, size_t most, uint64_t *state) {
   tsr__arena_init(&arena, &memory);
   tsr_buffer out = {.memory = &memory};
   tsr_input in = tsr__input(data, size);
-  tree_read(&in, &t, &arena);
+  tree_read(&in, &t);
   for (uint64_t n = 1 + fuzz_random(state) % 3; n > 0; n--) change(&t, state, most - size, &arena);
   tree_write(&t, &out);
   size_t written = out.size;

@@ -100,7 +100,12 @@ def check_evolution(s):
     time.sleep(0.01)
     s(f"SELECT tessera_drop_attribute('{path}', 'g')")
     equal("after both", [a[0] for a in attributes(path)], ["v", "note", "q", "theirs"])
-    s(f"SELECT tessera_add_attribute('{path}', 'w FLOAT32')")  # another datatype than the one before
+    s.fails(f"SELECT tessera_add_attribute('{path}', 'w FLOAT32')", "w", "was here before")  # another datatype than the one before
+    change = tiledb.ArraySchemaEvolution()   # TileDB does not ask
+    change.add_attribute(tiledb.Attr("w", dtype="float32", nullable=True))
+    change.timestamp(int(time.time() * 1000) + 1)
+    change.array_evolve(path)
+    time.sleep(0.01)
     s(f"SELECT tessera_add_attribute('{path}', 'deep INT32')")
     with tiledb.open(path, "w") as a:
         a[[7]] = {"v": numpy.array([3.5]), "note": numpy.array(["n"], dtype="O"), "q": numpy.array([1], dtype="int16"), "theirs": numpy.array([2]),

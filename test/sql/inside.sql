@@ -79,3 +79,5 @@ SELECT * FROM tessera_tiles('arrays/new/timetravel/dense') WHERE as_of = 'noon';
 SELECT count(*) FROM tessera_array(NULL);
 SELECT fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of < 200;
 DELETE FROM tessera_array;
+-- By an attribute's name, too.
+SELECT * FROM tessera_enumeration('arrays/new/enums/sparse', 'N_UTF');

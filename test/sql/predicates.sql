@@ -69,6 +69,7 @@ SELECT i, group_concat(v) FROM odd CROSS JOIN numbers ON v <= i GROUP BY i;
 SELECT i, group_concat(v) FROM odd CROSS JOIN numbers ON +v <= i GROUP BY i;
 SELECT i, group_concat(label) FROM odd CROSS JOIN numbers ON label < i GROUP BY i;
 SELECT i, group_concat(label) FROM odd CROSS JOIN numbers ON +label < i GROUP BY i;
+-- (A datetime column compares with text that is no date by its own text, whatever column that text stands in.)
 SELECT i, group_concat(year) FROM odd CROSS JOIN numbers ON year < i GROUP BY i;
 SELECT i, group_concat(year) FROM odd CROSS JOIN numbers ON +year < i GROUP BY i;
 SELECT i, group_concat(k) FROM odd CROSS JOIN numbers ON k COLLATE NOCASE < i GROUP BY i;

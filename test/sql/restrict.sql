@@ -32,11 +32,12 @@ SELECT count(*) FROM tessera_check('sql/../t.db');
 CREATE VIRTUAL TABLE locked USING tessera('sql/x', key_file='key');
 CREATE VIRTUAL TABLE inside USING tessera('sql/inside', x INT32 DIMENSION(0, 9), v INT8);
 SELECT count(*) FROM inside;
--- links that lead out, and one that does not
+-- links that lead out, and one that does not: the walk takes none, but what is named is found behind it
 .shell mkdir -p sql/links/within && ln -s ../../outside sql/links/array && ln -s ../.. sql/links/up && ln -s ../inside sql/links/array_within
 SELECT count(*) FROM tessera_objects('sql/links/array');
 SELECT count(*) FROM tessera_objects('sql/links/up');
 SELECT path, kind FROM tessera_objects('sql/links');
+SELECT count(*), sum(fragments) FROM tessera_array('sql/links/array_within');
 SELECT count(*) FROM tessera_objects('sql') WHERE path LIKE '%/links/up%' OR path LIKE '%outside%';
 -- the repository's own data are such a link
 SELECT count(*) FROM tessera_objects('sql/data') WHERE path = 'sql/data/airports';

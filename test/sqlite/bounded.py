@@ -1,5 +1,6 @@
 """Consolidation is bounded: an array far larger than memory_mb is merged tile by tile. What SQLite's allocator, which is the extension's, and the
-process take at most while arrays are consolidated: no more than memory_mb, and no more than 64 MB for 2 million cells of 80 MB.
+process take at most while arrays are consolidated: no more than memory_mb, and no more than 64 MB for 2 million cells of 80 MB. So is a transaction of a dense
+array: ten times memory_mb of cells are written, read, changed and committed in it.
 
 The arrays are made, and the process is measured, with the library as it is released where that has been built (build/release), in processes of their
 own: the sanitizers' memory would hide it. The allocator is asked in the extension that is tested, with fewer cells.
@@ -23,6 +24,7 @@ TOOBIG = 18
 FRAGMENTS = 8
 BOUND = 64   # MiB above what the process had before: some 20 are taken, all cells decoded would be 100
 KNOWN = MIB   # what is known of the fragments and their tiles
+KNOWN_RUNS = 3 * MIB   # the same of what a transaction has on disk, twice at its commit: of some 3,000 tiles, whatever memory_mb
 SEED = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
 TEXT = "substr('the quick brown fox jumps over the lazy dog', 1, 1 + i % 40)"
 
@@ -72,6 +74,33 @@ def consolidate(path, memory):
     return merged, fragments, *taken
 
 
+def transact(path, memory, cells):
+    """One transaction of so many cells of some 230 bytes, in no order, a part of them twice: bytes that the allocator, and that the process took while they
+    were written, while they were read, and for the commit."""
+    db = Database()
+    db.query(f"""CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, kind=dense, y INT64 DIMENSION(0, 9999, 20), x INT64 DIMENSION(0, 99, 20),
+                 v INT64 NOT NULL, s TEXT NOT NULL FILTERS(lz4), memory_mb={memory}, cache_mb=0)""")
+    used, before = host.memory_used(), peak() if os.path.exists("/proc/self/status") else 0
+    highwater()
+    db.query("BEGIN")
+    for first, count in ((0, cells), (cells // 3, cells // 10)):   # the second time some of them again
+        db.query(f"{SEED}INSERT INTO t SELECT k / 100, k % 100, k + ?3, substr(hex(zeroblob(100)), 1, 195 + k % 10) || k FROM (SELECT ?2 + i * 7919 % ?1 k FROM n)",
+                 (count, first, first))
+    written = highwater() - used
+    rows = db.query("SELECT count(*), sum(v), sum(length(s)) FROM t WHERE v IS NOT NULL")
+    changed = db.value("SELECT count(*) FROM t WHERE v >= ? AND y < 50", (cells // 3,))
+    db.query("UPDATE t SET v = -1 WHERE y = 7 AND v IS NOT NULL")
+    read = highwater() - used
+    db.query("COMMIT")
+    committed, taken = highwater() - used, peak() - before if before else 0
+    again = db.query("SELECT count(*), sum(v) + sum(v = -1), sum(length(s)) FROM t WHERE v IS NOT NULL")
+    bytes_spilled = cells * 230
+    fragments = db.value("SELECT count(*) FROM tessera_fragments(?)", (path,))
+    same(db.value("SELECT count(*) FROM t WHERE v = -1"), 100, "updated")
+    db.close()
+    return rows[0], again[0], changed, fragments, written, read, committed, taken, bytes_spilled
+
+
 def in_process(library, *arguments):
     """One of these functions in a process of its own, without what is preloaded here."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
@@ -100,6 +129,27 @@ def test_the_process():
         print(f"{kind}: {cells:,} cells merged in {time.monotonic() - made:.1f} s (made in {made - start:.1f} s), {allocated / MIB:.1f} MiB, the process {taken / MIB:.1f} MiB")
         same((merged, fragments), (FRAGMENTS, 1), kind)
         assert taken <= BOUND * MIB, f"{kind}: {taken / MIB:.1f} MiB for {cells} cells"
+
+
+def test_a_dense_transaction():
+    for memory in (2, 16):
+        cells = (memory * 10 * MIB // 230 + 99) // 100 * 100
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        if memory > 2 and not released():
+            continue   # too much for the sanitizers
+        library = released() if memory > 2 else host.EXTENSION
+        start = time.monotonic()
+        rows, again, changed, fragments, written, read, committed, taken, size = \
+            in_process(library, "transact", path, memory, cells) if memory > 2 else transact(path, memory, cells)
+        print(f"{cells:,} cells of {size / MIB:.0f} MB in {memory} MB, {time.monotonic() - start:.1f} s: written in {written / MIB:.2f} MiB, read in {read / MIB:.2f}, "
+              f"committed in {committed / MIB:.2f}, the process {taken / MIB:.1f}")
+        extra = cells // 10 * (cells // 3)
+        same(rows[:2], type(rows)((cells, cells * (cells - 1) // 2 + extra)), "own rows")
+        same((again[0], again[2], fragments), (rows[0], rows[2], 1), "committed")
+        for what, bytes_taken, budgets in (("writing", written, 1), ("reading", read, 2), ("the commit", committed, 1)):
+            assert bytes_taken <= budgets * memory * MIB + KNOWN_RUNS, f"{what} takes {bytes_taken / MIB:.2f} MiB of {memory}"
+        if taken and memory > 2:
+            assert taken <= 4 * memory * MIB + 16 * MIB, f"the process takes {taken / MIB:.1f} MiB"
 
 
 def test_the_budget():

@@ -128,6 +128,7 @@ class History:
         db.query("PRAGMA journal_mode = WAL")
         db.query(self.ddl)
         db.close()
+        self.fields = list(self.schema)   # all that there ever were
         self.cells = []      # never changed, but replaced
         self.states = []     # (time, schema, cells)
         self.emptied = []    # [first, last) where dense arrays have no earlier states any more
@@ -266,13 +267,17 @@ class History:
         if not free:
             return self.drop()
         name = self.r.choice(free)
-        olds = [f for _, schema, _ in self.states for f in schema if f.name == name]
+        olds = [f for f in self.fields if f.name == name]
         field = self.new_field(name)
-        if olds and (self.r.random() < 0.7 or os.environ.get("KEEP")):   # again; TileDB takes another datatype's bytes for its own
+        if olds and (field.kind, field.nullable) != (olds[0].kind, olds[0].nullable):   # TileDB would take those bytes for its own
+            error = self.attempt(self.r.choice(self.tables).db, "SELECT tessera_add_attribute('db:t', ?)", (field.ddl(),))
+            assert error and "was here before" in error, error
+        if olds:
             old = self.r.choice(olds)
             field = Field(name, old.kind, old.nullable, old.default if self.r.random() < 0.5 else field.default if field.kind == old.kind and not old.labels else None, old.labels)
         self.on_schema("tessera_add_attribute('db:t', ?)", field.ddl())
         self.schema = self.schema + [field]
+        self.fields.append(field)
 
     def drop(self):
         if len(self.schema) < 2:
@@ -289,6 +294,7 @@ class History:
         more = self.r.sample([n for n in LABELS if n not in f.labels], 1)
         self.on_schema(f"tessera_extend_enumeration('db:t', ?, {', '.join(map(literal, more))})", f.name)
         self.schema = [Field(g.name, g.kind, g.nullable, g.default, g.labels + more) if g is f else g for g in self.schema]
+        self.fields.append(find(self.schema, f.name))
 
     def expand(self):
         if not self.current:

@@ -310,7 +310,7 @@ class Twins:
             self.rolled_back()
 
     def autocommit(self):
-        return not self.db.raw.in_transaction if hasattr(self.db.raw, "in_transaction") else self.db.raw.getautocommit()
+        return host.autocommit(self.db)
 
     def history(self):
         steps = [self.insert] * 6 + [self.insert_select] + [self.update] * 4 + [self.move] * 3 + [self.delete] * 2 + [self.bad] + [self.transaction] * 4

@@ -86,6 +86,11 @@ class Database:
         self.run(self.raw.close)
 
 
+def autocommit(db):
+    """Is no transaction open on the connection?"""
+    return not db.raw.in_transaction if hasattr(db.raw, "in_transaction") else db.raw.getautocommit()
+
+
 def memory_used():
     """Bytes in SQLite's allocator, which is the extension's too."""
     if binding == "apsw":

@@ -257,6 +257,28 @@ def test_untrusted_schemas():
     with_copies([statements], work)
 
 
+def test_loaded_while_locked():
+    """Whether it is loaded is no question to the database: another connection may lock that at any moment."""
+    path = os.path.join(host.FOLDER, "locked.db")
+    other = Database(path)
+    other.query("CREATE TABLE t(x)")
+    db = Database(path, load=False)
+
+    def lock(*_):
+        if not locked:
+            locked.append(other.query("BEGIN EXCLUSIVE"))
+        return 0
+    locked = []
+    if host.binding == "apsw":
+        db.raw.authorizer = lock
+    else:
+        db.raw.set_authorizer(lock)
+    db.run(lambda: db.raw.load_extension(host.EXTENSION))
+    assert locked and db.value("SELECT tessera_version()").startswith("tessera")
+    assert "locked" in db.error("SELECT * FROM t").text
+    other.query("ROLLBACK")
+
+
 def test_loaded_twice():
     """The second time does nothing: bounds, keys and what is open are the connection's."""
     def work(_):

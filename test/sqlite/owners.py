@@ -270,6 +270,49 @@ def test_a_child_keeps_the_lock():
     same((markers(place), fragments(place)), ([], []))
 
 
+def left_to_its_writer(place):
+    """A commit of this database whose writer lives, and has not published it: returns the database and the pid that holds the lock."""
+    db = open_array(place)
+    db.query("INSERT INTO t VALUES(1, 1)")
+    writer = Writer(place, os.path.join(place, "my.db"), 2, "child")
+    child = int(writer.said.split()[1])
+    writer.process.stdin.write("\n")
+    writer.process.stdin.flush()
+    writer.process.wait()
+    marker, = markers(place)
+    with open(marker) as f:
+        commit = f.readline().strip()
+    db.query("INSERT INTO t_commits VALUES(?)", (commit,))   # as if its COMMIT had succeeded
+    return db, child
+
+
+def test_a_writer_that_dies_before_it_publishes():
+    """While it lives another process writes, and leaves the commit to it. That it has not published it stays in the record."""
+    place = folder()
+    db, child = left_to_its_writer(place)
+    db.query("INSERT INTO t VALUES(3, 3)")
+    seen = len(markers(place)), db.value("SELECT count(*) FROM t_commits"), db.query("SELECT x FROM t ORDER BY x")
+    os.kill(child, 9)
+    same(seen, (1, 2, [(1,), (2,), (3,)]))
+    time.sleep(0.1)
+    db.query("INSERT INTO t VALUES(4, 4)")
+    same((markers(place), rows(place)), ([], [1, 2, 3, 4]))
+    db.query("INSERT INTO t VALUES(5, 5)")
+    same(db.value("SELECT count(*) FROM t_commits"), 1)
+
+
+def test_drop_waits_for_a_writer_that_publishes():
+    place = folder()
+    db, child = left_to_its_writer(place)
+    error = db.error("DROP TABLE t")
+    os.kill(child, 9)
+    holds(error.text, "locked")   # SQLite's own text: it shows no other for a DROP
+    same(error.code in (None, BUSY), True)
+    time.sleep(0.1)
+    db.query("DROP TABLE t")
+    same((markers(place), rows(place)), ([], [1, 2]))
+
+
 # ---- Markers of earlier versions -------------------------------------------------------------------------------------
 
 def earlier(place, db, forget):

@@ -228,6 +228,20 @@ def test_no_data():
          [" .@+   +", "d: 2020-01-01 (.) to 2020-01-03 (@); down y 0 to 0, right x 0 to 7"], "preview of dates")
 
 
+def test_numbers_at_the_ends():
+    """Means next to each other, of which no share can be told, and means as far from each other as doubles are."""
+    tiny = 5e-324
+    for values in ([3 * tiny, 4 * tiny, 5 * tiny], [0.0, tiny, 2 * tiny], [-1.7e308, 0.0, 1.7e308], [-math.inf, 0.0, 1.0]):
+        db = Database()
+        db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 0, 1), x INT32 DIMENSION(0, 2, 3), v FLOAT64)")
+        for x, value in enumerate(values):
+            db.query("INSERT INTO t VALUES(0, ?, ?)", (x, value))
+        first, middle, last = (SHADES.index(shade) for shade in preview(db, "db:t", "v", None, {"width": 3, "height": 1})[0])
+        same([first, first <= middle <= last, last], [0, True, len(SHADES) - 1], f"shades of {values}")
+        first, middle, last = (p[0] for p in png(db, "db:t", "v", None, {"colormap": "gray"})[0])
+        same([first, first <= middle <= last, last], [0, True, 255], f"greys of {values}")
+
+
 def test_colours_and_sizes():
     db = Database()
     relief = data("relief")

@@ -1,0 +1,534 @@
+/* partition.c: a request in slices of about equal work, for many readers at once.
+ *
+ * What is asked for is halved, and the halves again, each with its share of the slices. A cut goes through all of a part
+ * on one dimension: the one where it does best. Dense: between space tiles, where the parts' cells come nearest to their
+ * shares, on the dimension that is slowest in tile order where several are as good. Sparse: at the low end of a tile's
+ * box, where about a share of the cells lies in front of it and the fewest lie in tiles on both sides, which both parts
+ * will read.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "read/plan.h"
+
+#define SLICES_MOST 1000000u
+
+typedef struct partition_item { /* a tile of a sparse fragment, as far as it lies in a part */
+  uint32_t tile; /* of the plan */
+  double cells;
+} partition_item;
+
+typedef struct partition_part {
+  uint64_t share; /* slices */
+  tsr_cut *cuts;
+  uint64_t *low, *high; /* dense: ordinals */
+  uint64_t item_count;
+  partition_item *items;
+} partition_part;
+
+typedef struct splitter {
+  tsr_snapshot *snapshot;
+  tsr_arena arena;
+  tsr_plan plan;
+  uint32_t dimensions;
+  uint32_t *order; /* dimensions, the slowest in tile order first */
+  uint64_t *fragment_bytes; /* stored, of a tile of each fragment: on average */
+  tsr_partitions *made;
+  uint64_t capacity;
+} splitter;
+
+/* What is handed out, and all that it points to. */
+typedef struct handed_out {
+  tsr_partitions base;
+  splitter splitter;
+} handed_out;
+
+static int copy_part(splitter *s, const partition_part *from, partition_part *to, tsr_error *error) {
+  const uint32_t n = s->dimensions;
+  void *memory;
+  *to = (partition_part){.share = from->share};
+  TSR_TRY(tsr__arena_copy(&s->arena, from->cuts, n * sizeof(tsr_cut), &memory, error));
+  to->cuts = memory;
+  if (!from->low) return TSR_OK;
+  TSR_TRY(tsr__arena_copy(&s->arena, from->low, 2 * n * sizeof(uint64_t), &memory, error));
+  to->low = memory;
+  to->high = to->low + n;
+  return TSR_OK;
+}
+
+static int add_partition(splitter *s, const partition_part *p, uint64_t tiles, uint64_t cells, uint64_t bytes,
+                         tsr_error *error) {
+  if (s->made->count == s->capacity) {
+    const uint64_t capacity = TSR_MAX(16, 2 * s->capacity);
+    void *memory;
+    TSR_TRY(tsr__arena_array(&s->arena, capacity, sizeof(tsr_partition), &memory, error));
+    if (s->made->count) memcpy(memory, s->made->partitions, s->made->count * sizeof(tsr_partition));
+    s->made->partitions = memory;
+    s->capacity = capacity;
+  }
+  tsr_partition *all = (tsr_partition *)s->made->partitions;
+  all[s->made->count++] = (tsr_partition){.cuts = p->cuts, .tiles = tiles, .cells = cells, .bytes = bytes};
+  return TSR_OK;
+}
+
+/* Can it stand in a slice and in SQL alike? Not what SQL has no number, and no time, for. */
+static bool can_cut(tsr_datatype datatype, uint64_t key) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  char text[48];
+  int64_t value;
+  if (key <= tsr__key_min(datatype) || key > tsr__key_max(datatype)) return false;
+  if (datatype == TSR_UINT64) return key <= INT64_MAX;
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) return true;
+  for (uint64_t k = key - 1; k <= key; k++) {
+    tsr__key_value(datatype, k, &value);
+    if (tsr_datetime_print(datatype, value, text) == 0) return false;
+  }
+  return true;
+}
+
+/* ---- Dense ------------------------------------------------------------------------------------------------------- */
+
+/* How many values of a side lie in low..high. */
+static uint64_t values_between(const tsr_side *side, uint64_t low, uint64_t high) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < side->count; i++) {
+    const uint64_t a = TSR_MAX(side->spans[i].low, low), b = TSR_MIN(side->spans[i].high, high);
+    if (a <= b) n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
+  }
+  return n;
+}
+
+static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) {
+  const tsr_grid *grid = &s->snapshot->grid;
+  uint64_t cells = 1, tiles = 0, bytes = 0;
+  for (uint32_t d = 0; d < s->dimensions; d++)
+    cells = tsr__mul_sat(cells, values_between(&s->plan.sides[d], p->low[d], p->high[d]));
+  for (uint64_t i = 0; i < s->plan.box_count; i++) {
+    const tsr_plan_box *box = &s->plan.boxes[i];
+    uint64_t met = 1;
+    for (uint32_t d = 0; d < s->dimensions; d++)
+      met = tsr__mul_sat(met, tsr__side_tiles(&s->plan.sides[d], grid->extent[d], TSR_MAX(box->low[d], p->low[d]),
+                                              TSR_MIN(box->high[d], p->high[d])));
+    if (box->sparse) /* nobody has looked at its R-tree */
+      met = TSR_MIN(met, s->snapshot->fragments[box->fragment].fragment->metadata.tile_count);
+    tiles = tsr__add_sat(tiles, met);
+    bytes = tsr__add_sat(bytes, tsr__mul_sat(met, s->fragment_bytes[box->fragment]));
+  }
+  return add_partition(s, p, tiles, cells, bytes, error);
+}
+
+/* Where to cut on a dimension, the second part's first ordinal; 0: nowhere. `miss` is how far from the share it is. */
+static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d, double share, double *miss) {
+  const uint64_t extent = s->snapshot->grid.extent[d], low = p->low[d], high = p->high[d];
+  const uint64_t first = low / extent + 1, last = high / extent; /* tiles that can begin the second part */
+  if (first > last) return 0;
+  const tsr_side *side = &s->plan.sides[d];
+  const double all = (double)values_between(side, low, high);
+  uint64_t a = first, b = last;
+  while (a < b) { /* the first that has the share in front of it */
+    const uint64_t middle = a + (b - a) / 2;
+    if ((double)values_between(side, low, middle * extent - 1) < share * all) a = middle + 1;
+    else b = middle;
+  }
+  uint64_t best = 0;
+  for (uint64_t tile = a > first ? a - 1 : a; tile <= a; tile++) {
+    const double part_of = (double)values_between(side, low, tile * extent - 1) / all;
+    const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
+    if (!can_cut(datatype, s->snapshot->grid.low_key[d] + tile * extent)) continue;
+    const double off = part_of > share ? part_of - share : share - part_of;
+    if (part_of <= 0 || part_of >= 1 || (best && off >= *miss)) continue;
+    best = tile * extent;
+    *miss = off;
+  }
+  return best;
+}
+
+static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
+  const uint64_t first_share = p->share / 2;
+  uint64_t best = 0;
+  uint32_t on = 0;
+  double least = 2;
+  TSR_TRY(tsr__interrupted(s->snapshot->array->environment, error));
+  for (uint32_t k = 0; k < s->dimensions && p->share > 1; k++) {
+    double miss = 2;
+    const uint64_t cut = find_cut(s, p, s->order[k], (double)first_share / (double)p->share, &miss);
+    if (cut == 0 || miss > least - 1e-9) continue;
+    best = cut;
+    on = s->order[k];
+    least = miss;
+  }
+  if (best == 0) return finish_dense(s, p, error);
+  partition_part a, b;
+  const tsr_datatype datatype = s->snapshot->schema->fields[on].datatype;
+  const uint64_t low_key = s->snapshot->grid.low_key[on];
+  TSR_TRY(copy_part(s, p, &a, error));
+  TSR_TRY(copy_part(s, p, &b, error));
+  a.share = first_share;
+  b.share = p->share - first_share;
+  a.high[on] = best - 1;
+  b.low[on] = best;
+  a.cuts[on].has_high = b.cuts[on].has_low = true;
+  tsr__key_value(datatype, low_key + best - 1, a.cuts[on].values.high);
+  tsr__key_value(datatype, low_key + best, b.cuts[on].values.low);
+  TSR_TRY(split_dense(s, &a, error)); /* as deep as the shares can be halved */
+  return split_dense(s, &b, error);
+}
+
+static int start_dense(splitter *s, partition_part *p, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->arena, 2 * s->dimensions, sizeof(uint64_t), &memory, error));
+  p->low = memory;
+  p->high = p->low + s->dimensions;
+  for (uint32_t d = 0; d < s->dimensions; d++) {
+    const tsr_side *side = &s->plan.sides[d];
+    p->low[d] = side->spans[0].low;
+    p->high[d] = side->spans[side->count - 1].high;
+  }
+  return split_dense(s, p, error);
+}
+
+/* ---- Sparse ------------------------------------------------------------------------------------------------------ */
+
+typedef struct side_end { /* of a tile's box */
+  uint64_t key;
+  const uint8_t *text; /* NULL: it is a key */
+  uint64_t size;
+} side_end;
+
+static bool partition_is_text(const splitter *s, uint32_t d) {
+  return s->snapshot->schema->fields[d].values_per_cell == TSR_VARIABLE;
+}
+
+static int partition_compare_ends(const side_end *a, const side_end *b) {
+  if (a->text) return tsr__bytes_compare(a->text, a->size, b->text, b->size);
+  return (a->key > b->key) - (a->key < b->key);
+}
+
+/* Where a part ends on a dimension; false: nowhere. */
+static bool limit_of(const splitter *s, const partition_part *p, uint32_t d, bool high, side_end *limit) {
+  const tsr_cut *cut = &p->cuts[d];
+  const tsr_spans *spans = &s->plan.spans[d];
+  if (high ? cut->has_high : cut->has_low) {
+    if (partition_is_text(s, d))
+      *limit = high ? (side_end){.text = cut->values.high_text, .size = cut->values.high_size}
+                    : (side_end){.text = cut->values.low_text, .size = cut->values.low_size};
+    else
+      *limit = (side_end){
+          .key = tsr__key(s->snapshot->schema->fields[d].datatype, high ? cut->values.high : cut->values.low)};
+    return true;
+  }
+  if (spans->all) return false;
+  if (!partition_is_text(s, d)) {
+    *limit = (side_end){.key = high ? spans->spans[spans->count - 1].high : spans->spans[0].low};
+    return true;
+  }
+  const tsr_text_span *last = &spans->texts[spans->count - 1];
+  if (high && last->high_open) return false;
+  *limit = high ? (side_end){.text = last->high, .size = last->high_size}
+                : (side_end){.text = spans->texts[0].low, .size = spans->texts[0].low_size};
+  return limit->text != NULL;
+}
+
+/* Of an item's box, as far as it lies in the part. */
+static side_end partition_end_of(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
+                                 bool high) {
+  const tsr_plan_tile *tile = &s->plan.tiles[it->tile];
+  const tsr_rtree *rtree = s->snapshot->fragments[tile->fragment].fragment->metadata.rtree;
+  const uint64_t at = (tile->tile * rtree->dimensions + d) * 2 + high;
+  const uint64_t key = rtree->keys[rtree->levels - 1][at];
+  side_end end = {.key = key}, limit;
+  if (partition_is_text(s, d)) end = (side_end){.text = rtree->text + key, .size = rtree->sizes[rtree->levels - 1][at]};
+  if (!limit_of(s, p, d, high, &limit)) return end;
+  const int order = partition_compare_ends(&end, &limit);
+  return (high ? order > 0 : order < 0) ? limit : end;
+}
+
+typedef struct partition_ranked {
+  side_end low, high;
+  double cells;
+} partition_ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+  return partition_compare_ends(&((const partition_ranked *)a)->low, &((const partition_ranked *)b)->low);
+}
+
+/* The part of a string that a cut can be made with: characters, no NUL. */
+static uint64_t clean_size(const uint8_t *text, uint64_t size) {
+  uint64_t n = 0;
+  while (n < size && n < TSR_CUT_TEXT && text[n] > 0 && text[n] < 0x80) n++;
+  return n;
+}
+
+/* Of floats between low (not included) and key, the one that is written with few digits: SQL reads it back as it is. */
+static uint64_t round_key(tsr_datatype datatype, uint64_t low, uint64_t key) {
+  for (int digits = 3; digits <= 9; digits++) {
+    char text[40];
+    double value;
+    float narrow;
+    if (datatype == TSR_FLOAT32) {
+      tsr__key_value(datatype, key, &narrow);
+      value = (double)narrow;
+    } else tsr__key_value(datatype, key, &value);
+    snprintf(text, sizeof text, "%.*e", digits, value);
+    value = strtod(text, NULL);
+    narrow = (float)value;
+    const bool exact = datatype == TSR_FLOAT64 || (double)narrow == value;
+    const uint64_t rounded = tsr__key(datatype, datatype == TSR_FLOAT32 ? (const void *)&narrow : &value);
+    if (exact && rounded > low && rounded <= key) return rounded;
+  }
+  return key;
+}
+
+#define CANDIDATES 3
+
+/* Ends at which one may cut: what is less belongs to the first part. Strings: what is not greater does. */
+static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint64_t count, uint32_t d, double target,
+                          side_end ends[CANDIDATES]) {
+  const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
+  double before = 0;
+  uint64_t i = 0;
+  unsigned n = 0;
+  while (i + 1 < count && before + ranks[i].cells <= target) before += ranks[i++].cells;
+  if (partition_is_text(s, d)) {
+    const side_end *texts[CANDIDATES] = {i > 0 ? &ranks[i - 1].high : NULL, &ranks[i].low, &ranks[0].low};
+    for (unsigned c = 0; c < CANDIDATES; c++) {
+      if (!texts[c]) continue;
+      ends[n] = *texts[c];
+      ends[n].size = clean_size(ends[n].text, ends[n].size);
+      n += ends[n].size > 0 && partition_compare_ends(&ranks[0].low, &ends[n]) <= 0;
+    }
+    return n;
+  }
+  uint64_t from = i, to = i; /* the run of equal low ends at i; the cut is before it, or behind */
+  while (from > 0 && ranks[from - 1].low.key == ranks[i].low.key) from--;
+  while (to < count && ranks[to].low.key == ranks[i].low.key) to++;
+  const uint64_t at[2] = {from, to};
+  for (unsigned c = 0; c < 2; c++) {
+    if (at[c] == 0 || at[c] == count) continue;
+    ends[n] = (side_end){.key = ranks[at[c]].low.key};
+    if (!can_cut(datatype, ends[n].key)) continue;
+    if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT)
+      ends[n].key = round_key(datatype, ranks[at[c] - 1].low.key, ends[n].key);
+    n += can_cut(datatype, ends[n].key);
+  }
+  return n;
+}
+
+/* Does the item reach into the part in front of the cut, and into the one behind it? */
+static void partition_locate(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
+                             const side_end *at, bool *before, bool *behind) {
+  const side_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
+  const int equal = at->text ? 0 : -1; /* strings: the cut's own value lies in front */
+  *before = partition_compare_ends(&low, at) <= equal;
+  *behind = partition_compare_ends(&high, at) > equal || !*before;
+}
+
+/* Which part of an item on both sides lies in front. */
+static double part_before(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
+                          const side_end *at) {
+  if (at->text || tsr_datatype_kind(s->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT) return 0.5;
+  const side_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
+  return high.key < low.key ? 0.5 : (double)(at->key - low.key) / ((double)(high.key - low.key) + 1);
+}
+
+/* What a cut loses: the cells in tiles on both of its sides, and what the first part is off its share. False: it cuts
+ * nothing off. */
+static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, const side_end *at, double target,
+                      double *loss) {
+  double both = 0, first = 0;
+  uint64_t in_front = 0, behind_it = 0;
+  for (uint64_t i = 0; i < p->item_count; i++) {
+    bool before, behind;
+    partition_locate(s, p, &p->items[i], d, at, &before, &behind);
+    in_front += before;
+    behind_it += behind;
+    if (before && behind) both += p->items[i].cells;
+    if (before) first += p->items[i].cells * (behind ? part_before(s, p, &p->items[i], d, at) : 1);
+  }
+  *loss = both + (first > target ? first - target : target - first);
+  return in_front > 0 && behind_it > 0 && in_front + behind_it < 2 * p->item_count;
+}
+
+/* The best cut on a dimension, if it is better than `loss`: 1. */
+static int try_dimension(splitter *s, const partition_part *p, uint32_t d, double all, partition_ranked *ranks,
+                         side_end *best, double *loss, tsr_error *error) {
+  const double target = all * (double)(p->share / 2) / (double)p->share;
+  side_end ends[CANDIDATES];
+  int better = 0;
+  TSR_TRY(tsr__interrupted(s->snapshot->array->environment, error));
+  for (uint64_t i = 0; i < p->item_count; i++)
+    ranks[i] = (partition_ranked){.low = partition_end_of(s, p, &p->items[i], d, false),
+                                  .high = partition_end_of(s, p, &p->items[i], d, true),
+                                  .cells = p->items[i].cells};
+  qsort(ranks, p->item_count, sizeof *ranks, compare_ranked);
+  const unsigned n = list_ends(s, ranks, p->item_count, d, target, ends);
+  for (unsigned c = 0; c < n; c++) {
+    double lost;
+    if (!weigh_cut(s, p, d, &ends[c], target, &lost) || lost >= *loss) continue;
+    *best = ends[c];
+    *loss = lost;
+    better = 1;
+  }
+  return better;
+}
+
+static int finish_sparse(splitter *s, const partition_part *p, tsr_error *error) {
+  double cells = 0;
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < p->item_count; i++) {
+    cells += p->items[i].cells;
+    bytes = tsr__add_sat(bytes, s->fragment_bytes[s->plan.tiles[p->items[i].tile].fragment]);
+  }
+  return add_partition(s, p, p->item_count, tsr__whole(cells + 0.5), bytes, error);
+}
+
+/* Cuts at a key or a string. */
+static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d, const side_end *at,
+                   tsr_error *error) {
+  const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
+  tsr_cut *first = &a->cuts[d], *second = &b->cuts[d];
+  first->has_high = second->has_low = true;
+  if (at->text) {
+    void *copy;
+    TSR_TRY(tsr__arena_copy(&s->arena, at->text, at->size, &copy, error));
+    first->values.high_text = second->values.low_text = copy;
+    first->values.high_size = second->values.low_size = at->size;
+    second->low_after = true;
+    return TSR_OK;
+  }
+  tsr__key_value(datatype, at->key - 1, first->values.high);
+  tsr__key_value(datatype, at->key, second->values.low);
+  tsr__key_value(datatype, at->key, first->next);
+  return TSR_OK;
+}
+
+static int share_items(splitter *s, const partition_part *p, partition_part *a, partition_part *b, uint32_t d,
+                       const side_end *at, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->arena, p->item_count, sizeof(partition_item), &memory, error));
+  a->items = memory;
+  TSR_TRY(tsr__arena_array(&s->arena, p->item_count, sizeof(partition_item), &memory, error));
+  b->items = memory;
+  for (uint64_t i = 0; i < p->item_count; i++) {
+    bool before, behind;
+    partition_item first = p->items[i], second = p->items[i];
+    partition_locate(s, p, &first, d, at, &before, &behind);
+    if (before && behind) {
+      first.cells *= part_before(s, p, &p->items[i], d, at);
+      second.cells -= first.cells;
+    }
+    if (before) a->items[a->item_count++] = first;
+    if (behind) b->items[b->item_count++] = second;
+  }
+  return TSR_OK;
+}
+
+static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) {
+  double all = 0, least = INFINITY;
+  side_end best = {0};
+  uint32_t on = UINT32_MAX;
+  void *ranks;
+  if (p->share <= 1 || p->item_count <= 1 || s->plan.lossy) return finish_sparse(s, p, error);
+  for (uint64_t i = 0; i < p->item_count; i++) all += p->items[i].cells;
+  TSR_TRY(tsr__alloc_array(s->arena.memory, p->item_count, sizeof(partition_ranked), &ranks, error));
+  int r = TSR_OK;
+  for (uint32_t k = 0; k < s->dimensions && r >= 0; k++) {
+    r = try_dimension(s, p, s->order[k], all, ranks, &best, &least, error);
+    if (r > 0) on = s->order[k];
+  }
+  tsr__free(ranks);
+  if (r < 0) return r;
+  if (on == UINT32_MAX) return finish_sparse(s, p, error);
+  partition_part a, b;
+  TSR_TRY(copy_part(s, p, &a, error));
+  TSR_TRY(copy_part(s, p, &b, error));
+  a.share = p->share / 2;
+  b.share = p->share - a.share;
+  TSR_TRY(set_cut(s, &a, &b, on, &best, error));
+  TSR_TRY(share_items(s, p, &a, &b, on, &best, error));
+  TSR_TRY(split_sparse(s, &a, error));
+  return split_sparse(s, &b, error);
+}
+
+/* Spans cut tiles, too: of what lies outside nothing is known, so each counts as a whole. */
+static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->arena, s->plan.tile_count, sizeof(partition_item), &memory, error));
+  p->items = memory;
+  p->item_count = s->plan.tile_count;
+  for (uint64_t i = 0; i < p->item_count; i++) {
+    const tsr_plan_tile *tile = &s->plan.tiles[i];
+    const tsr_fragment *fragment = s->snapshot->fragments[tile->fragment].fragment;
+    p->items[i] = (partition_item){.tile = (uint32_t)i,
+                                   .cells = (double)tsr__fragment_tile_cells(&fragment->metadata, tile->tile)};
+  }
+  return split_sparse(s, p, error);
+}
+
+/* ---- All together ------------------------------------------------------------------------------------------------ */
+
+static int find_bytes(splitter *s, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&s->arena, s->snapshot->fragment_count, sizeof(uint64_t), &memory, error));
+  s->fragment_bytes = memory;
+  for (uint64_t f = 0; f < s->snapshot->fragment_count; f++) {
+    tsr_fragment_info info;
+    if (s->snapshot->fragments[f].fragment->tiles) continue; /* not written yet */
+    TSR_TRY(tsr_fragment_describe(s->snapshot, f, &info, error));
+    s->fragment_bytes[f] = info.tiles ? info.bytes / info.tiles : 0;
+  }
+  return TSR_OK;
+}
+
+static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t count, tsr_error *error) {
+  const tsr_schema *schema = s->snapshot->schema;
+  partition_part whole = {.share = TSR_MIN(count, SLICES_MOST)};
+  void *memory;
+  if (count < 1) return tsr__fail(error, TSR_RANGE, "no slices: one or more are possible");
+  s->dimensions = schema->dimension_count;
+  TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(tsr_cut), &memory, error));
+  whole.cuts = memory;
+  TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(uint32_t), &memory, error));
+  s->order = memory;
+  for (uint32_t k = 0; k < s->dimensions; k++)
+    s->order[k] = schema->tile_order == TSR_ORDER_COL ? s->dimensions - 1 - k : k;
+  TSR_TRY(tsr__plan_make(s->snapshot, dimensions, &s->arena, &s->plan, error));
+  if (s->plan.empty) return TSR_OK;
+  TSR_TRY(find_bytes(s, error));
+  return schema->dense ? start_dense(s, &whole, error) : start_sparse(s, &whole, error);
+}
+
+int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
+                        tsr_partitions **partitions, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  void *memory;
+  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(handed_out), &memory, error));
+  handed_out *made = memory;
+  splitter *s = &made->splitter;
+  s->snapshot = snapshot;
+  s->made = &made->base;
+  tsr__snapshot_hold(snapshot);
+  tsr__arena_init(&s->arena, &snapshot->array->memory);
+  if (partition_split(s, dimensions, count, error) < 0) {
+    tsr_partitions_close(&made->base);
+    return tsr__wrap(error, "%s", snapshot->array->path);
+  }
+  *partitions = &made->base;
+  return TSR_OK;
+}
+
+void tsr_partitions_close(tsr_partitions *partitions) {
+  if (!partitions) return;
+  handed_out *made = (handed_out *)(void *)partitions;
+  tsr_snapshot *snapshot = made->splitter.snapshot;
+  tsr__arena_release(&made->splitter.arena);
+  tsr__free(made);
+  tsr_snapshot_close(snapshot);
+}

@@ -1,0 +1,406 @@
+/* read_block.c: a box of a dense array as one block of memory: the values of an attribute, row-major.
+ *
+ * Space tiles that meet the box are walked; of each, the tiles of the fragments that cover cells of it are decoded in
+ * windows and copied row by row, the oldest first, so that the newest write of a cell stays. A fragment that covers all
+ * of what is wanted of a space tile hides those before it. What nobody wrote, and null, is the fill value.
+ *
+ * Sparse fragments in dense arrays (formats to 10) own single cells; where one meets the box, cells are taken from a
+ * reader's batches instead.
+ */
+#include <string.h>
+
+#include "model/datatype.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/progress.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+
+#define READ_BLOCK_TILES_FOR_A_THREAD 8
+#define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
+
+typedef struct read_block_copy { /* of a fragment's part of a space tile */
+  uint64_t want; /* index in the window's wants; NO_TILE: fill values */
+  uint64_t *low, *high; /* ordinals */
+} read_block_copy;
+#define NO_TILE UINT64_MAX
+
+typedef struct space { /* a space tile in the window */
+  uint64_t *start; /* ordinals of its first cell */
+  read_block_copy *copies; /* the first is laid down first */
+  uint32_t count;
+} space;
+
+typedef struct read_block_block {
+  tsr_snapshot *snapshot;
+  tsr_environment *environment;
+  const tsr_grid *grid;
+  const tsr_field *field;
+  uint32_t field_index, dimensions;
+  tsr_memory memory;
+  tsr_arena arena, window;
+  unsigned threads;
+  tsr_plan plan;
+  uint64_t *low, *high; /* the box, in ordinals */
+  uint64_t *stride; /* of `out`, in cells */
+  uint64_t *tile_stride; /* of a tile, in cells */
+  uint8_t *out;
+  /* the walk */
+  uint64_t *at; /* coordinates of the next space tile */
+  bool ended;
+  /* the window */
+  space *spaces;
+  uint64_t space_count;
+  tsr_buffer wants; /* tsr_want */
+} read_block_block;
+
+/* ---- Copying ------------------------------------------------------------------------------------------------------ */
+
+static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
+  const uint64_t size = b->field->cell_size;
+  for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, b->field->fill, size);
+}
+
+#define COPY_STRIDED(type)                                                                                             \
+  for (uint64_t i = 0; i < count; i++) {                                                                               \
+    type value;                                                                                                        \
+    memcpy(&value, from + i * stride * sizeof value, sizeof value);                                                    \
+    memcpy(to + i * sizeof value, &value, sizeof value);                                                               \
+  }
+
+/* `stride` in cells, between those of `from`. */
+static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
+  const uint64_t size = b->field->cell_size;
+  if (stride == 1) {
+    memcpy(to, from, count * size);
+    return;
+  }
+  switch (size) {
+  case 1: COPY_STRIDED(uint8_t) break;
+  case 2: COPY_STRIDED(uint16_t) break;
+  case 4: COPY_STRIDED(uint32_t) break;
+  case 8: COPY_STRIDED(uint64_t) break;
+  default:
+    for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, from + i * stride * size, size);
+  }
+}
+
+static void null_row(const read_block_block *b, const uint8_t *validity, uint64_t stride, uint8_t *to, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++)
+    if (!validity[i * stride]) fill_row(b, to + i * b->field->cell_size, 1);
+}
+
+/* Rows run along the last dimension. `tile` NULL: fill values. */
+static void lay(const read_block_block *b, const space *s, const read_block_copy *c, const tsr_tile *tile) {
+  const uint32_t last = b->dimensions - 1;
+  const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
+  uint64_t from = 0, to = 0;
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    from += (c->low[d] - s->start[d]) * b->tile_stride[d];
+    to += (c->low[d] - b->low[d]) * b->stride[d];
+  }
+  uint64_t row[TSR_MAX_DIMENSIONS];
+  memcpy(row, c->low, b->dimensions * sizeof *row);
+  while (true) {
+    if (!tile) fill_row(b, b->out + to * size, count);
+    else {
+      copy_row(b, tile->values + from * size, b->tile_stride[last], b->out + to * size, count);
+      if (tile->validity) null_row(b, tile->validity + from, b->tile_stride[last], b->out + to * size, count);
+    }
+    uint32_t d = last;
+    while (d-- > 0) {
+      if (row[d]++ < c->high[d]) {
+        from += b->tile_stride[d];
+        to += b->stride[d];
+        break;
+      }
+      const uint64_t back = c->high[d] - c->low[d];
+      row[d] = c->low[d];
+      from -= back * b->tile_stride[d];
+      to -= back * b->stride[d];
+    }
+    if (d == UINT32_MAX) return;
+  }
+}
+
+static int lay_space(void *argument, uint64_t index, tsr_error *error) {
+  const read_block_block *b = argument;
+  const space *s = &b->spaces[index];
+  const tsr_want *wants = (const tsr_want *)(const void *)b->wants.data;
+  for (uint32_t i = 0; i < s->count; i++)
+    lay(b, s, &s->copies[i], s->copies[i].want == NO_TILE ? NULL : wants[s->copies[i].want].tile);
+  return TSR_OK;
+}
+
+/* ---- Walking ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
+  return b->grid->col_major_tiles ? b->dimensions - 1 - k : k;
+}
+
+static void read_block_advance(read_block_block *b) {
+  for (uint32_t k = b->dimensions; k-- > 0;) {
+    const uint32_t d = dimension_at(b, k);
+    if (b->at[d]++ < b->high[d] / b->grid->extent[d]) return;
+    b->at[d] = b->low[d] / b->grid->extent[d];
+  }
+  b->ended = true;
+}
+
+static uint64_t read_block_tile_number(const read_block_block *b, const tsr_fragment *fragment) {
+  uint64_t number = 0;
+  for (uint32_t k = 0; k < b->dimensions; k++) {
+    const uint32_t d = dimension_at(b, k);
+    number = number * fragment->tile_count[d] + (b->at[d] - fragment->tile_low[d]);
+  }
+  return number;
+}
+
+/* What of low..high lies in the box low2..high2. */
+static bool read_block_meet(const read_block_block *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
+                            const uint64_t *high2, read_block_copy *c, bool *all) {
+  *all = true;
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    c->low[d] = TSR_MAX(low[d], low2[d]);
+    c->high[d] = TSR_MIN(high[d], high2[d]);
+    if (c->low[d] > c->high[d]) return false;
+    *all = *all && c->low[d] == low[d] && c->high[d] == high[d];
+  }
+  return true;
+}
+
+static int new_copy(read_block_block *b, read_block_copy *c, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_alloc(&b->window, 2 * b->dimensions * sizeof(uint64_t), &memory, error));
+  *c = (read_block_copy){.want = NO_TILE, .low = memory, .high = (uint64_t *)memory + b->dimensions};
+  return TSR_OK;
+}
+
+static int read_block_want_tile(read_block_block *b, const tsr_plan_box *box, read_block_copy *c, uint64_t *cost,
+                                tsr_error *error) {
+  const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
+  const int64_t slot = f->slots[b->field_index];
+  uint64_t bytes;
+  if (slot < 0) return TSR_OK; /* it lacks the attribute */
+  const tsr_want want = {
+      .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
+  TSR_TRY(tsr__tile_cost(b->snapshot->array, want.fragment, want.slot, want.number, &bytes, error));
+  c->want = b->wants.size / sizeof want;
+  *cost = tsr__add_sat(*cost, bytes);
+  return tsr__buffer_append(&b->wants, &want, sizeof want, error);
+}
+
+/* The space tile at which the walk stands: what is to be laid down, newest first while it is found, then turned. */
+static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
+  void *memory;
+  const uint32_t n = b->dimensions;
+  TSR_TRY(tsr__arena_alloc(&b->window, 3 * n * sizeof(uint64_t), &memory, error));
+  s->start = memory;
+  uint64_t *low = s->start + n, *high = low + n;
+  for (uint32_t d = 0; d < n; d++) {
+    s->start[d] = b->at[d] * b->grid->extent[d];
+    low[d] = TSR_MAX(s->start[d], b->low[d]);
+    high[d] = TSR_MIN(tsr__add_sat(s->start[d], b->grid->extent[d] - 1), b->high[d]);
+  }
+  TSR_TRY(tsr__arena_array(&b->window, b->plan.box_count + 1, sizeof(read_block_copy), &memory, error));
+  s->copies = memory;
+  s->count = 0;
+  bool all = false;
+  for (uint64_t i = b->plan.box_count; i-- > 0 && !all;) {
+    const tsr_plan_box *box = &b->plan.boxes[i];
+    read_block_copy *c = &s->copies[s->count];
+    if (!c->low) TSR_TRY(new_copy(b, c, error));
+    if (!read_block_meet(b, low, high, box->low, box->high, c, &all)) {
+      all = false;
+      continue;
+    }
+    TSR_TRY(read_block_want_tile(b, box, c, cost, error));
+    s->count++;
+  }
+  if (!all) s->copies[s->count++] = (read_block_copy){.want = NO_TILE, .low = low, .high = high};
+  for (uint32_t i = 0; i < s->count / 2; i++) {
+    const read_block_copy c = s->copies[i];
+    s->copies[i] = s->copies[s->count - 1 - i];
+    s->copies[s->count - 1 - i] = c;
+  }
+  return TSR_OK;
+}
+
+static int read_block_load_window(read_block_block *b, tsr_error *error) {
+  tsr_want *wants = (tsr_want *)(void *)b->wants.data;
+  const uint64_t count = b->wants.size / sizeof *wants;
+  TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, wants, count, &b->memory, error));
+  uint64_t cells = 0;
+  for (uint64_t i = 0; i < count; i++) cells += wants[i].decoded ? wants[i].tile->cells : 0;
+  tsr__count(b->environment, TSR_COUNT_cells_decoded, cells);
+  int code = tsr__parallel_for(b->threads, b->space_count, lay_space, b, error);
+  for (uint64_t i = 0; i < count; i++) tsr__tile_return(wants[i].tile, &b->memory);
+  tsr__array_files_done(b->snapshot->array);
+  return code;
+}
+
+/* Windows of space tiles: the first always goes in, others as the budget allows. */
+static int read_block_read_window(read_block_block *b, tsr_error *error) {
+  const uint64_t most = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
+  uint64_t cost = 0;
+  void *memory;
+  TSR_TRY(tsr__interrupted(b->environment, error));
+  tsr__arena_reset(&b->window);
+  b->wants.size = 0;
+  TSR_TRY(tsr__arena_array(&b->window, most, sizeof(space), &memory, error));
+  b->spaces = memory;
+  b->space_count = 0;
+  while (!b->ended && b->space_count < most && cost <= budget) {
+    TSR_TRY(plan_space(b, &b->spaces[b->space_count++], &cost, error));
+    read_block_advance(b);
+  }
+  TSR_TRY(read_block_load_window(b, error));
+  tsr_work_done(b->environment, b->space_count);
+  return TSR_OK;
+}
+
+/* ---- Single cells ------------------------------------------------------------------------------------------------- */
+
+static int take_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+  const tsr_column *values, *column;
+  const tsr_schema *schema = b->snapshot->schema;
+  const uint64_t size = b->field->cell_size;
+  void *memory;
+  TSR_TRY(tsr_reader_column(reader, b->field_index, &values, error));
+  tsr__arena_reset(&b->window);
+  TSR_TRY(tsr__arena_array(&b->window, batch->count, sizeof(uint64_t), &memory, error));
+  uint64_t *to = memory;
+  memset(to, 0, batch->count * sizeof *to);
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    const tsr_field *f = &schema->fields[d];
+    TSR_TRY(tsr_reader_column(reader, d, &column, error));
+    for (uint64_t r = 0; r < batch->count; r++) {
+      const uint64_t i = column->constant ? 0 : batch->selection ? batch->selection[r] : batch->first + r;
+      const uint64_t key = tsr__key(f->datatype, (const uint8_t *)column->values + i * f->cell_size);
+      to[r] += (key - b->grid->low_key[d] - b->low[d]) * b->stride[d];
+    }
+  }
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t i = values->constant ? 0 : batch->selection ? batch->selection[r] : batch->first + r;
+    const bool null = values->validity && !values->validity[i];
+    memcpy(b->out + to[r] * size, null ? b->field->fill : (const uint8_t *)values->values + i * size, size);
+  }
+  return TSR_OK;
+}
+
+static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, tsr_error *error) {
+  tsr_reader *reader = NULL;
+  const tsr_batch *batch;
+  const tsr_request request = {.dimensions = ranges, .memory_bytes = b->memory.limit, .threads = b->threads};
+  uint64_t cells = 1;
+  for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->high[d] - b->low[d] + 1;
+  fill_row(b, b->out, cells);
+  TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
+  int code = tsr_reader_start(reader, &request, error);
+  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
+    if (batch->written) code = take_batch(b, reader, batch, error);
+  tsr_reader_close(reader);
+  return code;
+}
+
+/* ---- Entry -------------------------------------------------------------------------------------------------------- */
+
+int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
+                    tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_schema *schema = snapshot->schema;
+  uint64_t product = 1;
+  if (!schema->dense)
+    return tsr__fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", snapshot->array->path);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *f = &schema->fields[d];
+    const uint64_t low = tsr__key(f->datatype, box[d].low), high = tsr__key(f->datatype, box[d].high);
+    if (low > high || low < tsr__key(f->datatype, f->low) || high > tsr__key(f->datatype, f->high))
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': the box is not within the domain", f->name);
+    if (high - low == UINT64_MAX || !tsr__mul(product, high - low + 1, &product))
+      return tsr__fail(error, TSR_TOOBIG, "the box has more than 2^64 cells");
+    if (counts) counts[d] = high - low + 1;
+  }
+  *cells = product;
+  return TSR_OK;
+}
+
+static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint64_t size, tsr_ranges *ranges,
+                              tsr_range *range, tsr_error *error) {
+  const tsr_schema *schema = b->snapshot->schema;
+  const uint32_t n = b->dimensions;
+  uint64_t cells, bytes;
+  void *memory;
+  TSR_TRY(tsr__arena_alloc(&b->arena, 6 * n * sizeof(uint64_t), &memory, error));
+  b->low = memory;
+  b->high = b->low + n;
+  b->stride = b->high + n;
+  b->tile_stride = b->stride + n;
+  b->at = b->tile_stride + n;
+  TSR_TRY(tsr_block_cells(b->snapshot, box, b->at + n, &cells, error));
+  if (!tsr__mul(cells, b->field->cell_size, &bytes) || bytes != size)
+    return tsr__fail(error, TSR_RANGE, "the block has %llu cells of %llu bytes, the memory %llu bytes",
+                     (unsigned long long)cells, (unsigned long long)b->field->cell_size, (unsigned long long)size);
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_field *f = &schema->fields[d];
+    b->low[d] = tsr__key(f->datatype, box[d].low) - b->grid->low_key[d];
+    b->high[d] = tsr__key(f->datatype, box[d].high) - b->grid->low_key[d];
+    b->at[d] = b->low[d] / b->grid->extent[d];
+    range[d] = (tsr_range){.low = box[d].low, .high = box[d].high};
+    ranges[d] = (tsr_ranges){.ranges = &range[d], .count = 1};
+  }
+  uint64_t out = 1, tile = 1;
+  for (uint32_t i = n; i-- > 0; out *= b->high[i] - b->low[i] + 1) b->stride[i] = out;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t d = b->grid->col_major_cells ? i : n - 1 - i;
+    b->tile_stride[d] = tile;
+    tile *= b->grid->extent[d];
+  }
+  return TSR_OK;
+}
+
+static int read_block(read_block_block *b, const tsr_interval *box, uint64_t size, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(&b->arena, b->dimensions, sizeof(tsr_ranges) + sizeof(tsr_range), &memory, error));
+  tsr_ranges *ranges = memory;
+  TSR_TRY(read_block_prepare(b, box, size, ranges, (tsr_range *)(void *)(ranges + b->dimensions), error));
+  TSR_TRY(tsr__plan_make(b->snapshot, ranges, &b->arena, &b->plan, error));
+  if (b->plan.empty) b->plan.box_count = 0;
+  for (uint64_t i = 0; i < b->plan.box_count; i++)
+    if (b->plan.boxes[i].sparse) return read_block_read_cells(b, ranges, error);
+  uint64_t spaces = 1;
+  for (uint32_t d = 0; d < b->dimensions; d++)
+    spaces = tsr__mul_sat(spaces, b->high[d] / b->grid->extent[d] - b->low[d] / b->grid->extent[d] + 1);
+  tsr__work_more(b->environment, spaces);
+  while (!b->ended) TSR_TRY(read_block_read_window(b, error));
+  return TSR_OK;
+}
+
+int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                   unsigned threads, void *out, uint64_t size, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_array *array = snapshot->array;
+  read_block_block b = {.snapshot = snapshot,
+                        .environment = array->environment,
+                        .grid = &snapshot->grid,
+                        .field = &snapshot->schema->fields[field],
+                        .field_index = field,
+                        .dimensions = snapshot->schema->dimension_count,
+                        .out = out};
+  if (b.field->is_dimension || !b.field->cell_size)
+    return tsr__fail(error, TSR_ERROR, "array %s: '%s' is no attribute of fixed length", array->path, b.field->name);
+  tsr__memory_init(&b.memory, &array->environment->memory, memory_bytes ? memory_bytes : READ_BLOCK_DEFAULT_MEMORY,
+                   "memory_mb");
+  tsr__arena_init(&b.arena, &b.memory);
+  tsr__arena_init(&b.window, &b.memory);
+  b.wants.memory = &b.memory;
+  b.threads = TSR_MAX(1, threads && !array->environment->single_threaded ? threads : array->threads);
+  tsr_work work;
+  tsr_work_begin(b.environment, &work, "read", array->path, 0);
+  int code = read_block(&b, box, size, error);
+  tsr_work_end(b.environment, &work);
+  tsr__buffer_release(&b.wants);
+  tsr__arena_release(&b.window);
+  tsr__arena_release(&b.arena);
+  return code < 0 ? tsr__wrap(error, "%s", array->path) : TSR_OK;
+}

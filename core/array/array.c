@@ -1,0 +1,487 @@
+/* array.c: arrays opened and closed; their schemas and enumerations.
+ *
+ * Schemas are files of one generic tile: __schema/__t1_t2_uuid (version 10 and later) and __array_schema.tdb in the
+ * array's directory (before; it counts as older than all others); key-value stores have __kv_schema.tdb in its place.
+ * Enumerations: __schema/__enumerations/NAME. None of them ever changes, so each is decoded once. The schema in force
+ * at a time is the last one, in text order of names, whose time is not later; the first of all where none is.
+ */
+#include "array/array.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "store/store.h"
+#include "store/store_host.h"
+#include "store/store_posix.h"
+#include "format/enumeration.h"
+#include "format/schema.h"
+#include "array/cache.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/listing.h"
+#include "array/patience.h"
+#include "array/pending.h"
+#include "array/snapshot.h"
+
+#define SCHEMA_MOST        (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
+#define CACHE_DEFAULT      (256u << 20)
+#define ARRAY_THREADS_MOST 8
+
+typedef struct tsr_schema_entry {
+  tsr_schema schema; /* first: a schema given back by a caller leads to its entry */
+  tsr_arena arena;
+  bool has_grid;
+  tsr_grid grid;
+} schema_entry;
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------ */
+
+static int not_found(const char *noun, const char *path, const char *reason, tsr_error *error) {
+  return tsr__fail(error, TSR_NOT_FOUND, "%s not found: %s: %s", noun, path, reason);
+}
+
+static int hex_value(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+/* The path part of a file: URI, after the host; NULL if the URI names another host. */
+static const char *uri_path(const char *uri) {
+  const char *rest = uri + strlen("file:");
+  if (strncmp(rest, "//", 2) != 0) return rest;
+  rest += 2;
+  if (strncmp(rest, "localhost/", 10) == 0) return rest + 9;
+  return *rest == '/' ? rest : NULL;
+}
+
+static bool has_scheme(const char *text) {
+  const char *p = text;
+  while (isalnum((unsigned char)*p) || *p == '+' || *p == '-' || *p == '.') p++;
+  return p > text && strncmp(p, "://", 3) == 0;
+}
+
+static int array_plain_path(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error) {
+  if (*text == '\0') return not_found(noun, "''", "the path is empty", error);
+  bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
+  const char *from = uri ? uri_path(text) : text;
+  if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
+  if (!uri && has_scheme(text))
+    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) can be opened", noun,
+                     text);
+  void *block;
+  TSR_TRY(tsr__alloc(memory, strlen(from) + 1, &block, error));
+  char *out = block, *end = out;
+  for (; *from; from++) {
+    *end = *from;
+    if (uri && *from == '%') {
+      int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
+      if (low < 0 || high + low == 0) {
+        tsr__free(out);
+        return tsr__fail(error, TSR_ERROR, "%s %s: '%%' begins no character: write %%25 for a percent sign", noun,
+                         text);
+      }
+      *end = (char)(high << 4 | low);
+      from += 2;
+    }
+    end++;
+  }
+  while (end > out + 1 && end[-1] == '/') end--;
+  *end = '\0';
+  *path = out;
+  return TSR_OK;
+}
+
+static int host_path(const tsr_environment *environment, const tsr_scheme *scheme, const char *text, char **path,
+                     tsr_store **store, tsr_error *error) {
+  tsr_memory *memory = (tsr_memory *)&environment->memory;
+  void *copy;
+  TSR_TRY(tsr__alloc(memory, strlen(text) + 1, &copy, error));
+  int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, store, error);
+  if (rc < 0) {
+    tsr__free(copy);
+    return rc;
+  }
+  memcpy(copy, text, strlen(text) + 1);
+  *path = copy;
+  return TSR_OK;
+}
+
+static int permitted(tsr_environment *environment, const char *directory, tsr_error *error) {
+  if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, directory, error));
+  return tsr__bound_permits(tsr__bounds_get(&environment->bounds), &environment->memory, directory, NULL, error);
+}
+
+int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *directory;
+  if (tsr__environment_scheme(environment, path)) return TSR_OK;
+  if (!environment->permits && !tsr__bounds_get(&environment->bounds)) return TSR_OK;
+  TSR_TRY(array_plain_path(&environment->memory, "directory", path, &directory, error));
+  int rc = permitted(environment, directory, error);
+  tsr__free(directory);
+  return rc;
+}
+
+int tsr__directory_open(tsr_environment *environment, const char *directory, tsr_store **store, tsr_error *error) {
+  TSR_TRY(tsr__store_posix_open(&environment->memory, directory, store, error));
+  (*store)->bounds = &environment->bounds;
+  return TSR_OK;
+}
+
+int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
+                   tsr_error *error) {
+  const tsr_scheme *scheme = tsr__environment_scheme(environment, text);
+  if (scheme) return host_path(environment, scheme, text, path, store, error);
+  char *directory;
+  TSR_TRY(array_plain_path(&environment->memory, noun, text, &directory, error));
+  int rc = permitted(environment, directory, error);
+  if (rc >= 0) rc = tsr__directory_open(environment, directory, store, error);
+  if (rc < 0) tsr__free(directory);
+  else *path = directory;
+  return rc;
+}
+
+/* ---- Open and close --------------------------------------------------------------------------------------------- */
+
+int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
+                   tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *directory;
+  tsr_store *store;
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int rc = tsr__array_open_store(environment, store, directory, options, array, error);
+  tsr__free(directory);
+  return rc;
+}
+
+static void array_take_options(tsr_array *array, const tsr_array_options *options) {
+  unsigned cores = array->environment->single_threaded ? 1 : TSR_MIN(tsr__cores(), ARRAY_THREADS_MOST);
+  array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
+  array->has_key = options->key != NULL;
+  if (options->key) memcpy(array->key, options->key, TSR_KEY_SIZE);
+  array->committed = options->committed;
+  array->committed_argument = options->committed_argument;
+}
+
+static void link_array(tsr_array *array) {
+  array->next = array->environment->arrays;
+  array->counted_files = array->store->files_opened; /* before it was the array's */
+  array->counted_bytes = array->store->bytes_read;
+  array->environment->arrays = array;
+}
+
+static void unlink_array(tsr_array *array) {
+  tsr_array **link = &array->environment->arrays;
+  while (*link && *link != array) link = &(*link)->next;
+  if (*link) *link = array->next;
+  tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted_files);
+  tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted_bytes);
+}
+
+int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
+                          const tsr_array_options *options, tsr_array **array, tsr_error *error) {
+  static const tsr_array_options none = {0};
+  if (!options) options = &none;
+  void *block;
+  int rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_array), &block, error);
+  if (rc < 0) {
+    tsr__store_close(store);
+    return rc;
+  }
+  tsr_array *a = block;
+  a->environment = environment;
+  a->store = store;
+  tsr__memory_init(&a->memory, &environment->memory, UINT64_MAX, "the array");
+  a->schemas.memory = a->conditions.memory = a->files.memory = a->fragments.memory = &a->memory;
+  a->file_epoch = 1;
+  array_take_options(a, options);
+  link_array(a);
+
+  void *copy = NULL;
+  const tsr_schema *schema;
+  rc = tsr__alloc(&a->memory, strlen(path) + 1, &copy, error);
+  if (rc < 0) goto done;
+  a->path = copy;
+  memcpy(a->path, path, strlen(path) + 1);
+  if (options->creation) {
+    const char *name = tsr_creation_schema_name(options->creation);
+    rc = tsr__alloc(&a->memory, strlen(name) + 1, &copy, error);
+    if (rc < 0) goto done;
+    a->pending = copy;
+    memcpy(a->pending, name, strlen(name) + 1);
+  }
+  rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
+  if (rc < 0) goto done;
+  rc = tsr__array_list(a, false, true, error);
+  if (rc < 0) goto done;
+  rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error); /* proves the key */
+  if (rc < 0) {
+    if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
+    goto done;
+  }
+  *array = a;
+  return TSR_OK;
+done:
+  tsr_array_close(a);
+  return rc;
+}
+
+void tsr_array_close(tsr_array *array) {
+  if (!array) return;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) tsr_snapshot_close(array->recent[i]);
+  tsr__cache_close(array->cache);
+  array->cache = NULL;
+  tsr__array_listing_release(array);
+  tsr__array_fragments_prune(array);
+  tsr__array_conditions_release(array);
+  for (uint64_t i = 0; i < array->schemas.capacity; i++) {
+    schema_entry *entry = array->schemas.entries[i].value;
+    if (!entry) continue;
+    tsr__arena_release(&entry->arena);
+    tsr__free(entry);
+  }
+  tsr__map_release(&array->schemas);
+  tsr__map_release(&array->fragments);
+  unlink_array(array);
+  tsr__store_close(array->store);
+  tsr__free(array->path);
+  tsr__free(array->pending);
+  tsr__wipe(array->key, sizeof array->key);
+  tsr__free(array);
+}
+
+void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes) { tsr__cache_set_limit(array->cache, cache_bytes); }
+
+const char *tsr_array_path(const tsr_array *array) { return array->path; }
+
+int tsr__array_damage(int code, tsr_error *error) {
+  if (code != TSR_AUTH) return code;
+  if (error) error->code = TSR_CORRUPT;
+  return TSR_CORRUPT;
+}
+
+/* ---- Schemas ---------------------------------------------------------------------------------------------------- */
+
+static int array_try_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                          tsr_generic_tile *header, tsr_error *error) {
+  tsr_buffer stored = {.memory = content->memory};
+  uint64_t consumed;
+  int rc = tsr__store_read_all(store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
+  if (rc >= 0) {
+    rc = tsr__generic_tile_decode(stored.data, stored.size, key, most, content, header, &consumed, error);
+    if (rc < 0) tsr__wrap(error, "%s", path);
+  }
+  tsr__buffer_release(&stored);
+  return rc;
+}
+
+int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
+                   tsr_generic_tile *header, tsr_error *error) {
+  const uint64_t before = content->size;
+  tsr_patience patience = {0};
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  for (;;) {
+    const int rc =
+        tsr__patience(&patience, store, path, array_try_tile(store, key, path, most, content, header, error), error);
+    if (rc <= 0) return rc;
+    content->size = before;
+  }
+}
+
+int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
+                         tsr_generic_tile *header, tsr_error *error) {
+  return tsr__read_tile(array->store, tsr__array_key(array), path, most, content, header, error);
+}
+
+/* The key and the schema file say the same of encryption, or the caller is told which. */
+static int array_check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
+  if (rc == TSR_AUTH && array->schemas.count > 0) return tsr__array_damage(rc, error);
+  if (rc == TSR_AUTH && !array->has_key)
+    return tsr__fail(error, TSR_AUTH, "array %s is encrypted: a key is needed", array->path);
+  if (rc == TSR_AUTH)
+    return tsr__fail(error, TSR_AUTH, "the key does not fit array %s%s", array->path,
+                     header->encrypted ? "" : ": it is not encrypted");
+  return rc;
+}
+
+static int array_load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
+                             tsr_error *error) {
+  tsr_buffer content = {.memory = &array->memory};
+  tsr_generic_tile header = {0};
+  int rc = tsr__array_read_tile(array, path, SCHEMA_MOST, &content, &header, error);
+  rc = array_check_key(array, rc, &header, error);
+  if (rc >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    rc = tsr__schema_decode(&in, name, arena, schema, error);
+    if (rc < 0) tsr__wrap(error, "%s", path);
+  }
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+static bool lies_in_root(const char *name) {
+  return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
+}
+
+int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
+  bool exists = false;
+  if (array->pending) {
+    tsr__pending_path(array->pending, path);
+    TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
+  }
+  if (!exists) memcpy(path, "__schema", 9);
+  return TSR_OK;
+}
+
+int tsr__array_committed(const tsr_array *array, tsr_error *error) {
+  char path[TSR_PENDING_PATH];
+  if (!array->pending) return TSR_OK;
+  tsr__pending_path(array->pending, path);
+  bool exists;
+  TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
+  if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
+  if (!exists) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "the array is made by a transaction that is still open: commit first");
+}
+
+static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
+  char directory[TSR_PENDING_PATH];
+  if (!lies_in_root(name)) {
+    TSR_TRY(tsr__array_schema_directory(array, directory, error));
+    return tsr__buffer_printf(path, error, "%s/%s", directory, name);
+  }
+  if (array->pending) tsr__pending_path(name, directory);
+  bool pending = false;
+  if (array->pending) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
+  return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
+}
+
+int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
+  schema_entry *entry = tsr__map_get(&array->schemas, name);
+  if (entry) {
+    *schema = &entry->schema;
+    return TSR_OK;
+  }
+  if (*name == '\0' || strchr(name, '/')) return tsr__fail(error, TSR_CORRUPT, "'%s' cannot be a schema's name", name);
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *entry, &block, error));
+  entry = block;
+  tsr__arena_init(&entry->arena, &array->memory);
+  tsr_buffer path = {.memory = &array->memory};
+  int rc = schema_path(array, name, &path, error);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = array_load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
+  if (rc >= 0) rc = tsr__map_put(&array->schemas, entry->schema.name, entry, error);
+  tsr__buffer_release(&path);
+  if (rc < 0) {
+    tsr__arena_release(&entry->arena);
+    tsr__free(entry);
+    return rc;
+  }
+  *schema = &entry->schema;
+  return TSR_OK;
+}
+
+static schema_entry *array_entry_of(const tsr_array *array, const tsr_schema *schema) {
+  return tsr__map_get(&array->schemas, schema->name);
+}
+
+uint32_t tsr__array_schema_version(const tsr_array *array, const char *name) {
+  const schema_entry *entry = tsr__map_get(&array->schemas, name);
+  return entry ? entry->schema.version : 0;
+}
+
+int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error) {
+  schema_entry *entry = array_entry_of(array, schema);
+  if (!entry->has_grid) {
+    int rc = tsr__grid_make(&entry->schema, &entry->arena, &entry->grid, error);
+    if (rc < 0) return tsr__wrap(error, "schema %s", schema->name), rc;
+    entry->has_grid = true;
+  }
+  *grid = &entry->grid;
+  return TSR_OK;
+}
+
+int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  const tsr_commit_list *list = &array->listing->schemas;
+  uint64_t chosen = 0;
+  for (uint64_t i = 0; i < list->count; i++)
+    if (list->items[i].parsed.end <= as_of) chosen = i;
+  return tsr__array_schema_by_name(array, list->items[chosen].name, schema, error);
+}
+
+int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  TSR_TRY(tsr__array_list(array, false, false, error));
+  return tsr_array_schema_listed(array, as_of, schema, error);
+}
+
+int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  int rc = tsr__array_schema_at(array, as_of == TSR_TIME_NOW ? tsr__environment_present(array->environment) : as_of,
+                                schema, error);
+  if (rc < 0) tsr__wrap(error, "array %s", array->path);
+  return rc;
+}
+
+int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
+  const tsr_commit_list *list = &array->listing->schemas;
+  for (uint64_t i = 0; i < list->count; i++)
+    if (strcmp(list->items[i].name, schema->name) == 0) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+}
+
+int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  int rc = tsr__array_has_schema(array, schema, error);
+  if (rc < 0) tsr__wrap(error, "array %s", array->path);
+  return rc;
+}
+
+/* ---- Enumerations ----------------------------------------------------------------------------------------------- */
+
+static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
+  tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};
+  tsr_generic_tile header;
+  tsr_enumeration loaded = *enumeration;
+  char directory[TSR_PENDING_PATH];
+  TSR_TRY(tsr__array_schema_directory(array, directory, error));
+  int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MOST, &content, &header, error);
+  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);
+  if (rc >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    rc = tsr__enumeration_decode(&in, &entry->arena, &loaded, error);
+    if (rc < 0) tsr__wrap(error, "%s", (const char *)path.data);
+  }
+  if (rc >= 0) {
+    *enumeration = loaded;
+    enumeration->loaded = true;
+  }
+  tsr__buffer_release(&path);
+  tsr__buffer_release(&content);
+  return tsr__array_damage(rc, error);
+}
+
+int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
+                          const tsr_enumeration **enumeration, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  schema_entry *entry = array_entry_of(array, schema);
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+    tsr_enumeration *e = &entry->schema.enumerations[i];
+    if (strcmp(e->name, name) != 0) continue;
+    if (!e->loaded) {
+      int rc = load_enumeration(array, entry, e, error);
+      if (rc < 0) return tsr__wrap(error, "array %s: enumeration '%s'", array->path, name), rc;
+    }
+    *enumeration = e;
+    return TSR_OK;
+  }
+  return tsr__fail(error, TSR_ERROR, "array %s has no enumeration '%s'", array->path, name);
+}

@@ -1,0 +1,168 @@
+/* cache.c: decoded tiles of an array, bounded in bytes; the least recently used go first.
+ *
+ * Entries stand in one growing table and are named by their index in it: chained by hash from `buckets`, by use in a
+ * ring whose head is entry 0, or free, chained by `chain`. A tile that a reader still holds may leave the cache: it
+ * lives on until it is dropped. A tile larger than the limit is not kept; one that cannot be kept for want of memory is
+ * not kept either, which is no error. Caller's thread only.
+ */
+#include "array/cache.h"
+
+#include "base/arithmetic.h"
+
+#define CACHE_NONE 0 /* entry 0 is the ring's head: never in a chain */
+
+typedef struct entry {
+  uint64_t fragment, number;
+  uint32_t slot, chain; /* the next of its bucket, or of the free ones */
+  uint32_t newer, older; /* the ring */
+  tsr_tile *tile;
+} entry;
+
+struct tsr_cache {
+  tsr_memory *memory;
+  uint64_t limit, used;
+  entry *entries;
+  uint32_t capacity, fresh, free; /* entries from `fresh` on have never been used */
+  uint32_t *buckets, bucket_count; /* a power of two, at least capacity */
+};
+
+int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(memory, sizeof(tsr_cache), &block, error));
+  tsr_cache *c = block;
+  c->memory = memory;
+  c->limit = limit;
+  *cache = c;
+  return TSR_OK;
+}
+
+static uint32_t *bucket_of(const tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number) {
+  uint64_t h = (fragment * 0x9e3779b97f4a7c15u ^ slot) * 0xff51afd7ed558ccdu ^ number;
+  h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+  return &cache->buckets[(h ^ h >> 32) & (cache->bucket_count - 1)];
+}
+
+static uint64_t cache_cost_of(const tsr_tile *tile) {
+  return tsr__add_sat(tile->bytes, sizeof(entry) + sizeof(uint32_t));
+}
+
+static void leave_ring(tsr_cache *cache, uint32_t i) {
+  entry *e = cache->entries;
+  e[e[i].newer].older = e[i].older;
+  e[e[i].older].newer = e[i].newer;
+}
+
+static void enter_ring(tsr_cache *cache, uint32_t i) { /* as the newest */
+  entry *e = cache->entries;
+  e[i].newer = 0;
+  e[i].older = e[0].older;
+  e[e[0].older].newer = i;
+  e[0].older = i;
+}
+
+static void evict(tsr_cache *cache, uint32_t i) {
+  entry *e = &cache->entries[i];
+  uint32_t *link = bucket_of(cache, e->fragment, e->slot, e->number);
+  while (*link != i) link = &cache->entries[*link].chain;
+  *link = e->chain;
+  leave_ring(cache, i);
+  cache->used -= cache_cost_of(e->tile);
+  tsr__tile_drop(e->tile);
+  e->tile = NULL;
+  e->chain = cache->free;
+  cache->free = i;
+}
+
+/* entries[0].older is the newest tile, entries[0].newer the oldest. */
+static void cache_shrink(tsr_cache *cache, uint64_t limit) {
+  while (cache->used > limit) evict(cache, cache->entries[0].newer);
+}
+
+void tsr__cache_close(tsr_cache *cache) {
+  if (!cache) return;
+  cache_shrink(cache, 0);
+  tsr__free(cache->entries);
+  tsr__free(cache->buckets);
+  tsr__free(cache);
+}
+
+void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit) {
+  cache->limit = limit;
+  cache_shrink(cache, limit);
+}
+
+uint64_t tsr__cache_limit(const tsr_cache *cache) { return cache->limit; }
+
+static uint32_t cache_find(const tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number) {
+  if (cache->used == 0) return CACHE_NONE;
+  uint32_t i = *bucket_of(cache, fragment, slot, number);
+  for (; i != CACHE_NONE; i = cache->entries[i].chain) {
+    const entry *e = &cache->entries[i];
+    if (e->fragment == fragment && e->number == number && e->slot == slot) break;
+  }
+  return i;
+}
+
+tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t tile) {
+  uint32_t i = cache_find(cache, fragment, slot, tile);
+  if (i == CACHE_NONE) return NULL;
+  leave_ring(cache, i);
+  enter_ring(cache, i);
+  tsr__tile_hold(cache->entries[i].tile);
+  return cache->entries[i].tile;
+}
+
+static bool cache_grow(tsr_cache *cache) {
+  if (cache->capacity > UINT32_MAX / 2) return false;
+  uint32_t capacity = cache->capacity ? cache->capacity * 2 : 64;
+  void *table = cache->entries, *buckets;
+  if (tsr__alloc_array(cache->memory, capacity, sizeof(uint32_t), &buckets, NULL) < 0) return false;
+  if (tsr__realloc(cache->memory, (uint64_t)capacity * sizeof(entry), &table, NULL) < 0) {
+    tsr__free(buckets);
+    return false;
+  }
+  tsr__free(cache->buckets);
+  cache->entries = table;
+  cache->buckets = buckets;
+  cache->bucket_count = capacity;
+  if (cache->capacity == 0) {
+    cache->entries[0] = (entry){0};
+    cache->fresh = 1;
+  }
+  cache->capacity = capacity;
+  for (uint32_t i = cache->entries[0].older; i != 0; i = cache->entries[i].older) {
+    entry *e = &cache->entries[i];
+    uint32_t *link = bucket_of(cache, e->fragment, e->slot, e->number);
+    e->chain = *link;
+    *link = i;
+  }
+  return true;
+}
+
+void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number, tsr_tile *tile) {
+  uint64_t cost = cache_cost_of(tile);
+  if (cost > cache->limit) return;
+  uint32_t i = cache_find(cache, fragment, slot, number);
+  if (i != CACHE_NONE) evict(cache, i);
+  cache_shrink(cache, cache->limit - cost);
+  if (cache->free == CACHE_NONE && cache->fresh >= cache->capacity && !cache_grow(cache)) return;
+  if (cache->free != CACHE_NONE) {
+    i = cache->free;
+    cache->free = cache->entries[i].chain;
+  } else i = cache->fresh++;
+
+  uint32_t *link = bucket_of(cache, fragment, slot, number);
+  cache->entries[i] = (entry){.fragment = fragment, .number = number, .slot = slot, .chain = *link, .tile = tile};
+  *link = i;
+  enter_ring(cache, i);
+  cache->used += cost;
+  tsr__tile_hold(tile);
+}
+
+void tsr__cache_forget(tsr_cache *cache, uint64_t fragment) {
+  if (cache->used == 0) return;
+  for (uint32_t i = cache->entries[0].older, next; i != 0; i = next) {
+    next = cache->entries[i].older;
+    if (cache->entries[i].fragment == fragment) evict(cache, i);
+  }
+}

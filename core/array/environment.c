@@ -1,0 +1,246 @@
+/* environment.c: what all arrays of a host share: its allocator, its wish to stop, counters, and who has which rowids.
+ *
+ * Rowids. Every fragment (and the never-written cells of a dense array) gets the next free range of a 63-bit counter
+ * when it is first seen. Ranges are remembered by array path and fragment name until the environment is closed, so a
+ * cell keeps its rowid while arrays are closed and opened; no range is used twice.
+ */
+#include "array/environment.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "store/store.h"
+#include "filter/filter_zstd.h"
+#include "array/array.h"
+
+#define FIRST_ROW 1
+#define LAST_ROW  ((uint64_t)INT64_MAX)
+
+typedef struct row_range {
+  int64_t first;
+  uint64_t rows;
+  char key[]; /* path, newline, name */
+} row_range;
+
+static void *reallocate_environment(const tsr_environment_options *options, void *pointer, uint64_t size) {
+  if (options->reallocate) return options->reallocate(options->reallocate_argument, pointer, size);
+  if (size > 0) return realloc(pointer, size);
+  free(pointer);
+  return NULL;
+}
+
+int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  static const tsr_environment_options none = {0};
+  if (!options) options = &none;
+  /* The one block that has no tsr_memory to pay for it: it holds that memory. */
+  tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
+  if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
+  memset(e, 0, sizeof *e);
+  tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
+  if (options->largest_block) e->memory.largest = options->largest_block;
+  e->memory.interrupted = options->interrupted;
+  e->memory.interrupted_argument = options->interrupted_argument;
+  e->memory.spares = &e->spares;
+  e->single_threaded = options->single_threaded;
+  e->permits = options->permits;
+  e->permits_argument = options->permits_argument;
+  e->next_row = FIRST_ROW;
+  e->next_fragment = 1;
+  e->row_ranges.memory = &e->memory;
+  for (size_t i = 0; i < sizeof e->counters / sizeof e->counters[0]; i++) atomic_init(&e->counters[i], 0);
+  *environment = e;
+  return TSR_OK;
+}
+
+void tsr_environment_close(tsr_environment *environment) {
+  if (!environment) return;
+  while (environment->schemes) {
+    tsr_scheme *scheme = environment->schemes;
+    environment->schemes = scheme->next;
+    tsr__free(scheme);
+  }
+  for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
+  tsr__map_release(&environment->row_ranges);
+  tsr__bounds_release(&environment->bounds);
+  tsr__spares_release(&environment->memory);
+  environment->memory.reallocate(environment->memory.argument, environment, 0);
+}
+
+/* ---- Bounds ---------------------------------------------------------------------------------------------------- */
+
+int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *resolved = NULL;
+  if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
+  int code = tsr__path_resolve(&environment->memory, directory, &resolved, error);
+  if (code >= 0) code = tsr_path_permitted(environment, resolved, error);
+  if (code >= 0) code = tsr__bounds_set(&environment->bounds, &environment->memory, resolved, error);
+  if (code == TSR_NOT_FOUND) (void)tsr__fail(error, code, "no such directory: %s", directory);
+  tsr__free(resolved);
+  return code;
+}
+
+int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *inner = NULL, *outer = NULL;
+  int code = tsr__path_resolve(&environment->memory, path, &inner, error);
+  if (code >= 0) code = tsr__path_resolve(&environment->memory, directory, &outer, error);
+  if (code >= 0) code = tsr__path_is_below(inner, outer);
+  tsr__free(inner);
+  tsr__free(outer);
+  return code;
+}
+
+static int environment_read_file(tsr_store *store, const char *name, void *bytes, uint64_t room, uint64_t *size,
+                                 tsr_error *error) {
+  tsr_file *file;
+  TSR_TRY(tsr__store_open_file(store, name, &file, error));
+  const uint64_t found = TSR_MIN(file->size, room);
+  const int code = tsr__store_read_at(file, 0, bytes, found, error);
+  if (code >= 0) *size = found;
+  tsr__store_close_file(file);
+  return code;
+}
+
+int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
+                  tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *resolved = NULL; /* the directory, then 0 and the name */
+  tsr_store *store;
+  int code = tsr__path_resolve(&environment->memory, path, &resolved, error); /* the name is no link's, then */
+  if (code >= 0) code = tsr_path_permitted(environment, resolved, error);
+  char *name = code >= 0 ? strrchr(resolved, '/') : NULL;
+  if (name) *name++ = 0;
+  if (code >= 0) code = tsr__directory_open(environment, *resolved ? resolved : "/", &store, error);
+  if (code >= 0) {
+    code = environment_read_file(store, name, bytes, room, size, error);
+    tsr__store_close(store);
+  }
+  tsr__free(resolved);
+  return code;
+}
+
+/* ---- Stores ---------------------------------------------------------------------------------------------------- */
+
+int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
+                              void *argument, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(tsr_scheme), &block, error));
+  tsr_scheme *added = block;
+  *added = (tsr_scheme){environment->schemes, scheme, store, argument};
+  environment->schemes = added;
+  return TSR_OK;
+}
+
+const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path) {
+  for (const tsr_scheme *scheme = environment->schemes; scheme; scheme = scheme->next) {
+    size_t length = strlen(scheme->name);
+    if (strncmp(path, scheme->name, length) == 0 && path[length] == ':') return scheme;
+  }
+  return NULL;
+}
+
+int tsr__interrupted(tsr_environment *environment, tsr_error *error) {
+  return tsr__stopped(&environment->memory, error);
+}
+
+/* ---- Counters --------------------------------------------------------------------------------------------------- */
+
+void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters) {
+  uint64_t values[sizeof environment->counters / sizeof environment->counters[0]];
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+    values[i] = atomic_load_explicit(&environment->counters[i], memory_order_relaxed);
+  for (const tsr_array *a = environment->arrays; a; a = a->next) { /* stores count for themselves */
+    values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted_files;
+    values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted_bytes;
+  }
+#define X(name) counters->name = values[TSR_COUNT_##name];
+  TSR_COUNTERS(X)
+#undef X
+}
+
+void tsr_environment_reset_counters(tsr_environment *environment) {
+  for (size_t i = 0; i < sizeof environment->counters / sizeof environment->counters[0]; i++)
+    atomic_store_explicit(&environment->counters[i], 0, memory_order_relaxed);
+  for (tsr_array *a = environment->arrays; a; a = a->next) {
+    a->counted_files = a->store->files_opened;
+    a->counted_bytes = a->store->bytes_read;
+  }
+}
+
+void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
+  tsr__count(environment, TSR_COUNT_rows_returned, rows);
+}
+
+/* ---- Rowids and time -------------------------------------------------------------------------------------------- */
+
+int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
+                          int64_t *first, tsr_error *error) {
+  uint64_t path_size = strlen(path), name_size = strlen(name);
+  void *block;
+  TSR_TRY(tsr__alloc(&environment->memory, sizeof(row_range) + path_size + name_size + 2, &block, error));
+  row_range *range = block;
+  memcpy(range->key, path, path_size);
+  range->key[path_size] = '\n';
+  memcpy(range->key + path_size + 1, name, name_size + 1);
+
+  int rc = TSR_OK;
+  row_range *known = tsr__map_get(&environment->row_ranges, range->key);
+  if (known && known->rows >= rows) {
+    *first = known->first;
+    tsr__free(range);
+    return TSR_OK;
+  }
+  /* A fragment of a known name that is larger than it was: another array stands at this path now. */
+  range->first = (int64_t)environment->next_row;
+  range->rows = rows;
+  if (rows > LAST_ROW - environment->next_row)
+    rc = tsr__fail(error, TSR_RANGE, "no rowids are left for %llu cells", (unsigned long long)rows);
+  else rc = tsr__map_put(&environment->row_ranges, range->key, range, error);
+  if (rc < 0) {
+    tsr__free(range);
+    return rc;
+  }
+  tsr__free(known);
+  environment->next_row += rows;
+  *first = range->first;
+  return TSR_OK;
+}
+
+uint64_t tsr__environment_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+#define WAIT_MOST 2000 /* milliseconds; who is further behind has had the clock set back */
+
+uint64_t tsr__environment_present(const tsr_environment *environment) {
+  const uint64_t now = tsr__environment_now(), last = environment->last_commit;
+  return last > now && last < now + WAIT_MOST ? last : now;
+}
+
+int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
+                          tsr_error *error) {
+  uint64_t now = tsr__environment_now(), chosen = now;
+  if (after >= chosen && after < now + WAIT_MOST) chosen = after + 1;
+  if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MOST)
+    chosen = environment->last_commit + 1;
+  for (uint64_t seen = now;
+       now < chosen + more && now >= seen;) { /* a clock that is set back meanwhile is not waited for */
+    const struct timespec moment = {.tv_nsec = 200000};
+    nanosleep(&moment, NULL);
+    TSR_TRY(tsr__interrupted(environment, error));
+    seen = now;
+    now = tsr__environment_now();
+  }
+  environment->last_commit = chosen + more;
+  *time = chosen;
+  return TSR_OK;
+}

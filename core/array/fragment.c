@@ -1,0 +1,519 @@
+/* fragment.c: what the array knows of its fragments, and their open files.
+ *
+ * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
+ * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
+ * recently used being closed at the moments when nobody uses one (tsr__array_files_done), past TSR_FILES_KEPT and, with those of
+ * the environment's other arrays, past TSR_FILES_KEPT_IN_ALL. Small metadata files, of which there may be thousands, are read as
+ * a whole and kept in memory.
+ */
+#include "array/fragment.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/cache.h"
+#include "array/environment.h"
+#include "array/listing.h"
+
+#define FRAGMENT_METADATA "__fragment_metadata.tdb"
+#define KEPT_MOST         8192 /* bytes of a metadata file that is kept ... */
+#define KEPT_ALL          (UINT64_C(16) << 20) /* ... and of all those of an array */
+#define EAGER_TILES       4096 /* a fragment of no more has its R-tree read with its footer */
+#define ASKED             32 /* fragments between two questions whether to stop, where many are read */
+
+typedef struct tsr_open_file {
+  tsr_file *file;
+  tsr_fragment *fragment;
+  uint64_t index; /* in fragment->files */
+  uint64_t epoch; /* array->file_epoch when it was last given out */
+  uint32_t holders; /* who needs it whatever the epoch */
+  struct tsr_open_file *newer, *older;
+} fragment_open_file;
+
+static uint64_t file_count(const tsr_fragment *fragment) {
+  return (uint64_t)fragment->metadata.slot_count * TSR_PART_COUNT + 1;
+}
+
+/* ---- Open files ------------------------------------------------------------------------------------------------- */
+
+static void unlink_file(tsr_array *array, fragment_open_file *node) {
+  if (node->newer) node->newer->older = node->older;
+  else array->newest_file = node->older;
+  if (node->older) node->older->newer = node->newer;
+  else array->oldest_file = node->newer;
+}
+
+static void link_newest(tsr_array *array, fragment_open_file *node) {
+  node->newer = NULL;
+  node->older = array->newest_file;
+  if (node->older) node->older->newer = node;
+  else array->oldest_file = node;
+  array->newest_file = node;
+  node->epoch = array->file_epoch;
+}
+
+static void fragment_close_file(tsr_array *array, fragment_open_file *node) {
+  unlink_file(array, node);
+  array->open_files--;
+  node->fragment->files[node->index] = NULL;
+  tsr__store_close_file(node->file);
+  tsr__free(node);
+}
+
+/* Closes so many of an array's, the oldest first, as far as nobody uses them. How many were closed. */
+static uint64_t close_some(tsr_array *array, uint64_t count) {
+  uint64_t closed = 0;
+  fragment_open_file *node = array->oldest_file;
+  while (closed < count && node && node->epoch < array->file_epoch) {
+    fragment_open_file *newer = node->newer;
+    if (node->holders == 0) {
+      fragment_close_file(array, node);
+      closed++;
+    }
+    node = newer;
+  }
+  return closed;
+}
+
+/* All arrays of an environment share what a process may have open with each other and with the host: the others' go first. */
+static uint64_t close_others(tsr_array *array, uint64_t most) {
+  uint64_t all = array->open_files, closed = 0;
+  for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files;
+  for (tsr_array *a = array->environment->arrays; a && all - closed > most; a = a->next)
+    if (a != array) closed += close_some(a, all - closed - most);
+  return closed;
+}
+
+static void close_unused(tsr_array *array) {
+  if (array->open_files > TSR_FILES_KEPT) close_some(array, array->open_files - TSR_FILES_KEPT);
+  close_others(array, TSR_FILES_KEPT_IN_ALL);
+}
+
+bool tsr__array_files_make_room(tsr_array *array) {
+  const uint64_t closed = close_others(array, 0);
+  return close_some(array, array->open_files) + closed > 0;
+}
+
+void tsr__array_files_done(tsr_array *array) {
+  array->file_epoch++;
+  close_unused(array);
+}
+
+static int fragment_join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
+  path->size = 0;
+  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", fragment->old_layout ? "" : "__fragments/", fragment->name, file));
+  return tsr__buffer_append_u8(path, 0, error);
+}
+
+/* Before version 5 the metadata of a prepared fragment, which may count already, has a provisional name: publishing renames
+ * it, and may do so between two looks. */
+static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, tsr_file **file,
+                        tsr_error *error) {
+  tsr_buffer path = {.memory = &array->memory};
+  const bool may_be_prepared = fragment->parsed.version < 5 && strcmp(name, FRAGMENT_METADATA) == 0;
+  const char *const names[] = {name, ".metadata", name};
+  int rc = TSR_NOT_FOUND;
+  for (int i = 0; i < (may_be_prepared ? 3 : 1) && rc == TSR_NOT_FOUND; i++) {
+    rc = fragment_join_path(fragment, names[i], &path, error);
+    if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, file, error);
+  }
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+/* A file of a fragment that was committed is not there: either the fragment has been vacuumed, or it is damaged. */
+static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
+  tsr_error before = {0};
+  if (error) before = *error;
+  TSR_TRY(tsr__array_list(array, true, true, error));
+  if (!tsr__map_get(&array->listing->names, fragment->name))
+    return tsr__fail(error, TSR_ABORT, "array %s: fragment %s was vacuumed during this statement", array->path,
+                     fragment->name);
+  return tsr__fail(error, TSR_CORRUPT, "array %s: fragment %s is committed, but %s", array->path, fragment->name,
+                   before.message);
+}
+
+/* Keeps a metadata file that is small. */
+static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
+  if ((*file)->size > KEPT_MOST || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
+  TSR_TRY(tsr__store_keep_file(file, error));
+  array->kept_bytes += (*file)->size;
+  fragment->kept = *file;
+  return TSR_OK;
+}
+
+/* Opens file `index`, called `name`, of at least `least` bytes; the last one may be kept instead. */
+static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
+                        tsr_error *error) {
+  tsr_file *file = NULL;
+  void *block;
+  int rc = open_file_of(array, fragment, name, &file, error);
+  if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, &file, error);
+  if (rc == TSR_NOT_FOUND) return missing(array, fragment, error);
+  if (rc >= 0 && file->size < least)
+    rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata tells of %llu",
+                   array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
+  if (rc >= 0 && index + 1 == file_count(fragment)) rc = fragment_keep(array, fragment, &file, error);
+  if (rc >= 0 && fragment->kept == file) return TSR_OK;
+  if (rc >= 0) rc = tsr__alloc(&array->memory, sizeof(fragment_open_file), &block, error);
+  if (rc < 0) {
+    tsr__store_close_file(file);
+    return rc;
+  }
+  fragment_open_file *node = block;
+  *node = (fragment_open_file){.file = file, .fragment = fragment, .index = index};
+  fragment->files[index] = node;
+  link_newest(array, node);
+  array->open_files++;
+  close_unused(array);
+  return TSR_OK;
+}
+
+static tsr_file *use(tsr_array *array, fragment_open_file *node) {
+  unlink_file(array, node);
+  link_newest(array, node);
+  return node->file;
+}
+
+int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
+  uint64_t index = file_count(fragment) - 1;
+  if (!fragment->kept && !fragment->files[index])
+    TSR_TRY(open_indexed(array, fragment, index, FRAGMENT_METADATA, fragment->metadata.file_size, error));
+  *file = fragment->kept ? fragment->kept : use(array, fragment->files[index]);
+  return TSR_OK;
+}
+
+int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
+                       tsr_error *error) {
+  uint64_t index = (uint64_t)slot * TSR_PART_COUNT + part;
+  if (!fragment->files[index]) {
+    tsr_arena arena;
+    char *name;
+    tsr__arena_init(&arena, &array->memory);
+    int rc = tsr__fragment_file_name(&fragment->metadata, slot, part, &arena, &name, error);
+    if (rc >= 0) rc = open_indexed(array, fragment, index, name, fragment->metadata.slots[slot].file_size[part], error);
+    tsr__arena_release(&arena);
+    if (rc < 0) return rc;
+  }
+  *file = use(array, fragment->files[index]);
+  return TSR_OK;
+}
+
+void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part) {
+  fragment->files[(uint64_t)slot * TSR_PART_COUNT + part]->holders++;
+}
+
+void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part) {
+  fragment->files[(uint64_t)slot * TSR_PART_COUNT + part]->holders--;
+}
+
+/* ---- Lazy parts -------------------------------------------------------------------------------------------------- */
+
+static int in_context(tsr_array *array, const tsr_fragment *fragment, int rc, tsr_error *error) {
+  if (rc < 0) tsr__wrap(error, "array %s: fragment %s", array->path, fragment->name);
+  return tsr__array_damage(rc, error);
+}
+
+int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error) {
+  if (!fragment->metadata.rtree) {
+    tsr_file *file;
+    TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+    int rc = tsr__fragment_metadata_load_rtree(&fragment->metadata, file, tsr__array_key(array), error);
+    TSR_TRY(in_context(array, fragment, rc, error));
+  }
+  *rtree = fragment->metadata.rtree;
+  return TSR_OK;
+}
+
+int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error) {
+  tsr_file *file;
+  if (fragment->tiles || fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  int rc = tsr__fragment_metadata_load_slot(&fragment->metadata, slot, file, tsr__array_key(array), error);
+  return in_context(array, fragment, rc, error);
+}
+
+int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+  tsr_file *file;
+  if (fragment->metadata.processed_loaded) return TSR_OK;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  int rc = tsr__fragment_metadata_load_processed(&fragment->metadata, file, tsr__array_key(array), error);
+  return in_context(array, fragment, rc, error);
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
+
+/* Footers below version 10 name no schema: it is __array_schema.tdb, or what a key-value store has in its place. */
+static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  const tsr_commit_list *schemas = &((tsr_array *)argument)->listing->schemas;
+  bool stored = strcmp(name, "__array_schema.tdb") != 0;
+  if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, "__kv_schema.tdb") == 0)
+    name = schemas->items[0].name;
+  int rc = tsr__array_schema_by_name(argument, name, schema, error);
+  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
+}
+
+/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then; but a host
+ * that says stop, which reading its store may find out, says it once. */
+static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  tsr_error fault = {0};
+  if (m->dense || m->tile_count == 0 || m->tile_count > EAGER_TILES) return TSR_OK;
+  int rc = tsr__fragment_metadata_load_rtree(m, file, tsr__array_key(array), &fault);
+  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", fault.message) : TSR_OK;
+}
+
+static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
+                                tsr_error *error) {
+  tsr_file *file = NULL;
+  int rc = open_file_of(array, fragment, FRAGMENT_METADATA, &file, error);
+  if (rc < 0) return rc;
+  rc = fragment_keep(array, fragment, &file, error);
+  if (rc >= 0)
+    rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
+                                     &array->memory, &fragment->metadata, error);
+  if (rc >= 0) rc = read_ahead(array, fragment, file, error);
+  if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
+  /* the code of a missing file is for the commit's fault alone */
+  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
+}
+
+/* Where a dense fragment's box lies in ordinals, and the tiles it touches. */
+static int place_box(tsr_fragment *fragment, tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  const tsr_grid *grid = &fragment->grid;
+  uint32_t n = grid->dimensions;
+  void *block;
+  TSR_TRY(tsr__arena_array(&m->arena, (uint64_t)n * 4, sizeof(uint64_t), &block, error));
+  uint64_t *low = block, *high = low + n, *tile_low = high + n, *tile_count = tile_low + n, tiles = 1;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_interval *box = &m->non_empty_domain[d];
+    tsr_datatype datatype = m->schema->fields[d].datatype;
+    uint64_t from = tsr__key(datatype, box->low), to = tsr__key(datatype, box->high), zero = grid->low_key[d];
+    if (from > to || from < zero || from - zero > grid->last[d])
+      return tsr__fail(error, TSR_CORRUPT, "its non-empty domain does not lie within dimension %u's domain", d);
+    low[d] = from - zero;
+    high[d] = TSR_MIN(to - zero, grid->last[d]);
+    tile_low[d] = low[d] / grid->extent[d];
+    tile_count[d] = high[d] / grid->extent[d] - tile_low[d] + 1;
+    tiles = tsr__mul_sat(tiles, tile_count[d]);
+  }
+  if (tiles != m->tile_count)
+    return tsr__fail(error, TSR_CORRUPT, "its non-empty domain touches %llu tiles, its metadata tells of %llu",
+                     (unsigned long long)tiles, (unsigned long long)m->tile_count);
+  fragment->box_low = low;
+  fragment->box_high = high;
+  fragment->tile_low = tile_low;
+  fragment->tile_count = tile_count;
+  return TSR_OK;
+}
+
+int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__arena_array(&fragment->metadata.arena, file_count(fragment), sizeof *fragment->files, &block, error));
+  fragment->files = block;
+  return TSR_OK;
+}
+
+static int fragment_settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  uint64_t rows = 0;
+  if (m->dense && !m->schema->dense) return tsr__fail(error, TSR_CORRUPT, "a dense fragment of a sparse array");
+  if (m->schema->dense) {
+    const tsr_grid *grid;
+    TSR_TRY(tsr__array_grid(array, m->schema, &grid, error));
+    fragment->grid = *grid;
+  }
+  if (m->dense && !m->empty_domain) TSR_TRY(place_box(fragment, error));
+  fragment->cells_per_tile = m->dense ? fragment->grid.tile_cells : m->schema->capacity;
+  if (m->tile_count > 0) {
+    uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
+    rows = tsr__add_sat(tsr__mul_sat(m->tile_count - 1, fragment->cells_per_tile), last);
+  }
+  TSR_TRY(tsr__environment_rows(array->environment, array->path, fragment->name, rows, &fragment->row_base, error));
+  return tsr__fragment_make_files(fragment, error);
+}
+
+static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
+                         tsr_error *error) {
+  const uint32_t version = fragment->parsed.version;
+  int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, fragment_find_schema, array,
+                                                         &array->memory, &fragment->metadata, error)
+                  : fragment_read_footer(array, fragment, fragment_find_schema, array, error);
+  if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
+    rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
+                   fragment->metadata.version, version);
+  if (rc >= 0) rc = fragment_settle(array, fragment, error);
+  if (rc < 0) {
+    tsr__wrap(error, "fragment %s", fragment->name);
+    tsr__fragment_metadata_release(&fragment->metadata);
+    fragment->metadata = (tsr_fragment_metadata){0};
+  }
+  return tsr__array_damage(rc, error);
+}
+
+/* ---- Removing ----------------------------------------------------------------------------------------------------- */
+
+int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
+  tsr_listing entries = {0};
+  tsr_buffer path = {.memory = store->memory};
+  tsr_error unseen;
+  int code = tsr__store_remove(store, directory, &unseen); /* a link to a directory goes, what it leads to stays */
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
+  code = tsr__store_list(store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    path.size = 0;
+    code = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
+    if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
+    if (code >= 0) code = tsr__store_remove(store, (const char *)path.data, error);
+    if (code == TSR_NOT_FOUND) code = TSR_OK;
+  }
+  if (code >= 0) code = tsr__store_remove(store, directory, error);
+  if (code == TSR_NOT_FOUND) code = TSR_OK;
+  tsr__listing_release(&entries);
+  tsr__buffer_release(&path);
+  return code;
+}
+
+/* ---- The registry ------------------------------------------------------------------------------------------------ */
+
+/* What cannot be removed now is debris, which nobody takes for a fragment. */
+static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
+  char path[160];
+  tsr_error ignored;
+  snprintf(path, sizeof path, "%s%.120s", fragment->old_layout ? "" : "__fragments/", fragment->name);
+  (void)tsr__fragment_remove(array->store, path, &ignored);
+}
+
+static void drop_tiles(tsr_fragment *fragment) {
+  for (uint64_t i = 0; i < fragment->metadata.slot_count * fragment->metadata.tile_count; i++)
+    tsr__tile_drop(fragment->tiles[i]);
+  tsr__free(fragment->tiles);
+  tsr__free(fragment->positions);
+}
+
+static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
+  for (uint64_t i = 0; fragment->files && i < file_count(fragment); i++)
+    if (fragment->files[i]) fragment_close_file(array, fragment->files[i]);
+  if (array->cache) tsr__cache_forget(array->cache, fragment->id);
+  if (fragment->provisional) remove_files(array, fragment);
+  if (fragment->tiles) drop_tiles(fragment);
+  if (fragment->kept) array->kept_bytes -= fragment->kept->size;
+  tsr__store_close_file(fragment->kept);
+  tsr__fragment_metadata_release(&fragment->metadata);
+  tsr__free(fragment->name);
+  tsr__free(fragment);
+}
+
+void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
+  if (--fragment->references == 0) free_fragment(array, fragment);
+}
+
+int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
+  void *block, *copy;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_fragment), &block, error));
+  tsr_fragment *f = block;
+  f->references = 1;
+  f->id = array->environment->next_fragment++;
+  const int rc = tsr__alloc(&array->memory, strlen(name) + 1, &copy, error);
+  if (rc < 0) {
+    free_fragment(array, f);
+    return rc;
+  }
+  f->name = copy;
+  memcpy(f->name, name, strlen(name) + 1);
+  *fragment = f;
+  return TSR_OK;
+}
+
+static int new_listed(tsr_array *array, const tsr_committed *item, tsr_fragment **fragment, tsr_error *error) {
+  TSR_TRY(tsr__array_fragment_new(array, item->name, fragment, error)); /* the registry's reference */
+  (*fragment)->parsed = item->parsed;
+  (*fragment)->old_layout = item->old_layout;
+  return TSR_OK;
+}
+
+int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
+                        tsr_fragment **fragment, tsr_error *error) {
+  tsr_fragment *f = tsr__map_get(&array->fragments, item->name);
+  if (!f) {
+    TSR_TRY(new_listed(array, item, &f, error));
+    int rc = fragment_load(array, f, footer, footer_size, error);
+    if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
+    if (rc < 0) {
+      free_fragment(array, f);
+      return rc;
+    }
+  }
+  f->references++;
+  *fragment = f;
+  return TSR_OK;
+}
+
+typedef struct reading { /* fragments whose metadata files are read by all threads */
+  tsr_array *array;
+  tsr_fragment **fragments; /* those that could not be read have no schema */
+  pthread_mutex_t schemas; /* who loads one changes the array */
+} reading;
+
+static int find_schema_alone(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  reading *r = argument;
+  pthread_mutex_lock(&r->schemas);
+  int rc = fragment_find_schema(r->array, name, schema, error);
+  pthread_mutex_unlock(&r->schemas);
+  return rc;
+}
+
+static int read_one(void *argument, uint64_t index, tsr_error *error) {
+  reading *r = argument;
+  tsr_error unseen;
+  if (index % ASKED == ASKED - 1) TSR_TRY(tsr__stopped(&r->array->memory, error));
+  (void)fragment_read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
+  return TSR_OK;
+}
+
+static int read_together(reading *r, uint64_t count, tsr_error *error) {
+  tsr_job job;
+  pthread_mutex_init(&r->schemas, NULL);
+  tsr__job_start(&job, r->array->threads - 1, count, read_one, r);
+  int rc = tsr__job_finish(&job, &r->array->memory, error);
+  pthread_mutex_destroy(&r->schemas);
+  return rc;
+}
+
+int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error) {
+  reading r = {.array = array};
+  tsr_error unseen;
+  void *block;
+  if (array->threads <= 1 || !array->store->workers_may_read) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&array->memory, count, sizeof *r.fragments, &block, error));
+  r.fragments = block;
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < count && rc >= 0; i++) rc = new_listed(array, items[i], &r.fragments[i], error);
+  if (rc >= 0) rc = read_together(&r, count, error);
+  for (uint64_t i = 0; i < count && r.fragments[i]; i++) {
+    tsr_fragment *f = r.fragments[i];
+    if (rc < 0 || !f->metadata.schema || fragment_settle(array, f, &unseen) < 0 ||
+        tsr__map_put(&array->fragments, f->name, f, &unseen) < 0)
+      free_fragment(array, f);
+  }
+  tsr__free(r.fragments);
+  return rc;
+}
+
+void tsr__array_fragments_prune(tsr_array *array) {
+  for (uint64_t i = 0; i < array->fragments.capacity;) {
+    tsr_fragment *fragment = array->fragments.entries[i].value;
+    if (fragment && (!array->listing || !tsr__map_get(&array->listing->names, fragment->name))) {
+      tsr__map_remove(&array->fragments, fragment->name); /* another may move into this place: look again */
+      tsr__array_fragment_drop(array, fragment);
+    } else i++;
+  }
+}

@@ -1,0 +1,99 @@
+/* owner.c: whose a prepared commit is: the identity of a database file, which its copies do not share.
+ *
+ * A place is a digest of what tells a file from its copies: the device, the inode and the time of its birth, its absolute
+ * path, the host's name and the id of the machine's boot. Two files have never all of them in common at one time; that of
+ * birth tells a file from a later one that got device and inode anew. A virtual machine that is cloned while it runs is
+ * beyond all of them.
+ *
+ * The file is looked at by its path and never opened: to close it would release SQLite's own locks on it.
+ */
+#define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE       /* statx */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
+
+#include <string.h>
+#include "base/error.h"
+#include "crypto/crypto.h"
+
+#define BOOT_FILE "/proc/sys/kernel/random/boot_id"
+
+static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OWNER_SIZE]) {
+  for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* The id of this boot; empty where the system has none. It must not look like another one because a call has failed. */
+#ifdef __APPLE__
+static int find_boot(char boot[64], tsr_error *error) {
+  size_t size = 63;
+  memset(boot, 0, 64);
+  if (sysctlbyname("kern.bootsessionuuid", boot, &size, NULL, 0) == 0 || errno == ENOENT) return TSR_OK;
+  return tsr__fail(error, TSR_IO, "the id of the system's boot cannot be read: error %d", errno);
+}
+#else
+static int find_boot(char boot[64], tsr_error *error) {
+  memset(boot, 0, 64);
+  const int descriptor = open(BOOT_FILE, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EPERM)) return TSR_OK;
+  const ssize_t got = descriptor < 0 ? -1 : read(descriptor, boot, 63);
+  const int number = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (got > 0) return TSR_OK;
+  return tsr__fail(error, TSR_IO, "%s cannot be read: error %d", BOOT_FILE, number);
+}
+#endif
+
+/* Nanoseconds; 0 where the file system or the system does not know. */
+static int find_birth(const char *file, const struct stat *status, long long *birth, tsr_error *error) {
+  *birth = 0;
+#if defined(__APPLE__)
+  *birth = (long long)status->st_birthtimespec.tv_sec * 1000000000 + status->st_birthtimespec.tv_nsec;
+#elif defined(STATX_BTIME)
+  struct statx more;
+  const int result = statx(AT_FDCWD, file, 0, STATX_BTIME, &more);
+  if (result != 0 && errno != ENOSYS && errno != EPERM && errno != EINVAL)
+    return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
+  if (result == 0 && (more.stx_mask & STATX_BTIME))
+    *birth = (long long)more.stx_btime.tv_sec * 1000000000 + more.stx_btime.tv_nsec;
+#endif
+  return TSR_OK;
+}
+
+int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  struct stat status;
+  long long birth;
+  char boot[64], host[256] = "", text[512];
+  uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
+  if (*file != '/') return 0;
+  if (stat(file, &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ENAMETOOLONG || errno == ELOOP) return 0;
+    return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
+  }
+  if (gethostname(host, sizeof host - 1) != 0) return tsr__fail(error, TSR_IO, "the host's name: error %d", errno);
+  TSR_TRY(find_boot(boot, error));
+  TSR_TRY(find_birth(file, &status, &birth, error));
+  snprintf(text, sizeof text, "%llu %llu %lld %s %s", (unsigned long long)status.st_dev,
+           (unsigned long long)status.st_ino, birth, boot, host);
+  TSR_TRY(tsr__sha256(text, strlen(text), parts, error));
+  TSR_TRY(tsr__sha256(file, strlen(file), parts + TSR_SHA256_SIZE, error));
+  TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));
+  print_digits(parts, place);
+  return 1;
+}
+
+int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error) {
+  uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
+  TSR_TRY(tsr__sha256(owner, strlen(owner), parts, error));
+  TSR_TRY(tsr__sha256(place, strlen(place), parts + TSR_SHA256_SIZE, error));
+  TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));
+  print_digits(parts, next);
+  return TSR_OK;
+}

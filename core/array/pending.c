@@ -1,0 +1,412 @@
+/* pending.c: commits that are prepared and not published yet, and their markers.
+ *
+ *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
+ *   NAME/.pending             of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
+ *   __commits/.NAME           what becomes NAME.con or NAME.del
+ *   NAME/.metadata            what becomes NAME/__fragment_metadata.tdb
+ *
+ * TileDB looks at none of them. A marker is text, in lines: the commit's path; the names of its fragments; an empty
+ * line; "owner ID LOCK HOST"; the path of the database file. A newline ends it, without which it was not written to its
+ * end. ID names the owner (owner.c), LOCK is "locked" or "unlocked", HOST and path are for messages alone. In markers of
+ * earlier versions the path follows the empty line: they do not say whose they are.
+ *
+ * A marker is durable before its owner commits, and removed after the commit is published. Its writer locks it before
+ * the first byte is written, where the store has locks, and keeps the lock until the marker goes or is left to recovery:
+ * a marker that is whole, says "locked" and is not locked has no writer any more.
+ */
+#include "array/pending.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crypto/crypto.h"
+#include "store/store.h"
+#include "store/store_posix.h"
+#include "model/name.h"
+#include "format/commits.h"
+
+#define OWNER_WORD       "owner "
+#define MARKER_MOST      (1u << 20)
+#define PENDING_COMMITS  "__commits/"
+#define FRAGMENTS        "__fragments/"
+#define PENDING_METADATA "__fragment_metadata.tdb"
+
+typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
+
+/* What kind of path it is, and the name in it. */
+static commit_form pending_parse(const char *commit, const char **name, int *size) {
+  static const struct {
+    const char *suffix;
+    commit_form form;
+  } forms[] = {{".wrt", WRT}, {".con", STAGED}, {".del", STAGED}, {".ok", OK}, {"/" PENDING_METADATA, PENDING_OLD}};
+  bool new_layout = strncmp(commit, PENDING_COMMITS, strlen(PENDING_COMMITS)) == 0;
+  *name = new_layout ? commit + strlen(PENDING_COMMITS) : commit;
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    uint64_t stem;
+    tsr_name parsed;
+    if (!tsr__name_suffix(*name, forms[i].suffix, &stem)) continue;
+    if (new_layout != (forms[i].form == WRT || forms[i].form == STAGED)) return NO_COMMIT;
+    if (stem > 127 || memchr(*name, '/', stem) || !tsr__name_parse(*name, stem, &parsed)) return NO_COMMIT;
+    *size = (int)stem;
+    return forms[i].form;
+  }
+  return NO_COMMIT;
+}
+
+bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
+  const char *name;
+  int size;
+  *staged = 0;
+  switch (pending_parse(commit, &name, &size)) {
+  case NO_COMMIT: return false;
+  case STAGED: snprintf(staged, TSR_COMMIT_PATH, PENDING_COMMITS ".%.*s", size, name); /* fall through */
+  case WRT: snprintf(marker, TSR_COMMIT_PATH, PENDING_COMMITS "%.*s" TSR_PENDING_SUFFIX, size, name); return true;
+  case PENDING_OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/.metadata", size, name); /* fall through */
+  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_PENDING_FILE, size, name); return true;
+  }
+  return false;
+}
+
+/* 1; 0 if there is no such file. Memory or a disk that fails must not look like a file that is not there: what is
+ * committed would be taken away. */
+static int is_there(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one = {0};
+  int code = tsr__store_open_file(store, path, &file, &one);
+  if (code == TSR_NOT_FOUND) return 0;
+  if (code < 0) {
+    if (error) *error = one;
+    return code;
+  }
+  tsr__store_close_file(file);
+  return 1;
+}
+
+int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error) {
+  return is_there(store, commit, error);
+}
+
+int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
+  const char *slash = strrchr(owner, '/');
+  size_t size = slash ? (size_t)(slash - owner) : 0;
+  void *directory;
+  tsr_store *store;
+  tsr_error one = {0};
+  if (!slash) return TSR_OK;
+  TSR_TRY(tsr__alloc(memory, size + 2, &directory, error));
+  memcpy(directory, size ? owner : "/", size ? size : 1);
+  ((char *)directory)[size ? size : 1] = 0;
+  int code = tsr__store_posix_open(memory, directory, &store, &one);
+  if (code >= 0) {
+    code = tsr__store_sync_directory(store, "", &one);
+    tsr__store_close(store);
+  }
+  tsr__free(directory);
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK; /* another file system of SQLite's */
+  if (error) *error = one;
+  return code;
+}
+
+/* ---- Markers ----------------------------------------------------------------------------------------------------- */
+
+static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
+  const char *slash = strrchr(path, '/');
+  snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+/* `directories`: 1 to make its directory durable, too. */
+static int write_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                     uint64_t directories, unsigned threads, tsr_error *error) {
+  tsr_file *file;
+  char directory[TSR_COMMIT_PATH];
+  const char *const name = directory;
+  directory_of(path, directory);
+  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
+  int code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, directories, threads, error);
+  tsr__store_close_file(file);
+  if (code < 0) (void)tsr__store_remove(store, path, NULL);
+  return code;
+}
+
+bool tsr__pending_owner_valid(const char *owner) {
+  const size_t size = strlen(owner);
+  for (size_t i = 0; i < size; i++)
+    if (owner[i] <= ' ' || owner[i] == 0x7f) return false;
+  return size > 0 && size <= TSR_OWNER_MOST;
+}
+
+/* The name of this host as one word. */
+static void name_host(char host[256]) {
+  if (gethostname(host, 255) != 0) *host = 0;
+  host[255] = 0;
+  for (char *c = host; *c; c++)
+    if (*c <= ' ' || *c == 0x7f) *c = '?';
+  if (!*host) strcpy(host, "?");
+}
+
+static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *text, tsr_error *error) {
+  char host[256];
+  name_host(host);
+  TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->commit));
+  for (uint64_t i = 0; i < pending->fragment_count; i++)
+    TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->fragments[i]));
+  return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", pending->owner,
+                            locked ? "locked" : "unlocked", host, pending->file);
+}
+
+/* A file that nobody else knows of is locked before anything is in it. */
+static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
+                        unsigned threads, bool *locked, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one;
+  char directory[TSR_COMMIT_PATH];
+  const char *const name = directory;
+  directory_of(marker, directory);
+  int code = tsr__store_lock(file, &one);
+  *locked = code >= 0;
+  if (code < 0 && code != TSR_UNSUPPORTED) return *error = one, code;
+  code = print_marker(pending, *locked, &text, error);
+  if (code >= 0) code = tsr__store_append(file, text.data, text.size, error);
+  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
+  tsr__buffer_release(&text);
+  return code;
+}
+
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
+                      tsr_file **lock, tsr_error *error) {
+  tsr_file *file;
+  tsr_error unseen;
+  bool locked = false;
+  if (!error) error = &unseen;
+  *lock = NULL;
+  TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
+  const int code = write_marker(store, file, marker, pending, durable, threads, &locked, error);
+  if (code < 0) (void)tsr__store_remove(store, marker, NULL);
+  if (code >= 0 && locked) *lock = file;
+  else tsr__store_close_file(file);
+  return code;
+}
+
+int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_remove(store, marker, &one);
+  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return code;
+}
+
+/* The next line of a text that ends in a newline; NULL at an empty one. */
+static char *pending_next_line(char **at) {
+  char *line = *at, *end = strchr(line, '\n');
+  *end = 0;
+  *at = end + 1;
+  return *line ? line : NULL;
+}
+
+/* The next word of a line, which ends in `end`; NULL where there is none. */
+static char *next_word(char **at, char end) {
+  char *word = *at, *stop = word + strcspn(word, " \n");
+  if (stop == word || *stop != end) return NULL;
+  *stop = 0;
+  *at = stop + 1;
+  return word;
+}
+
+/* What follows the empty line: the owner's line and the database's path, or that path alone. */
+static void parse_owner(char *text, tsr_pending *pending) {
+  char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
+  pending->file = text;
+  if (strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) != 0) return;
+  char *const line = strchr(text, '\n');
+  if (!line || !(owner = next_word(&at, ' ')) || !(lock = next_word(&at, ' ')) || !(host = next_word(&at, '\n')))
+    return;
+  if (!tsr__pending_owner_valid(owner) || (strcmp(lock, "locked") != 0 && strcmp(lock, "unlocked") != 0)) return;
+  pending->owner = owner;
+  pending->locked = !strcmp(lock, "locked");
+  pending->host = host;
+  pending->file = at;
+}
+
+static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  const char *name;
+  int name_size;
+  void *block;
+  char *at = text, *line, *gap = strstr(text, "\n\n");
+  if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
+  uint64_t lines = 0;
+  for (const char *p = text; p <= gap; p++) lines += *p == '\n';
+  *pending = (tsr_pending){.commit = pending_next_line(&at)};
+  if (!pending->commit || pending_parse(pending->commit, &name, &name_size) == NO_COMMIT) return 0;
+  TSR_TRY(tsr__arena_array(arena, lines, sizeof *pending->fragments, &block, error));
+  pending->fragments = block;
+  while ((line = pending_next_line(&at)) != NULL) {
+    tsr_name parsed;
+    if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
+    pending->fragments[pending->fragment_count++] = line;
+  }
+  text[size - 1] = 0;
+  parse_owner(at, pending);
+  return 1;
+}
+
+int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one;
+  *locked = false;
+  int code = tsr__store_open_file(store, marker, &file, &one);
+  if (code >= 0) {
+    code = tsr__store_locked(file, locked, &one);
+    tsr__store_close_file(file);
+  }
+  if (code < 0 && error) *error = one;
+  return code;
+}
+
+int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one = {0};
+  int code = tsr__store_read_all(store, marker, MARKER_MOST, &text, &one);
+  void *copy;
+  if (code >= 0) code = tsr__buffer_append_u8(&text, 0, &one);
+  if (code >= 0) code = tsr__arena_copy(arena, text.data, text.size, &copy, &one);
+  if (code >= 0) code = parse_marker(copy, text.size - 1, arena, pending, &one);
+  tsr__buffer_release(&text);
+  if (code == TSR_NOT_FOUND || code == TSR_TOOBIG) return 0;
+  if (code < 0 && error) *error = one;
+  return code;
+}
+
+/* ---- Publishing -------------------------------------------------------------------------------------------------- */
+
+static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_file *file;
+  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
+  tsr__store_close_file(file);
+  return 1;
+}
+
+/* Writes a file that appears whole, or not at all. */
+static int pending_write_whole(tsr_store *store, const char *path, const tsr_commit *commit, bool durable,
+                               tsr_error *error) {
+  uint8_t random[16];
+  char provisional[TSR_COMMIT_PATH]; /* its own: another process may be doing the same */
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
+  snprintf(provisional, sizeof provisional, PENDING_COMMITS ".%.120s.%s", commit->name, name.uuid);
+  int code = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
+  if (code >= 0) code = tsr__store_rename_exclusive(store, provisional, path, error);
+  if (code < 0 && code != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
+  return code == TSR_EXISTS || code == TSR_NOT_FOUND ? TSR_OK : code; /* another one does the same */
+}
+
+static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
+  int code = is_there(store, path, error);
+  return code ? (code < 0 ? code : TSR_OK) : pending_write_whole(store, path, commit, durable, error);
+}
+
+static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  (void)durable;
+  snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
+  return tsr__pending_unmark(store, path, error);
+}
+
+/* Adds or removes the files of the deletes in a .con. TileDB's own consolidation of commits looks for them; they count
+ * once. A crash must not leave one that was added without the .con: the rest of its transaction would be missing. */
+static int each_delete(tsr_store *store, const char *con, bool durable,
+                       int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
+  tsr_buffer content = {.memory = store->memory};
+  tsr_arena arena;
+  tsr_commits commits = {0};
+  tsr__arena_init(&arena, store->memory);
+  int code = tsr__store_read_all(store, con, UINT64_C(1) << 30, &content, error);
+  if (code >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = tsr__commits_decode(&in, &arena, &commits, error);
+  }
+  for (uint64_t i = 0, deletes = 0; code >= 0 && i < commits.count; i++) {
+    if (commits.commits[i].kind != TSR_COMMIT_DELETE) continue;
+    if (durable && deletes++ == 0) code = tsr__store_sync_directory(store, "__commits", error);
+    if (code >= 0) code = change(store, &commits.commits[i], durable, error);
+  }
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+/* What is to be published must be there: others may have removed it, and a commit without it would be damage. */
+static int pending_is_whole(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
+                            tsr_error *error) {
+  char path[TSR_COMMIT_PATH + 32];
+  if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
+  snprintf(path, sizeof path, "%s%.*s/" PENDING_METADATA, form == WRT ? FRAGMENTS : "", size, name);
+  return is_there(store, path, error);
+}
+
+int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
+  return tsr__fail(error, TSR_CORRUPT,
+                   "%s: this database has committed it, and what was prepared for it is gone: its rows are lost; "
+                   "tessera_recover(path, 'disown') gives it up",
+                   commit);
+}
+
+int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH + 32];
+  const char *name;
+  int size;
+  const commit_form form = pending_parse(pending->commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
+  int code = pending_is_whole(store, form, name, size, staged, error);
+  for (uint64_t i = 0; code > 0 && form == STAGED && i < pending->fragment_count; i++) {
+    snprintf(path, sizeof path, FRAGMENTS "%.127s/" PENDING_METADATA, pending->fragments[i]);
+    code = is_there(store, path, error);
+  }
+  return code;
+}
+
+int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  const char *name;
+  int size;
+  tsr_error unseen, one = {0};
+  if (!error) error = &unseen;
+  commit_form form = pending_parse(commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
+    return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
+  bool con = form == STAGED && strcmp(name + size, ".con") == 0;
+  int code = is_there(store, commit, error);
+  if (code < 0) return code;
+  if (code > 0)
+    return con ? each_delete(store, commit, durable, pending_add_delete, error)
+               : TSR_OK; /* who published it may have died */
+  code = pending_is_whole(store, form, name, size, staged, error);
+  if (code <= 0) return code;
+  code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
+  if (code == TSR_EXISTS || (code == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0; /* by others */
+  if (code < 0) {
+    *error = one;
+    return code;
+  }
+  if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
+  char directory[TSR_COMMIT_PATH];
+  directory_of(commit, directory);
+  if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));
+  return 1;
+}
+
+int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
+  uint64_t stem;
+  int code = is_there(store, commit, error);
+  if (code <= 0) return code;
+  if (tsr__name_suffix(commit, ".con", &stem)) TSR_TRY(each_delete(store, commit, false, remove_delete, error));
+  return tsr__pending_unmark(store, commit, error);
+}
+
+void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
+  snprintf(path, TSR_PENDING_PATH, ".pending%s", schema_name);
+}

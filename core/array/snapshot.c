@@ -1,0 +1,743 @@
+/* snapshot.c: what is visible between two times.
+ *
+ * Of what is committed, a fragment or a delete counts if its whole time range [t1, t2] lies within [since, as_of].
+ * Where the schema in force is sparse, fragments of version 15 and later count if the ranges meet at all: their cells
+ * carry times and are sifted by them when read. Vacuum files go by the same rule: one that counts hides the fragments
+ * it names, so a merged fragment replaces its sources for those reads that take it in, and for no others.
+ *
+ * Snapshots are immutable and shared: the last few are kept, and given again to who asks for the same times while the
+ * listing is the same. One that was opened "as of now" may be shared until `next_change`, the first time after it at
+ * which something that is committed already would come into view.
+ */
+#include "array/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/listing.h"
+#include "array/snapshot_late.h"
+#include "array/unfinished.h"
+
+#define CONDITION_MOST     (1u << 30) /* bytes of a delete condition, unfiltered */
+#define UNWRITTEN_MOST     ((uint64_t)1 << 60) /* cells of a domain that are numbered ahead ... */
+#define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... while so many rowids are left to fragments */
+#define READ_TOGETHER      16 /* fragments whose files are read by all threads */
+#define SNAPSHOT_ATTEMPTS  8 /* while others vacuum under our hands */
+
+typedef struct condition_entry {
+  tsr_condition condition;
+  tsr_arena arena;
+  tsr_buffer content;
+} condition_entry;
+
+typedef struct selection { /* a snapshot being made */
+  tsr_array *array;
+  tsr_snapshot *snapshot;
+  const tsr_committed **visible; /* fragments, oldest first */
+  uint64_t count;
+  const tsr_commit_file **footers; /* consolidated ones that are worth a look */
+  uint64_t footer_files;
+  tsr_map numbers; /* of its conditions, by name: their places plus 1; made when it is needed */
+  bool vacuum_cut; /* fragments are missing: those that a vacuum file has covered are passed over */
+  tsr_map covered; /* then */
+  tsr_map undone; /* merged fragments in whose place their sources are shown */
+  tsr_error *error;
+} selection;
+
+/* ---- Conditions -------------------------------------------------------------------------------------------------- */
+
+static void free_condition(condition_entry *entry) {
+  tsr__arena_release(&entry->arena);
+  tsr__buffer_release(&entry->content);
+  tsr__free(entry);
+}
+
+void tsr__array_conditions_release(tsr_array *array) {
+  for (uint64_t i = 0; i < array->conditions.capacity; i++)
+    if (array->conditions.entries[i].value) free_condition(array->conditions.entries[i].value);
+  tsr__map_release(&array->conditions);
+}
+
+static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
+  tsr_generic_tile header;
+  uint64_t consumed;
+  void *name;
+  int rc;
+  if (item->bytes) {
+    rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), CONDITION_MOST, &entry->content,
+                                  &header, &consumed, error);
+    if (rc < 0) tsr__wrap(error, "%s", item->path);
+  } else rc = tsr__array_read_tile(array, item->path, CONDITION_MOST, &entry->content, &header, error);
+  if (rc < 0) return rc;
+  TSR_TRY(tsr__arena_copy(&entry->arena, item->name, strlen(item->name), &name, error));
+  tsr_input in = tsr__input(entry->content.data, entry->content.size);
+  rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
+  if (rc < 0) tsr__wrap(error, "%s", item->path);
+  return rc;
+}
+
+/* A delete condition, decoded once; kept until the array is closed. */
+static int find_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
+                          tsr_error *error) {
+  condition_entry *entry = tsr__map_get(&array->conditions, item->name);
+  if (!entry) {
+    void *block;
+    TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *entry, &block, error));
+    entry = block;
+    tsr__arena_init(&entry->arena, &array->memory);
+    entry->content.memory = &array->memory;
+    int rc = tsr__array_damage(decode_condition(array, item, entry, error), error);
+    if (rc >= 0) rc = tsr__map_put(&array->conditions, entry->condition.name, entry, error);
+    if (rc < 0) {
+      free_condition(entry);
+      return rc;
+    }
+  }
+  *condition = &entry->condition;
+  return TSR_OK;
+}
+
+static int select_conditions(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  const tsr_commit_list *deletes = &s->array->listing->deletes;
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, deletes->count, sizeof *snapshot->conditions, &block, s->error));
+  snapshot->conditions = block;
+  for (uint64_t i = 0; i < deletes->count; i++) {
+    const tsr_committed *item = &deletes->items[i];
+    if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
+    TSR_TRY(find_condition(s->array, item, &snapshot->conditions[snapshot->condition_count], s->error));
+    snapshot->condition_count++;
+  }
+  return TSR_OK;
+}
+
+/* The condition that an entry "__commits/NAME.del" of a processed list names: its number plus 1, or 0. */
+static uint64_t named_condition(const selection *s, const char *entry) {
+  char name[256];
+  const char *slash = strrchr(entry, '/'), *last = slash ? slash + 1 : entry;
+  if ((uint64_t)snprintf(name, sizeof name, "%.*s", (int)TSR_MIN(strcspn(last, "."), 1000), last) >= sizeof name)
+    return 0;
+  return (uint64_t)(uintptr_t)tsr__map_get(&s->numbers, name);
+}
+
+static int number_conditions(selection *s) {
+  const tsr_snapshot *snapshot = s->snapshot;
+  if (s->numbers.count) return TSR_OK;
+  for (uint64_t i = 0; i < snapshot->condition_count; i++)
+    TSR_TRY(tsr__map_put(&s->numbers, snapshot->conditions[i]->name, (void *)(uintptr_t)(i + 1), s->error));
+  return TSR_OK;
+}
+
+/* Those of the snapshot's conditions that a fragment's cells have not been through. */
+static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
+  tsr_snapshot *snapshot = s->snapshot;
+  tsr_fragment_metadata *m = &item->fragment->metadata;
+  uint64_t first = 0;
+  while (first < snapshot->condition_count && snapshot->conditions[first]->time < item->fragment->parsed.start) first++;
+  item->conditions = snapshot->conditions + first;
+  item->condition_count = (uint32_t)(snapshot->condition_count - first);
+  if (item->condition_count == 0 || m->processed_conditions_at == 0) return TSR_OK;
+  TSR_TRY(tsr__fragment_processed(s->array, item->fragment, s->error));
+  if (m->processed_count == 0) return TSR_OK;
+
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, item->condition_count, sizeof *item->conditions, &block, s->error));
+  const tsr_condition **left = block;
+  uint32_t count = 0;
+  memcpy(left, item->conditions, item->condition_count * sizeof *left);
+  TSR_TRY(number_conditions(s));
+  for (uint32_t p = 0; p < m->processed_count; p++) {
+    const uint64_t number = named_condition(s, m->processed[p]);
+    if (number > first) left[number - 1 - first] = NULL;
+  }
+  for (uint32_t i = 0; i < item->condition_count; i++)
+    if (left[i]) left[count++] = left[i];
+  item->conditions = left;
+  item->condition_count = count;
+  return TSR_OK;
+}
+
+static const tsr_field *snapshot_field_of(const tsr_schema *schema, const char *name) {
+  const int64_t at = tsr__schema_field(schema, name);
+  return at < 0 ? NULL : &schema->fields[at];
+}
+
+/* Is it one attribute, or dimension, though two schemas have it? */
+static bool same_field(const tsr_field *a, const tsr_field *b) {
+  return a->is_dimension == b->is_dimension && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell;
+}
+
+/* An attribute may have gone, or have come back as another one, since the condition was written: the fragment's own is meant
+ * where the values are such as it has. */
+int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
+                         const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
+                         tsr_error *error) {
+  const tsr_schema *theirs = fragment->metadata.schema;
+  const tsr_field *own = snapshot_field_of(theirs, name), *other = snapshot_field_of(present, name);
+  const bool same = own && other && same_field(own, other);
+  *field = same ? other : own;
+  *slot = own ? tsr__fragment_slot(&fragment->metadata, (uint32_t)(own - theirs->fields)) : -1;
+  const bool evolved = array->listing && array->listing->schemas.count > 1;
+  if (own && ((same && !evolved) || tsr__condition_fits(condition, own))) return TSR_OK;
+  *slot = -1;
+  *field = other;
+  if (other && tsr__condition_fits(condition, other)) return TSR_OK;
+  const tsr_commit_list *schemas = &array->listing->schemas;
+  for (uint64_t i = schemas->count; i-- > 0;) {
+    const tsr_schema *schema;
+    TSR_TRY(tsr__array_schema_by_name(array, schemas->items[i].name, &schema, error));
+    const tsr_field *found = snapshot_field_of(schema, name);
+    if (found && !*field) *field = found;
+    if (!found || !tsr__condition_fits(condition, found)) continue;
+    *field = found;
+    return TSR_OK;
+  }
+  return TSR_OK;
+}
+
+/* ---- What is in view --------------------------------------------------------------------------------------------- */
+
+static bool snapshot_in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
+  if (!snapshot->schema->dense && name->version >= TSR_TIMED_VERSION)
+    return name->start <= snapshot->as_of && name->end >= snapshot->since;
+  return name->start >= snapshot->since && name->end <= snapshot->as_of;
+}
+
+static bool is_cut(const tsr_snapshot *snapshot, const tsr_name *name) {
+  return name->start < snapshot->since || name->end > snapshot->as_of;
+}
+
+static int find_hidden(selection *s, tsr_map *hidden) {
+  const tsr_commit_list *vacuums = &s->array->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    if (!snapshot_in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name))
+      continue;
+    TSR_TRY(tsr__array_commit_file(s->array, vacuums->items[i].path, &file, s->error));
+    for (uint64_t n = 0; n < file->names.count; n++)
+      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], s->error));
+  }
+  return TSR_OK;
+}
+
+static int choose_visible(selection *s) {
+  const tsr_commit_list *fragments = &s->array->listing->fragments;
+  tsr_map hidden = {.memory = &s->array->memory};
+  int rc = find_hidden(s, &hidden);
+  s->count = 0;
+  for (uint64_t i = 0; rc >= 0 && i < fragments->count; i++) {
+    const tsr_committed *item = &fragments->items[i];
+    if (snapshot_in_view(s->snapshot, &item->parsed) && !tsr__map_get(&hidden, item->name) &&
+        !tsr__map_get(&s->undone, item->name))
+      s->visible[s->count++] = item;
+  }
+  tsr__map_release(&hidden);
+  return rc;
+}
+
+/* Where a prepared commit counts whose time a merged fragment spans, and what that has replaced is still there, that is
+ * shown in its place: the sources say what is older than the commit, and what is newer. 1 if there was such a merge. */
+static int undo_merge(selection *s) {
+  const bool dense = s->snapshot->schema->dense;
+  for (uint64_t p = 0; p < s->count; p++)
+    for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
+      bool all;
+      if (!tsr__late_spans(&s->visible[m]->parsed, s->visible[p]->parsed.start, dense)) continue;
+      TSR_TRY(tsr__late_has_sources(s->array, s->visible[m], &all, s->error));
+      if (!all) continue;
+      TSR_TRY(tsr__map_put(&s->undone, s->visible[m]->name, (void *)(uintptr_t)s->visible[m], s->error));
+      return 1;
+    }
+  return 0;
+}
+
+static int select_fragments(selection *s) {
+  void *block = NULL;
+  TSR_TRY(
+      tsr__arena_array(&s->snapshot->arena, s->array->listing->fragments.count, sizeof *s->visible, &block, s->error));
+  s->visible = block;
+  TSR_TRY(choose_visible(s));
+  const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
+  if (!s->array->listing->counted || decided || s->vacuum_cut)
+    return TSR_OK; /* of a vacuum that was cut, sources are missing */
+  for (int rc = 1; rc > 0;) {
+    TSR_TRY(rc = undo_merge(s));
+    if (rc > 0) TSR_TRY(choose_visible(s));
+  }
+  return TSR_OK;
+}
+
+static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
+  for (uint64_t i = 0; i < list->count; i++) {
+    const tsr_name *name = &list->items[i].parsed;
+    if (name->start > snapshot->as_of) snapshot->next_change = TSR_MIN(snapshot->next_change, name->start);
+    else if (name->end > snapshot->as_of) /* its cells may have any time up to its end */
+      snapshot->next_change = snapshot->as_of + 1;
+  }
+}
+
+static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *listing) {
+  snapshot->next_change = UINT64_MAX;
+  note_change(snapshot, &listing->fragments);
+  note_change(snapshot, &listing->deletes);
+  note_change(snapshot, &listing->vacuums);
+  note_change(snapshot, &listing->schemas);
+}
+
+/* ---- Fragments --------------------------------------------------------------------------------------------------- */
+
+static const tsr_footer *snapshot_find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
+  for (uint64_t i = 0; i < s->footer_files; i++) {
+    const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, item->name);
+    if (footer) {
+      *bytes = s->footers[i]->content.data + footer->at;
+      return footer;
+    }
+  }
+  return NULL;
+}
+
+/* How many fragments whose times lie within a consolidated file's have their footers still to be read. */
+static uint64_t count_unread(const selection *s, const tsr_name *within) {
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < s->count; i++) {
+    const tsr_committed *item = s->visible[i];
+    const uint8_t *bytes;
+    if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
+    if (item->parsed.version == 0 || item->parsed.version == 11) continue; /* these have none there */
+    if (!tsr__map_get(&s->array->fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
+  }
+  return count;
+}
+
+/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. Those that
+ * have been read already cost nothing: they come before. */
+static int select_footers(selection *s) {
+  const tsr_commit_list *list = &s->array->listing->footers;
+  void *block;
+  if (s->array->fragments.count >= s->array->listing->fragments.count) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&s->snapshot->arena, list->count, sizeof *s->footers, &block, s->error));
+  s->footers = block;
+  for (uint64_t i = 0; i < 2 * list->count; i++) {
+    const tsr_committed *item = &list->items[i % list->count];
+    const bool known = tsr__map_get(&s->array->files, item->path);
+    if (known != (i < list->count) || count_unread(s, &item->parsed) < (known ? 1 : 2)) continue;
+    int rc = tsr__array_commit_file(s->array, item->path, &s->footers[s->footer_files], s->error);
+    if (rc >= 0) s->footer_files++;
+    else if (rc != TSR_NOT_FOUND && rc != TSR_BUSY)
+      return rc; /* vacuumed, or being written: the fragments have their own */
+  }
+  return TSR_OK;
+}
+
+static int map_slots(selection *s, const tsr_fragment *fragment, int64_t *slots) {
+  const tsr_schema *ours = s->snapshot->schema, *theirs = fragment->metadata.schema;
+  if (ours->dimension_count != theirs->dimension_count)
+    return tsr__fail(s->error, TSR_CORRUPT, "fragment %s has %u dimensions, the array has %u", fragment->name,
+                     theirs->dimension_count, ours->dimension_count);
+  for (uint32_t f = 0; f < ours->dimension_count + ours->attribute_count; f++) {
+    const tsr_field *field = &ours->fields[f];
+    int64_t own = ours == theirs || field->is_dimension ? (int64_t)f : tsr__schema_field(theirs, field->name);
+    const tsr_field *other = own < 0 ? NULL : &theirs->fields[own];
+    const bool same = other && same_field(field, other);
+    if (field->is_dimension && !same)
+      return tsr__fail(s->error, TSR_CORRUPT, "fragment %s has another datatype for dimension '%s'", fragment->name,
+                       field->name);
+    slots[f] = same ? tsr__fragment_slot(&fragment->metadata, (uint32_t)own) : -1;
+    if (field->is_dimension && fragment->metadata.dense) slots[f] = -1;
+  }
+  return TSR_OK;
+}
+
+/* Do the fields have the same slots in both fragments? A fragment without cells has no field in any slot. */
+static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
+  const tsr_fragment_metadata *x = &a->metadata, *y = &b->metadata;
+  return x->schema == y->schema && x->version == y->version && x->dense == y->dense && x->slot_count == y->slot_count &&
+         (x->tile_count > 0) == (y->tile_count > 0);
+}
+
+static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
+  tsr_snapshot *snapshot = s->snapshot;
+  tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
+  const uint8_t *bytes = NULL;
+  const tsr_footer *footer = snapshot_find_footer(s, committed, &bytes);
+  if (s->vacuum_cut &&
+      tsr__map_get(&s->covered, committed->name)) { /* its footer may be elsewhere: is it there itself? */
+    const tsr_path path =
+        tsr__path_of(committed->old_layout ? "" : "__fragments", committed->name, "/__fragment_metadata.tdb");
+    bool exists;
+    TSR_TRY(tsr__store_find(s->array->store, path.text, &exists, s->error));
+    if (!exists) return TSR_OK;
+  }
+  TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
+  snapshot->fragment_count++; /* its reference is the snapshot's now */
+  item->cut = is_cut(snapshot, &committed->parsed);
+  item->prepared = committed->prepared;
+  item->time = committed->parsed.start;
+  item->box_low = item->fragment->box_low;
+  item->box_high = item->fragment->box_high;
+
+  const tsr_snapshot_fragment *last = snapshot->fragment_count > 1 ? item - 1 : NULL;
+  if (last && same_slots(last->fragment, item->fragment)) item->slots = last->slots;
+  else {
+    void *block;
+    uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
+    TSR_TRY(tsr__arena_array(&snapshot->arena, fields, sizeof *item->slots, &block, s->error));
+    item->slots = block;
+    TSR_TRY(map_slots(s, item->fragment, item->slots));
+  }
+  return give_conditions(s, item);
+}
+
+/* Fragments of which nothing is known yet, where it pays to wake threads for their files. */
+static int read_unread(selection *s) {
+  const tsr_committed **unread;
+  const uint8_t *bytes;
+  uint64_t count = 0;
+  void *block;
+  if (s->array->fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&s->array->memory, s->count, sizeof *unread, &block, s->error));
+  unread = block;
+  for (uint64_t i = 0; i < s->count; i++)
+    if (!tsr__map_get(&s->array->fragments, s->visible[i]->name) && !snapshot_find_footer(s, s->visible[i], &bytes))
+      unread[count++] = s->visible[i];
+  int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
+  tsr__free(unread);
+  return rc;
+}
+
+static int add_fragments(selection *s) {
+  void *block;
+  TSR_TRY(tsr__arena_array(&s->snapshot->arena, s->count, sizeof *s->snapshot->fragments, &block, s->error));
+  s->snapshot->fragments = block;
+  TSR_TRY(read_unread(s));
+  for (uint64_t i = 0; i < s->count; i++) {
+    if (i % 64 == 63) TSR_TRY(tsr__interrupted(s->array->environment, s->error));
+    TSR_TRY(snapshot_add_fragment(s, s->visible[i]));
+  }
+  return TSR_OK;
+}
+
+/* ---- Non-empty domain, rowids ------------------------------------------------------------------------------------ */
+
+static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const tsr_interval *box) {
+  if (dimension->values_per_cell == TSR_VARIABLE) {
+    if (tsr__bytes_compare(box->low_text, box->low_size, hull->low_text, hull->low_size) < 0) {
+      hull->low_text = box->low_text;
+      hull->low_size = box->low_size;
+    }
+    if (tsr__bytes_compare(box->high_text, box->high_size, hull->high_text, hull->high_size) > 0) {
+      hull->high_text = box->high_text;
+      hull->high_size = box->high_size;
+    }
+    return;
+  }
+  tsr_datatype datatype = dimension->datatype;
+  if (tsr__key(datatype, box->low) < tsr__key(datatype, hull->low)) memcpy(hull->low, box->low, 8);
+  if (tsr__key(datatype, box->high) > tsr__key(datatype, hull->high)) memcpy(hull->high, box->high, 8);
+}
+
+/* Strings stay with the fragments, which the snapshot holds. */
+static int snapshot_find_domain(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  uint32_t n = snapshot->schema->dimension_count;
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, n, sizeof(tsr_interval), &block, s->error));
+  snapshot->non_empty_domain = block;
+  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
+    const tsr_fragment_metadata *m = &snapshot->fragments[i].fragment->metadata;
+    if (m->empty_domain || m->tile_count == 0) continue;
+    for (uint32_t d = 0; d < n; d++) {
+      if (snapshot->has_domain)
+        snapshot_widen(&snapshot->schema->fields[d], &snapshot->non_empty_domain[d], &m->non_empty_domain[d]);
+      else snapshot->non_empty_domain[d] = m->non_empty_domain[d];
+    }
+    snapshot->has_domain = true;
+  }
+  return TSR_OK;
+}
+
+static int snapshot_find_box(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  const tsr_grid *grid = &snapshot->grid;
+  uint32_t n = grid->dimensions;
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, (uint64_t)n * 2, sizeof(uint64_t), &block, s->error));
+  snapshot->box_low = block;
+  snapshot->box_high = snapshot->box_low + n;
+  for (uint32_t d = 0; d < n && snapshot->has_domain; d++) {
+    tsr_datatype datatype = snapshot->schema->fields[d].datatype;
+    uint64_t zero = grid->low_key[d], end = zero + grid->last[d];
+    uint64_t low = tsr__key(datatype, snapshot->non_empty_domain[d].low);
+    uint64_t high = tsr__key(datatype, snapshot->non_empty_domain[d].high);
+    snapshot->box_low[d] = TSR_MIN(TSR_MAX(low, zero), end) - zero;
+    snapshot->box_high[d] = TSR_MIN(TSR_MAX(high, zero), end) - zero;
+  }
+  return TSR_OK;
+}
+
+static int snapshot_number_unwritten(selection *s) {
+  tsr_environment *environment = s->array->environment;
+  uint64_t cells = 1;
+  s->snapshot->unwritten_row_base = -1;
+  for (uint32_t d = 0; d < s->snapshot->grid.dimensions; d++)
+    cells = tsr__mul_sat(cells, tsr__add_sat(s->snapshot->grid.last[d], 1));
+  if (cells >= UNWRITTEN_MOST || environment->next_row > ROWS_FOR_FRAGMENTS - cells) return TSR_OK;
+  return tsr__environment_rows(environment, s->array->path, "", cells, &s->snapshot->unwritten_row_base, s->error);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+static int snapshot_fill(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  snapshot->schema = snapshot->asked_schema;
+  if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
+  else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
+  find_next_change(snapshot, s->array->listing);
+  if (s->vacuum_cut) TSR_TRY(tsr__array_covered(s->array, s->array->listing, &s->covered, s->error));
+  TSR_TRY(select_fragments(s));
+  TSR_TRY(select_conditions(s));
+  TSR_TRY(select_footers(s));
+  TSR_TRY(add_fragments(s));
+  if (s->array->listing->counted) TSR_TRY(tsr__late_place(snapshot, s->error));
+  TSR_TRY(snapshot_find_domain(s));
+  snapshot->unwritten_row_base = -1;
+  if (!snapshot->schema->dense) return TSR_OK;
+  const tsr_grid *grid;
+  TSR_TRY(tsr__array_grid(s->array, snapshot->schema, &grid, s->error));
+  snapshot->grid = *grid;
+  TSR_TRY(snapshot_find_box(s));
+  return snapshot_number_unwritten(s);
+}
+
+typedef struct wish { /* what the caller of tsr_snapshot_open asked for */
+  const tsr_schema *schema;
+  uint64_t since, as_of;
+} wish;
+
+static int snapshot_make(tsr_array *array, const wish *asked, uint64_t as_of, bool vacuum_cut, tsr_snapshot **snapshot,
+                         tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_snapshot), &block, error));
+  selection s = {.array = array, .snapshot = block, .error = error};
+  tsr__arena_init(&s.snapshot->arena, &array->memory);
+  s.snapshot->array = array;
+  s.snapshot->references = 1;
+  s.snapshot->since = asked->since;
+  s.snapshot->as_of = as_of;
+  s.snapshot->asked = asked->as_of;
+  s.snapshot->asked_schema = asked->schema;
+  s.snapshot->generation = array->listing->generation;
+  s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
+  s.vacuum_cut = vacuum_cut;
+  int rc = snapshot_fill(&s);
+  tsr__map_release(&s.numbers);
+  tsr__map_release(&s.covered);
+  tsr__map_release(&s.undone);
+  if (rc < 0) {
+    tsr_snapshot_close(s.snapshot);
+    return rc;
+  }
+  *snapshot = s.snapshot;
+  return TSR_OK;
+}
+
+/* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that. */
+static uint64_t present(const tsr_array *array) {
+  return array->frozen ? array->frozen : tsr__environment_present(array->environment);
+}
+
+/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or a vacuum was cut off between a fragment
+ * and its commit, which the vacuum file tells, then the fragment is passed over as it would be after the vacuum; or it is
+ * missing for good. */
+static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
+  char before[TSR_MESSAGE_SIZE] = "";
+  bool vacuum_cut = false;
+  for (int i = 0;; i++) {
+    int rc = snapshot_make(array, asked, asked->as_of == TSR_TIME_NOW ? present(array) : asked->as_of, vacuum_cut,
+                           snapshot, error);
+    if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
+    const bool again = rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0;
+    if (again && vacuum_cut) return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
+    vacuum_cut |= again;
+    memcpy(before, error->message, sizeof before);
+    TSR_TRY(tsr__array_list(array, true, true, error));
+  }
+}
+
+/* What a transaction began with may be merged by now with what came later, and vacuumed: then nothing shows it as it was. */
+static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
+  const tsr_commit_list *fragments = &array->listing->fragments;
+  if (!array->frozen || array->listing->generation == array->frozen_generation) return TSR_OK;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    bool all;
+    if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
+      continue;
+    TSR_TRY(tsr__late_has_sources(array, &fragments->items[i], &all, error));
+    if (!all)
+      return tsr__fail(
+          error, TSR_ABORT,
+          "what it began with was merged with later commits and vacuumed during this transaction: roll back");
+  }
+  return TSR_OK;
+}
+
+/* ---- Sharing ----------------------------------------------------------------------------------------------------- */
+
+static bool may_share(const tsr_snapshot *snapshot, const wish *asked, uint64_t now) {
+  if (snapshot->generation != snapshot->array->listing->generation) return false;
+  if (snapshot->since != asked->since || snapshot->asked != asked->as_of || snapshot->asked_schema != asked->schema)
+    return false;
+  return asked->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
+}
+
+/* Moves recent[i] to the front. */
+static tsr_snapshot *take_recent(tsr_array *array, int i) {
+  tsr_snapshot *snapshot = array->recent[i];
+  memmove(&array->recent[1], &array->recent[0], (size_t)i * sizeof array->recent[0]);
+  array->recent[0] = snapshot;
+  return snapshot;
+}
+
+static void keep_recent(tsr_array *array, tsr_snapshot *snapshot) {
+  tsr_snapshot_close(array->recent[TSR_SNAPSHOTS_KEPT - 1]);
+  memmove(&array->recent[1], &array->recent[0], (TSR_SNAPSHOTS_KEPT - 1) * sizeof array->recent[0]);
+  array->recent[0] = snapshot;
+  tsr__snapshot_hold(snapshot);
+}
+
+/* Lets go of what an older listing showed. */
+static void forget_outdated(tsr_array *array) {
+  if (array->pruned == array->listing->generation) return;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
+    if (array->recent[i] && array->recent[i]->generation != array->listing->generation) {
+      tsr_snapshot_close(array->recent[i]);
+      array->recent[i] = NULL;
+    }
+  }
+  tsr__array_fragments_prune(array);
+  array->pruned = array->listing->generation;
+}
+
+int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
+                      tsr_snapshot **snapshot, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const wish asked = {.schema = schema, .since = since, .as_of = as_of};
+  TSR_TRY(tsr__array_list(array, true, false, error));
+  forget_outdated(array);
+  const uint64_t now = present(array);
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
+    if (!array->recent[i] || !may_share(array->recent[i], &asked, now)) continue;
+    *snapshot = take_recent(array, i);
+    tsr__snapshot_hold(*snapshot);
+    return TSR_OK;
+  }
+  tsr_snapshot *made = NULL;
+  int rc = make_patiently(array, &asked, &made, error);
+  if (rc >= 0 && as_of == TSR_TIME_NOW && (rc = check_frozen(array, made, error)) < 0) tsr_snapshot_close(made);
+  if (rc < 0) {
+    if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
+    return rc;
+  }
+  forget_outdated(array);
+  keep_recent(array, made);
+  *snapshot = made;
+  return TSR_OK;
+}
+
+int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (frozen && !array->frozen) {
+    TSR_TRY(tsr__array_list(array, true, false, error));
+    array->frozen = tsr__environment_present(array->environment);
+    array->frozen_generation = array->listing->generation;
+  } else if (!frozen) {
+    array->frozen = 0;
+  }
+  return TSR_OK;
+}
+
+/* ---- With runs on top ---------------------------------------------------------------------------------------------- */
+
+static int stack_run(selection *s, const tsr_snapshot_run *run) {
+  tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];
+  const tsr_schema *schema = s->snapshot->schema;
+  void *block;
+  item->fragment = run->fragment;
+  item->cut = run->cut;
+  item->own_first = run->first;
+  item->own_end = run->end;
+  run->fragment->references++;
+  TSR_TRY(tsr__arena_array(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, sizeof *item->slots,
+                           &block, s->error));
+  item->slots = block;
+  return map_slots(s, item->fragment, item->slots);
+}
+
+static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
+  tsr_snapshot *snapshot = s->snapshot;
+  const tsr_snapshot *base = snapshot->base;
+  const uint64_t below = alone ? 0 : base->fragment_count;
+  void *block;
+  TSR_TRY(tsr__arena_array(&snapshot->arena, below + count, sizeof *base->fragments, &block, s->error));
+  snapshot->fragments = block;
+  for (uint64_t i = 0; i < below; i++) {
+    snapshot->fragments[i] = base->fragments[i];
+    snapshot->fragments[i].fragment->references++;
+  }
+  snapshot->fragment_count = below;
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(stack_run(s, &runs[i]));
+  snapshot->has_domain = false;
+  TSR_TRY(snapshot_find_domain(s));
+  return snapshot->schema->dense ? snapshot_find_box(s) : TSR_OK;
+}
+
+int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
+                        tsr_snapshot **snapshot, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&base->array->memory, sizeof(tsr_snapshot), &block, error));
+  selection s = {.array = base->array, .snapshot = block, .error = error};
+  *s.snapshot = *base;
+  s.snapshot->references = 1;
+  s.snapshot->fragment_count = 0;
+  s.snapshot->base = base;
+  s.snapshot->writer = NULL;
+  s.snapshot->release = NULL;
+  tsr__snapshot_hold(base);
+  tsr__arena_init(&s.snapshot->arena, &base->array->memory);
+  const int rc = snapshot_stack(&s, alone, runs, count);
+  if (rc < 0) tsr_snapshot_close(s.snapshot);
+  else *snapshot = s.snapshot;
+  return rc;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+
+void tsr_snapshot_close(tsr_snapshot *snapshot) {
+  if (!snapshot || --snapshot->references > 0) return;
+  for (uint64_t i = 0; i < snapshot->fragment_count; i++)
+    tsr__array_fragment_drop(snapshot->array, snapshot->fragments[i].fragment);
+  if (snapshot->release) snapshot->release(snapshot);
+  tsr_snapshot *base = snapshot->base;
+  tsr__arena_release(&snapshot->arena);
+  tsr__free(snapshot);
+  tsr_snapshot_close(base);
+}
+
+const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return snapshot->schema; }
+
+int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  (void)error;
+  if (!snapshot->has_domain) return 0;
+  *intervals = snapshot->non_empty_domain;
+  return 1;
+}

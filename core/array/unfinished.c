@@ -1,0 +1,183 @@
+/* unfinished.c: .con files that are cut: empty, or ending within an entry.
+ *
+ * TileDB writes a .con in place. While it does, and for good if it dies meanwhile, the file is cut, and all that it was to
+ * name is still committed by files of its own, since these are vacuumed only when the .con is whole. So a cut .con counts as
+ * not written yet. It may also have been whole once: a disk that was full, a loss of power, or a copy that was cut off made
+ * it so. Then what it named must not vanish without a word. It is damage if something may be lost:
+ *  - a whole fragment that nothing commits and that the .con may have committed. It cannot have, where the fragment is
+ *    younger than the .con: one of its files was changed later, and its name has a later time, too (in a copy of an
+ *    array, times of files are those of the copy). A fragment that a marker, an .ign or a .vac file names is settled: no
+ *    .con is what commits it.
+ *  - an entry before the end whose fragment, or delete condition, is there in no other way.
+ */
+#include "array/unfinished.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "array/array.h"
+#include "array/listing.h"
+
+/* ---- What vacuum files have covered ------------------------------------------------------------------------------ */
+
+static int cover(const tsr_replacing *file, tsr_map *covered, bool *more, tsr_error *error) {
+  tsr_name merged, source;
+  if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
+  for (uint64_t n = 0; n < file->names->count; n++) {
+    char *name = file->names->names[n];
+    if (!tsr__name_parse(name, strlen(name), &source) || source.start < merged.start || source.end > merged.end)
+      continue;
+    if (strcmp(name, file->name) == 0 || tsr__map_get(covered, name)) continue;
+    TSR_TRY(tsr__map_put(covered, name, (void *)(uintptr_t)file->name, error));
+    *more = true;
+  }
+  return TSR_OK;
+}
+
+int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
+                 tsr_error *error) {
+  for (bool more = true; more;) {
+    more = false;
+    for (uint64_t i = 0; i < count; i++)
+      if (tsr__map_get(committed, files[i].name) || tsr__map_get(covered, files[i].name))
+        TSR_TRY(cover(&files[i], covered, &more, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__array_covered(tsr_array *array, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
+  const tsr_commit_list *vacuums = &listing->vacuums;
+  tsr_buffer files = {.memory = &array->memory};
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
+    const tsr_commit_file *file;
+    rc = tsr__array_commit_file(array, vacuums->items[i].path, &file, error);
+    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
+    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
+  }
+  if (rc >= 0)
+    rc = tsr__covered((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
+                      &listing->names, covered, error);
+  tsr__buffer_release(&files);
+  return rc;
+}
+
+/* ---- What a .con that is cut may lose ---------------------------------------------------------------------------- */
+
+typedef struct doubt { /* what may be lost */
+  const tsr_unfinished *known;
+  const char *con;
+  uint64_t written; /* when the .con was */
+  tsr_path *path;
+  tsr_error *error;
+} doubt;
+
+/* The last change of any file of a directory. 0: nothing is in it, or it has gone. */
+static int last_change(const tsr_unfinished *known, const char *directory, uint64_t *changed, tsr_error *error) {
+  tsr_listing entries = {.memory = known->memory};
+  *changed = 0;
+  int rc = tsr__store_list(known->store, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    uint64_t modified = 0;
+    const tsr_path file = tsr__path_of(directory, entries.entries[i].name, "");
+    rc = tsr__store_modified(known->store, file.text, &modified, error);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
+    *changed = TSR_MAX(*changed, modified);
+  }
+  tsr__listing_release(&entries);
+  return rc == TSR_NOT_FOUND ? TSR_OK : rc;
+}
+
+static int unfinished_is_whole(const tsr_unfinished *known, const char *directory, bool *whole, tsr_error *error) {
+  const tsr_path metadata = tsr__path_of(directory, "__fragment_metadata.tdb", "");
+  return tsr__store_find(known->store, metadata.text, whole, error);
+}
+
+/* 1, and what is wrong. */
+static int tell_fragment(const doubt *d, const char *name, const tsr_name *parsed) {
+  const bool old = parsed->version < 12;
+  (void)tsr__fail(
+      d->error, TSR_CORRUPT,
+      "%s: the file is cut, and nothing else commits fragment %s, which it may have named. Bring the file back "
+      "from a copy of the array. Or, if there is none: make an empty file %s%s%s for this fragment, if its cells "
+      "are to stay, or remove its directory; the same for others that are named then",
+      d->con, name, old ? "" : "__commits/", name, old ? ".ok" : ".wrt");
+  return 1;
+}
+
+static int tell_delete(const doubt *d, const char *name) {
+  (void)tsr__fail(
+      d->error, TSR_CORRUPT,
+      "%s: the file is cut, and the delete condition %s, which it names, is in no other file. Bring the file back "
+      "from a copy of the array. Or, if there is none, and cells that were deleted may come back: remove it",
+      d->con, name);
+  return 1;
+}
+
+static int look_at_fragment(const doubt *d, const char *directory, const char *name, const tsr_name *parsed) {
+  const tsr_path path = tsr__path_of(directory, name, "");
+  bool whole;
+  uint64_t changed;
+  TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
+  if (!whole) return 0; /* being written, or left over: no commit can have named it */
+  const tsr_path commit =
+      tsr__path_of(parsed->version < 12 ? "" : "__commits", name, parsed->version < 12 ? ".ok" : ".wrt");
+  TSR_TRY(tsr__store_find(d->known->store, commit.text, &whole, d->error));
+  if (whole) return 0; /* since the commits were listed */
+  TSR_TRY(last_change(d->known, path.text, &changed, d->error));
+  if (changed > d->written && parsed->end > d->written) return 0;
+  if (changed > d->written) *d->path = tsr__path_of(path.text, "__fragment_metadata.tdb", "");
+  return tell_fragment(d, name, parsed);
+}
+
+static int look_at_directory(const doubt *d, const char *directory, const tsr_listing *entries) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const tsr_entry *entry = &entries->entries[i];
+    tsr_name parsed;
+    if (entry->kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(entry->name, strlen(entry->name), &parsed)) continue;
+    if (!*directory && (parsed.version < 5 || parsed.version >= 12)) continue; /* no .con has one of these */
+    if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->settled, entry->name)) continue;
+    const int rc = look_at_fragment(d, directory, entry->name, &parsed);
+    if (rc) return rc;
+  }
+  return 0;
+}
+
+static int look_at_fragments(const doubt *d) {
+  tsr_listing entries = {.memory = d->known->memory};
+  int rc = tsr__store_list(d->known->store, "__fragments", &entries, d->error);
+  if (rc == TSR_NOT_FOUND) return 0;
+  if (rc >= 0) rc = look_at_directory(d, "__fragments", &entries);
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* The entries before its end. Fragments that have gone were vacuumed. */
+static int look_at_entries(const doubt *d, const tsr_commits *rest) {
+  for (uint64_t i = 0; i < rest->count; i++) {
+    const tsr_commit *commit = &rest->commits[i];
+    tsr_name parsed;
+    bool whole;
+    if (commit->kind == TSR_COMMIT_DELETE && !tsr__map_get(d->known->deletes, commit->name))
+      return tell_delete(d, commit->name);
+    if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
+    if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->settled, commit->name)) continue;
+    const tsr_path path = tsr__path_of(parsed.version < 12 ? "" : "__fragments", commit->name, "");
+    TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
+    if (whole) return tell_fragment(d, commit->name, &parsed);
+  }
+  return 0;
+}
+
+int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const tsr_commits *rest, tsr_path *path,
+                          tsr_error *error) {
+  doubt d = {.known = known, .con = con, .path = path, .error = error};
+  *path = tsr__path_of("", con, "");
+  int rc = tsr__store_modified(known->store, con, &d.written, error);
+  if (rc == TSR_NOT_FOUND) return tsr__fail(error, TSR_ABORT, "%s was removed while it was looked at", con);
+  if (rc >= 0) rc = look_at_entries(&d, rest);
+  if (rc == 0) rc = look_at_fragments(&d);
+  if (rc == 0) rc = look_at_directory(&d, "", known->root);
+  return rc;
+}

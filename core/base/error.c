@@ -1,0 +1,102 @@
+/* error.c: the names of the codes, and the one way in which a tsr_error is filled.
+ *
+ * Invariants of a message: NUL-terminated, valid UTF-8, one line. Messages quote bytes of files, so what would move a
+ * terminal's cursor or is no UTF-8 becomes '?', byte by byte. What is too long (the paths in it are) loses its middle,
+ * never half a character: the front says where, the end says what.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *tsr_code_name(int code) {
+  switch (code) {
+#define X(name, value, text)                                                                                           \
+  case value: return #name;
+    TSR_CODES(X)
+#undef X
+  default: return "UNKNOWN";
+  }
+}
+
+#define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* of messages before they are shortened */
+
+/* Bytes of the printable character at p; 0 if there is none: a control, or no UTF-8. */
+static size_t character(const uint8_t *p, size_t left) {
+  static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t size = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : (p[0] & 0xf8) == 0xf0 ? 4 : 0;
+  if (size == 0 || size > left) return 0;
+  if (size == 1) return p[0] >= 0x20 && p[0] != 0x7f;
+  uint32_t point = p[0] & (0x7fu >> size);
+  for (size_t i = 1; i < size; i++) {
+    if ((p[i] & 0xc0) != 0x80) return 0;
+    point = point << 6 | (p[i] & 0x3fu);
+  }
+  bool valid = point >= lowest[size] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are controls, too */
+}
+
+static void make_printable(char *text) {
+  size_t size = strlen(text);
+  for (size_t at = 0; at < size;) {
+    size_t step = character((const uint8_t *)text + at, size - at);
+    if (step == 0) text[at++] = '?';
+    else at += step;
+  }
+}
+
+static bool is_inside(char c) { return ((uint8_t)c & 0xc0) == 0x80; } /* a character of UTF-8 */
+
+/* Valid UTF-8 that is too long for a message becomes "front...end". */
+static void error_shorten(char *text) {
+  size_t size = strlen(text), front = (TSR_MESSAGE_SIZE - 4) / 2, end = size - front;
+  if (size < TSR_MESSAGE_SIZE) return;
+  while (front > 0 && is_inside(text[front])) front--;
+  while (is_inside(text[end])) end++;
+  memcpy(text + front, "...", 3);
+  memmove(text + front + 3, text + end, size - end + 1);
+}
+
+static void print(char text[LONGER_SIZE], const char *format, va_list arguments) TSR_PRINTF(2, 0);
+static void print(char text[LONGER_SIZE], const char *format, va_list arguments) {
+  if (vsnprintf(text, LONGER_SIZE, format, arguments) < 0) snprintf(text, LONGER_SIZE, "%s", format);
+  make_printable(text);
+}
+
+int tsr__fail(tsr_error *error, int code, const char *format, ...) {
+  if (code >= 0) code = TSR_ERROR;
+  if (!error) return code;
+  char text[LONGER_SIZE]; /* an argument may be the old message */
+  va_list arguments;
+  va_start(arguments, format);
+  print(text, format, arguments);
+  va_end(arguments);
+  error_shorten(text);
+  error->code = code;
+  memcpy(error->message, text, strlen(text) + 1);
+  return code;
+}
+
+int tsr__wrap(tsr_error *error, const char *format, ...) {
+  if (!error) return TSR_ERROR;
+  char text[LONGER_SIZE];
+  va_list arguments;
+  va_start(arguments, format);
+  print(text, format, arguments);
+  va_end(arguments);
+  if (error->code >= 0) error->code = TSR_ERROR;
+
+  size_t old = strnlen(error->message, TSR_MESSAGE_SIZE - 1);
+  if (old > 0) {
+    error_shorten(text); /* first alone, so that there is room */
+    size_t size = strlen(text);
+    memcpy(text + size, ": ", 2);
+    memcpy(text + size + 2, error->message, old);
+    text[size + 2 + old] = 0;
+    make_printable(text);
+  }
+  error_shorten(text);
+  memcpy(error->message, text, strlen(text) + 1);
+  return error->code;
+}

@@ -1,0 +1,73 @@
+/* map.c: names -> pointers. Open addressing with linear probing; a removal moves back what it would cut off, so there
+ * are no marks of the dead. At most three quarters full. Hashes are seeded by the map's address: names come from
+ * files. */
+#include "base/map.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static uint64_t map_hash_of(const tsr_map *map, const char *key) {
+  uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)map;
+  for (; *key; key++) h = (h ^ (uint8_t)*key) * 0x100000001b3u;
+  h ^= h >> 32;
+  h *= 0x9e3779b97f4a7c15u;
+  return h ^ h >> 29;
+}
+
+/* The key's place, or the free one where it would stand. */
+static uint64_t map_place_of(const tsr_map *map, const char *key, uint64_t hash) {
+  uint64_t mask = map->capacity - 1, i = hash & mask;
+  while (map->entries[i].key && (map->entries[i].hash != hash || strcmp(map->entries[i].key, key) != 0))
+    i = (i + 1) & mask;
+  return i;
+}
+
+void *tsr__map_get(const tsr_map *map, const char *key) {
+  if (map->count == 0) return NULL;
+  return map->entries[map_place_of(map, key, map_hash_of(map, key))].value;
+}
+
+static int map_grow(tsr_map *map, tsr_error *error) {
+  uint64_t capacity = map->capacity ? map->capacity * 2 : 16;
+  void *table;
+  TSR_TRY(tsr__alloc_array(map->memory, capacity, sizeof(tsr_map_entry), &table, error));
+  tsr_map_entry *old = map->entries;
+  uint64_t old_capacity = map->capacity;
+  map->entries = table;
+  map->capacity = capacity;
+  for (uint64_t i = 0; i < old_capacity; i++)
+    if (old[i].key) map->entries[map_place_of(map, old[i].key, old[i].hash)] = old[i];
+  tsr__free(old);
+  return TSR_OK;
+}
+
+int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error) {
+  if (map->count >= map->capacity / 4 * 3) TSR_TRY(map_grow(map, error));
+  uint64_t hash = map_hash_of(map, key), i = map_place_of(map, key, hash);
+  map->count += map->entries[i].key == NULL;
+  map->entries[i] = (tsr_map_entry){hash, key, value};
+  return TSR_OK;
+}
+
+void *tsr__map_remove(tsr_map *map, const char *key) {
+  if (map->count == 0) return NULL;
+  uint64_t mask = map->capacity - 1, hole = map_place_of(map, key, map_hash_of(map, key));
+  void *value = map->entries[hole].value;
+  if (!map->entries[hole].key) return NULL;
+  map->count--;
+  for (uint64_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
+    uint64_t home = map->entries[i].hash & mask;
+    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* it stands between its home and the hole */
+    map->entries[hole] = map->entries[i];
+    hole = i;
+  }
+  map->entries[hole] = (tsr_map_entry){0, NULL, NULL};
+  return value;
+}
+
+void tsr__map_release(tsr_map *map) {
+  tsr__free(map->entries);
+  map->entries = NULL;
+  map->count = map->capacity = 0;
+}

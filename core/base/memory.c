@@ -1,0 +1,384 @@
+/* memory.c: the one allocator call, budgets, the arena and the growable buffer.
+ *
+ * A block is preceded by 16 bytes {owner, size}: who pays, and the bytes behind the header. Header and bytes are
+ * charged to the owner and to each of its parents; `used` never passes `limit` in any of them. An owner outlives its
+ * blocks.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "base/memory.h"
+
+#include "base/arithmetic.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifdef ADDRESS_SANITIZER /* so that it sees a write past a piece of an arena */
+#include <sanitizer/asan_interface.h>
+#define POISON(pointer, size)   __asan_poison_memory_region(pointer, size)
+#define UNPOISON(pointer, size) __asan_unpoison_memory_region(pointer, size)
+#else
+#define POISON(pointer, size)   ((void)0)
+#define UNPOISON(pointer, size) ((void)0)
+#endif
+
+typedef struct memory_block {
+  tsr_memory *owner;
+  uint64_t size;
+} memory_block;
+_Static_assert(sizeof(memory_block) == 16, "what follows the header is aligned as the allocator's own blocks");
+
+static void *reallocate_standard(void *argument, void *pointer, uint64_t size) {
+  if (size > 0) return realloc(pointer, size);
+  free(pointer);
+  return NULL;
+}
+
+void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument) {
+  memory->parent = NULL;
+  memory->reallocate = reallocate ? reallocate : reallocate_standard;
+  memory->argument = argument;
+  memory->limit = UINT64_MAX;
+  memory->largest = UINT64_MAX;
+  memory->name = "the machine";
+  memory->relieve = NULL;
+  memory->relieve_argument = NULL;
+  memory->interrupted = NULL;
+  memory->interrupted_argument = NULL;
+  memory->spares = NULL;
+  atomic_init(&memory->work, 0);
+  atomic_init(&memory->used, 0);
+  atomic_init(&memory->peak, 0);
+}
+
+void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
+  memory->parent = parent;
+  memory->reallocate = parent->reallocate;
+  memory->argument = parent->argument;
+  memory->limit = limit;
+  memory->largest = parent->largest;
+  memory->name = name;
+  memory->relieve = NULL;
+  memory->relieve_argument = NULL;
+  memory->interrupted = NULL;
+  memory->interrupted_argument = NULL;
+  memory->spares = NULL;
+  atomic_init(&memory->work, 0);
+  atomic_init(&memory->used, 0);
+  atomic_init(&memory->peak, 0);
+}
+
+/* ---- The budget ------------------------------------------------------------------------------------------------ */
+
+/* One level. False, with what is in use, if it would pass the limit. */
+static bool memory_charge(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
+  uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed), sum;
+  do {
+    if (!tsr__add(used, size, &sum) || sum > memory->limit) {
+      *in_use = used;
+      return false;
+    }
+  } while (
+      !atomic_compare_exchange_weak_explicit(&memory->used, &used, sum, memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
+static void note_peak(tsr_memory *memory) {
+  uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed);
+  uint64_t peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
+  while (peak < used && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used, memory_order_relaxed,
+                                                               memory_order_relaxed)) {}
+}
+
+static void memory_release(tsr_memory *from, const tsr_memory *end, uint64_t size) {
+  for (tsr_memory *m = from; m != end; m = m->parent) {
+    uint64_t before = atomic_fetch_sub_explicit(&m->used, size, memory_order_relaxed);
+    assert(before >= size);
+    (void)before;
+  }
+}
+
+/* Between who charges and the level whose limit is met: has one of them given something back? */
+static bool memory_relieve(tsr_memory *memory, const tsr_memory *met) {
+  for (tsr_memory *m = memory;; m = m->parent) {
+    if (m->relieve && m->relieve(m->relieve_argument)) return true;
+    if (m == met) return false;
+  }
+}
+
+int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
+  for (tsr_memory *m = memory; m; m = m->parent) {
+    uint64_t used;
+    if (memory_charge(m, size, &used)) continue;
+    memory_release(memory, m, size);
+    if (memory_relieve(memory, m)) return tsr__memory_charge(memory, size, error);
+    return tsr__fail(
+        error, TSR_BUDGET, "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use (raise %s)",
+        (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used, m->name);
+  }
+  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* only now: what is undone was never in use */
+  return TSR_OK;
+}
+
+void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(memory, NULL, size); }
+
+/* ---- Blocks ---------------------------------------------------------------------------------------------------- */
+
+/* The whole size of a block, header included, charged. */
+static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
+  if (size > PTRDIFF_MAX - sizeof(memory_block))
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: more than can be addressed",
+                     (unsigned long long)size);
+  return tsr__memory_charge(memory, size + sizeof(memory_block), error);
+}
+
+static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
+  const uint64_t largest = memory->largest;
+  if (size > largest) /* it had none of this size, however much there is */
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: at most %llu can be had at once",
+                     (unsigned long long)size, (unsigned long long)largest);
+  return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: the system has no more",
+                   (unsigned long long)size);
+}
+
+static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void **pointer, tsr_error *error) {
+  TSR_TRY(charge_block(memory, size, error));
+  bool standard = memory->reallocate == reallocate_standard; /* calloc knows which pages are zero already */
+  memory_block *b =
+      zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
+  if (!b) {
+    memory_release(memory, NULL, size + sizeof *b);
+    return memory_fail_system(memory, size, error);
+  }
+  if (zero && !standard) memset(b, 0, size + sizeof *b);
+  b->owner = memory;
+  b->size = size;
+  *pointer = b + 1;
+  return TSR_OK;
+}
+
+int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
+  return memory_allocate(memory, size, false, pointer, error);
+}
+
+int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
+  return memory_allocate(memory, size, true, pointer, error);
+}
+
+/* Sizes of arrays come from files: the product is refused, not wrapped. */
+static int product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
+  if (tsr__mul(count, size, bytes)) return TSR_OK;
+  return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes asked for: more than can be addressed",
+                   (unsigned long long)count, (unsigned long long)size);
+}
+
+int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t bytes;
+  TSR_TRY(product(count, size, &bytes, error));
+  return memory_allocate(memory, bytes, true, pointer, error);
+}
+
+int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
+  if (!*pointer) return memory_allocate(memory, size, false, pointer, error);
+  memory_block *old = (memory_block *)*pointer - 1;
+  uint64_t before = old->size;
+  assert(old->owner == memory);
+  if (size > before) {
+    if (size > PTRDIFF_MAX - sizeof *old) return charge_block(memory, size, error);
+    TSR_TRY(tsr__memory_charge(memory, size - before, error));
+  }
+  memory_block *b = memory->reallocate(memory->argument, old, size + sizeof *b);
+  if (!b && size <= before) return TSR_OK; /* the old block will do */
+  if (!b) {
+    memory_release(memory, NULL, size - before);
+    return memory_fail_system(memory, size, error);
+  }
+  if (size < before) memory_release(memory, NULL, before - size);
+  b->size = size;
+  *pointer = b + 1;
+  return TSR_OK;
+}
+
+void tsr__free(void *pointer) {
+  if (!pointer) return;
+  memory_block *b = (memory_block *)pointer - 1;
+  tsr_memory *owner = b->owner;
+  uint64_t size = b->size + sizeof *b;
+  owner->reallocate(owner->argument, b, 0);
+  memory_release(owner, NULL, size);
+}
+
+void tsr__wipe(void *pointer, uint64_t size) {
+  if (size == 0) return;
+  memset(pointer, 0, size);
+  __asm__ volatile("" : : "r"(pointer) : "memory"); /* someone may look: the stores stay */
+}
+
+/* ---- The arena ------------------------------------------------------------------------------------------------- */
+
+/* The first of the list is filled, up to arena->at; the others are full, or hold one large piece each. */
+typedef struct tsr_arena_block {
+  struct tsr_arena_block *next;
+  uint64_t capacity; /* bytes behind this header */
+} arena_block;
+_Static_assert(sizeof(arena_block) == 16, "pieces are aligned to 16 bytes");
+
+#define ARENA_FIRST    1024u
+#define ARENA_LARGEST  (256u * 1024)
+#define ARENA_OVERHEAD (sizeof(memory_block) + sizeof(arena_block)) /* so that the system is asked for powers of two */
+
+void tsr__arena_init(tsr_arena *arena, tsr_memory *memory) { *arena = (tsr_arena){.memory = memory}; }
+
+static void free_block(arena_block *b) {
+  UNPOISON(b + 1, b->capacity);
+  tsr__free(b);
+}
+
+void tsr__arena_release(tsr_arena *arena) {
+  for (arena_block *b = arena->blocks, *next; b; b = next) {
+    next = b->next;
+    free_block(b);
+  }
+  tsr__arena_init(arena, arena->memory);
+}
+
+void tsr__arena_reset(tsr_arena *arena) {
+  arena_block *largest = arena->blocks;
+  for (arena_block *b = largest; b; b = b->next)
+    if (b->capacity > largest->capacity) largest = b;
+  for (arena_block *b = arena->blocks, *next; b; b = next) {
+    next = b->next;
+    if (b != largest) free_block(b);
+  }
+  tsr__arena_init(arena, arena->memory);
+  if (!largest) return;
+  largest->next = NULL;
+  arena->blocks = largest;
+  arena->capacity = largest->capacity;
+  POISON(largest + 1, largest->capacity);
+}
+
+/* A block in which `size` bytes (a multiple of 16) fit; its first piece is given out at once. */
+static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t usual = arena->blocks ? TSR_MIN(2 * (arena->capacity + ARENA_OVERHEAD), ARENA_LARGEST) : ARENA_FIRST;
+  uint64_t capacity = TSR_MAX(usual - ARENA_OVERHEAD, size);
+  void *memory;
+  TSR_TRY(tsr__alloc(arena->memory, tsr__add_sat(capacity, sizeof(arena_block)), &memory, error));
+  arena_block *b = memory;
+  b->capacity = capacity;
+  POISON(b + 1, capacity);
+  *pointer = b + 1;
+  if (arena->blocks && arena->capacity - arena->at > capacity - size) { /* the present block has more room left */
+    b->next = arena->blocks->next;
+    arena->blocks->next = b;
+    return TSR_OK;
+  }
+  b->next = arena->blocks;
+  arena->blocks = b;
+  arena->capacity = capacity;
+  arena->at = size;
+  return TSR_OK;
+}
+
+int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t rounded = tsr__add_sat(TSR_MAX(size, 1), 15) & ~UINT64_C(15);
+  if (rounded <= arena->capacity - arena->at) {
+    *pointer = (uint8_t *)(arena->blocks + 1) + arena->at;
+    arena->at += rounded;
+  } else {
+    TSR_TRY(arena_grow(arena, rounded, pointer, error));
+  }
+  UNPOISON(*pointer, size);
+  return TSR_OK;
+}
+
+int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t bytes;
+  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(tsr__arena_alloc(arena, bytes, pointer, error));
+  memset(*pointer, 0, bytes);
+  return TSR_OK;
+}
+
+int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer, tsr_error *error) {
+  TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(size, 1), pointer, error));
+  if (size > 0) memcpy(*pointer, bytes, size);
+  ((uint8_t *)*pointer)[size] = 0;
+  return TSR_OK;
+}
+
+/* ---- The growable buffer --------------------------------------------------------------------------------------- */
+
+#define ROOM_KEPT UINT64_C(2048) /* bytes */
+
+int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
+  if (more <= buffer->capacity - buffer->size) return TSR_OK;
+  uint64_t need = tsr__add_sat(buffer->size, more);
+  uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
+  void *data = buffer->data;
+  if (generous == need || tsr__realloc(buffer->memory, generous, &data, NULL) < 0) {
+    TSR_TRY(tsr__realloc(buffer->memory, need, &data, error)); /* what is left of the budget may be just enough */
+    generous = need;
+  }
+  buffer->data = data;
+  buffer->capacity = generous;
+  return TSR_OK;
+}
+
+int tsr__buffer_append(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(buffer, size, error));
+  if (size > 0) memcpy(buffer->data + buffer->size, bytes, size);
+  buffer->size += size;
+  return TSR_OK;
+}
+
+int tsr__buffer_append_u8(tsr_buffer *buffer, uint8_t value, tsr_error *error) {
+  return tsr__buffer_append(buffer, &value, 1, error);
+}
+
+int tsr__buffer_append_u32(tsr_buffer *buffer, uint32_t value, tsr_error *error) {
+  return tsr__buffer_append(buffer, &value, 4, error);
+}
+
+int tsr__buffer_append_u64(tsr_buffer *buffer, uint64_t value, tsr_error *error) {
+  return tsr__buffer_append(buffer, &value, 8, error);
+}
+
+int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  if (length < 0) return tsr__fail(error, TSR_ERROR, "a text cannot be printed by the format '%s'", format);
+  TSR_TRY(tsr__buffer_reserve(buffer, (uint64_t)length + 1, error));
+  va_start(arguments, format);
+  vsnprintf((char *)buffer->data + buffer->size, (size_t)length + 1, format, arguments);
+  va_end(arguments);
+  buffer->size += (uint64_t)length;
+  return TSR_OK;
+}
+
+void tsr__buffer_shrink(tsr_buffer *buffer) {
+  const uint64_t enough = tsr__mul_sat(2, TSR_MAX(buffer->size, ROOM_KEPT));
+  void *data = buffer->data;
+  if (buffer->size == 0) {
+    tsr__buffer_release(buffer);
+  } else if (buffer->capacity > enough && tsr__realloc(buffer->memory, enough, &data, NULL) >= 0) {
+    buffer->data = data;
+    buffer->capacity = enough;
+  }
+}
+
+void tsr__buffer_release(tsr_buffer *buffer) {
+  tsr__free(buffer->data);
+  *buffer = (tsr_buffer){.memory = buffer->memory};
+}

@@ -1,0 +1,347 @@
+/* pool.c: worker threads: one pool for the process, made on first use, made anew after a fork.
+ *
+ * A job lives in its caller's memory, and in the pool's list from its start to its finish. Callers and workers take the
+ * next index of a job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so
+ * all that are lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the
+ * number of threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
+ * Invariants, under the pool's mutex: busy <= workers <= MOST_WORKERS; job.helpers counts the workers inside of run()
+ * for it; a job is finished once it has been taken from the list and helpers is 0.
+ *
+ * Workers may be at it while the host does something else, which may be fork(). They stand still meanwhile, between two
+ * tasks: so no mutex of the host's allocator is left locked for ever in the child, and a job that the child inherits has no
+ * task that was begun and not ended. The child finishes it alone.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arithmetic.h"
+#include "base/memory.h"
+
+#define MOST_WORKERS 63u
+#define PATIENCE     20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
+#define WORK_MOST    (UINT64_C(4) << 20) /* bytes decoded that it asks after ... */
+#define CELL_WORK    64u /* ... of which a cell counts for so many */
+
+typedef struct worker {
+  pthread_t thread;
+  tsr_job *helped; /* what it is at, or NULL */
+} worker;
+
+/* One of the two mutable globals; progress.c has the other. */
+static struct {
+  _Atomic uint64_t state;
+  pthread_mutex_t mutex;
+  pthread_cond_t work;
+  tsr_job *jobs; /* first come, first served */
+  unsigned workers, busy;
+  _Atomic unsigned forking; /* threads that are: workers stand still until none is */
+  unsigned parked; /* of those that are busy */
+  pthread_cond_t quiet, resume;
+  worker at[MOST_WORKERS]; /* those that were started */
+} pool;
+
+bool tsr__process_enter(_Atomic uint64_t *state) {
+  uint64_t making = (uint64_t)getpid() * 2, now = atomic_load_explicit(state, memory_order_acquire);
+  while (now != making + 1) {
+    if (now == making) {
+      sched_yield(); /* another thread is at it */
+      now = atomic_load_explicit(state, memory_order_acquire);
+    } else if (atomic_compare_exchange_strong(state, &now, making)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void tsr__process_made(_Atomic uint64_t *state) {
+  atomic_store_explicit(state, (uint64_t)getpid() * 2 + 1, memory_order_release);
+}
+
+/* ---- Forks ------------------------------------------------------------------------------------------------------ */
+
+static void park(void) {
+  pthread_mutex_lock(&pool.mutex);
+  pool.parked++;
+  pthread_cond_broadcast(&pool.quiet);
+  while (atomic_load_explicit(&pool.forking, memory_order_relaxed)) pthread_cond_wait(&pool.resume, &pool.mutex);
+  pool.parked--;
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&pool.mutex);
+  atomic_fetch_add_explicit(&pool.forking, 1, memory_order_relaxed);
+  while (pool.busy > pool.parked) pthread_cond_wait(&pool.quiet, &pool.mutex);
+}
+
+static void after_fork(void) {
+  atomic_fetch_sub_explicit(&pool.forking, 1, memory_order_relaxed);
+  pthread_cond_broadcast(&pool.resume);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+static void after_fork_in_child(void) { /* nobody is parked here; the pool is made anew when it is wanted */
+  atomic_store_explicit(&pool.forking, 0, memory_order_relaxed);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+static void pool_enter(void) {
+  const bool first = atomic_load_explicit(&pool.state, memory_order_relaxed) == 0; /* children inherit the handlers */
+  if (!tsr__process_enter(&pool.state)) return;
+  pthread_mutex_init(&pool.mutex, NULL);
+  pthread_cond_init(&pool.work, NULL);
+  pthread_cond_init(&pool.quiet, NULL);
+  pthread_cond_init(&pool.resume, NULL);
+  pool.jobs = NULL;
+  pool.workers = pool.busy = pool.parked = 0;
+  if (first) pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  tsr__process_made(&pool.state);
+}
+
+/* What this thread is at, if it is a worker. Not thread-local, as memory of libraries that are loaded late is not found by
+ * all leak checkers. */
+static tsr_job *find_helped(void) {
+  tsr_job *helped = NULL;
+  pool_enter();
+  pthread_mutex_lock(&pool.mutex);
+  for (unsigned i = 0; i < pool.workers && !helped; i++)
+    if (pool.at[i].helped && pthread_equal(pool.at[i].thread, pthread_self())) helped = pool.at[i].helped;
+  pthread_mutex_unlock(&pool.mutex);
+  return helped;
+}
+
+int tsr__stopped(tsr_memory *memory, tsr_error *error) {
+  tsr_job *helped = find_helped();
+  bool stop;
+  if (helped) {
+    stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
+  } else {
+    tsr_memory *root = tsr__memory_root(memory);
+    atomic_store_explicit(&root->work, 0, memory_order_relaxed);
+    stop = root->interrupted && root->interrupted(root->interrupted_argument);
+  }
+  return stop ? tsr__fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
+}
+
+int tsr__stopped_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error) {
+  const uint64_t work = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_WORK)), WORK_MOST);
+  tsr_memory *root = tsr__memory_root(memory);
+  const uint64_t before = atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
+  if (before + work < WORK_MOST) return TSR_OK;
+  TSR_TRY(tsr__stopped(memory, error)); /* a worker's question leaves the work for the caller's */
+  atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
+  return TSR_OK;
+}
+
+/* ---- Running a job --------------------------------------------------------------------------------------------- */
+
+static void fail_job(tsr_job *j, uint64_t index, int code, const tsr_error *error) {
+  if (code == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
+  atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+  const bool shared = j->wanted > 0; /* else there may be no pool */
+  if (shared) pthread_mutex_lock(&pool.mutex);
+  if (j->code >= 0 || index < j->failed_at) {
+    j->code = code;
+    j->failed_at = index;
+    j->error = *error;
+  }
+  if (shared) pthread_mutex_unlock(&pool.mutex);
+}
+
+static void pool_run(tsr_job *j, bool parks) {
+  tsr_error error;
+  while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
+    if (parks && atomic_load_explicit(&pool.forking, memory_order_relaxed)) park();
+    uint64_t index = atomic_fetch_add_explicit(&j->at, 1, memory_order_relaxed);
+    if (index >= j->count) return;
+    error.code = TSR_OK;
+    error.message[0] = 0;
+    int code = j->fn(j->argument, index, &error);
+    if (code < 0) fail_job(j, index, code, &error);
+  }
+}
+
+bool tsr__job_goes_on(const tsr_job *j) {
+  return !atomic_load_explicit(&j->failed, memory_order_relaxed) &&
+         atomic_load_explicit(&j->at, memory_order_relaxed) < j->count;
+}
+
+/* A job that wants one more worker, or NULL. */
+static tsr_job *pool_pick(void) {
+  for (tsr_job *j = pool.jobs; j; j = j->next)
+    if (j->joined < j->wanted && tsr__job_goes_on(j)) return j;
+  return NULL;
+}
+
+static void *work(void *argument) {
+  worker *me = argument;
+  pthread_mutex_lock(&pool.mutex);
+  me->thread = pthread_self();
+  for (;;) {
+    tsr_job *j = pool_pick();
+    if (!j) {
+      pthread_cond_wait(&pool.work, &pool.mutex);
+      continue;
+    }
+    pool.busy++;
+    j->joined++;
+    j->helpers++;
+    me->helped = j;
+    pthread_mutex_unlock(&pool.mutex);
+    pool_run(j, true);
+    pthread_mutex_lock(&pool.mutex);
+    me->helped = NULL;
+    pool.busy--;
+    if (atomic_load_explicit(&pool.forking, memory_order_relaxed)) pthread_cond_broadcast(&pool.quiet);
+    if (--j->helpers == 0) pthread_cond_signal(&j->done);
+  }
+  return NULL;
+}
+
+/* ---- Starting workers ------------------------------------------------------------------------------------------ */
+
+static bool start_worker(worker *w) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  size_t stack;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < (1u << 20))
+    pthread_attr_setstacksize(&attributes, 1u << 20); /* some C libraries give as little as 128 KiB */
+  w->helped = NULL;
+  bool started = pthread_create(&thread, &attributes, work, w) == 0;
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+/* Enough workers for all that the listed jobs still want, if the system gives them. Workers are born with signals
+ * blocked: the host's handlers run on the host's threads. Not so the signals of a thread's own faults, which would end
+ * the process without the report that a host or a sanitizer makes of them. */
+static void start_workers(void) {
+  uint64_t demand = 0;
+  for (tsr_job *j = pool.jobs; j; j = j->next)
+    if (tsr__job_goes_on(j)) demand += j->wanted - j->joined;
+  if (pool.workers - pool.busy >= demand || pool.workers == MOST_WORKERS) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (pool.workers - pool.busy < demand && pool.workers < MOST_WORKERS && start_worker(&pool.at[pool.workers]))
+    pool.workers++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void pool_append(tsr_job *j) {
+  tsr_job **end = &pool.jobs;
+  while (*end) {
+    j->previous = *end;
+    end = &(*end)->next;
+  }
+  *end = j;
+}
+
+static void unlink_job(tsr_job *j) {
+  if (j->previous) j->previous->next = j->next;
+  else pool.jobs = j->next;
+  if (j->next) j->next->previous = j->previous;
+}
+
+/* Until no worker is at the job. The mutex is held, but while the host is asked. */
+static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
+  while (j->helpers > 0) {
+    if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
+      pthread_cond_wait(&j->done, &pool.mutex);
+      continue;
+    }
+    struct timespec until;
+    timespec_get(&until, TIME_UTC);
+    until.tv_nsec += PATIENCE;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&j->done, &pool.mutex, &until);
+    if (j->helpers == 0) return;
+    tsr_error error;
+    pthread_mutex_unlock(&pool.mutex);
+    if (tsr__stopped(memory, &error) < 0) fail_job(j, 0, TSR_INTERRUPT, &error);
+    pthread_mutex_lock(&pool.mutex);
+  }
+}
+
+void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument) {
+  job->next = job->previous = NULL; /* not the error's kilobyte */
+  job->fn = fn;
+  job->argument = argument;
+  job->count = count;
+  atomic_init(&job->at, 0);
+  atomic_init(&job->failed, false);
+  atomic_init(&job->interrupted, false);
+  job->wanted = (unsigned)TSR_MIN(TSR_MIN(workers, MOST_WORKERS), count);
+  job->joined = job->helpers = 0;
+  job->code = TSR_OK;
+  job->failed_at = 0;
+  if (job->wanted == 0) return;
+  job->process = getpid();
+  pthread_cond_init(&job->done, NULL);
+  pool_enter();
+  pthread_mutex_lock(&pool.mutex);
+  pool_append(job);
+  start_workers();
+  for (unsigned i = 0; i < job->wanted; i++) pthread_cond_signal(&pool.work);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+/* In a child the workers that were at it are not: their tasks are done, what is left is its own. */
+static void adopt(tsr_job *job) {
+  if (job->wanted > 0 && job->process != getpid()) job->wanted = 0;
+}
+
+/* From the list, and out of the hands of workers. */
+static void pool_take_back(tsr_job *job, tsr_memory *memory) {
+  if (job->wanted == 0) return;
+  pthread_mutex_lock(&pool.mutex);
+  unlink_job(job);
+  wait_for_workers(job, memory);
+  pthread_mutex_unlock(&pool.mutex);
+  pthread_cond_destroy(&job->done);
+}
+
+int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error) {
+  adopt(job);
+  pool_run(job, false);
+  pool_take_back(job, memory);
+  if (job->code < 0 && error) *error = job->error;
+  return job->code;
+}
+
+void tsr__job_cancel(tsr_job *job) {
+  adopt(job);
+  atomic_store_explicit(&job->interrupted, true, memory_order_relaxed);
+  atomic_store_explicit(&job->failed, true, memory_order_relaxed);
+  pool_take_back(job, NULL);
+}
+
+int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error) {
+  if (threads <= 1 || count <= 1) {
+    for (uint64_t i = 0; i < count; i++) TSR_TRY(fn(argument, i, error));
+    return TSR_OK;
+  }
+  tsr_job job;
+  tsr__job_start(&job, (unsigned)TSR_MIN(threads - 1, count - 1), count, fn, argument);
+  return tsr__job_finish(&job, NULL, error);
+}
+
+unsigned tsr__cores(void) {
+#if defined(__linux__)
+  cpu_set_t set; /* a container's or taskset's share, not the machine's */
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return (unsigned)CPU_COUNT(&set);
+#endif
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? (unsigned)count : 1;
+}

@@ -1,0 +1,764 @@
+/* check_cells.c: every tile decoded, every cell looked at.
+ *
+ * Tiles are read and decoded in windows, on workers where the store allows it; what they hold is looked at one after
+ * the other. Of sparse fragments the coordinates (and cell times) come first: are they in the domain, in their tile's
+ * box and nothing but it, in global order, different from each other? Then, as of dense fragments, field by field, the
+ * statistics.
+ *
+ * What TileDB is known to write that breaks a rule is let pass (errata.md): strings in the order of signed bytes; NaN
+ * coordinates, which stand anywhere; dimensions behind lossy filters, whose order and boxes are those of other values.
+ */
+#include "check/check_cells.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "store/store.h"
+#include "model/datatype.h"
+#include "model/order.h"
+#include "filter/filter_pipeline.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/progress.h"
+#include "check/check_fragment.h"
+#include "check/check_statistics.h"
+
+#define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded, of more than one tile: then the host is asked */
+#define CHECK_CELLS_WINDOW_TILES 64
+
+typedef struct dense_box dense_box;
+
+/* ---- Loading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct opened_slot {
+  uint32_t slot;
+  tsr_file *files[TSR_PART_COUNT]; /* NULL: there is no such part */
+  tsr_tile_format format;
+} opened_slot;
+
+typedef struct check_cells_job {
+  opened_slot *source;
+  uint64_t number;
+  tsr_tile *tile; /* NULL: it could not be decoded */
+  bool cut; /* the file ends before: has been told of */
+  tsr_part_kind failed; /* the part that cannot be read */
+  tsr_error fault;
+} check_cells_job;
+
+typedef struct check_cells_window {
+  tsr_fragment_check *f;
+  opened_slot *slots;
+  uint32_t slot_count;
+  check_cells_job *jobs; /* [tile * slot_count + slot] */
+  uint64_t first, count; /* tiles */
+} check_cells_window;
+
+static void close_slot(opened_slot *s) {
+  for (unsigned part = 0; part < TSR_PART_COUNT; part++) tsr__store_close_file(s->files[part]);
+}
+
+static int open_parts(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
+  tsr_error fault = {0};
+  if (!f->metadata.slots[slot].present || !f->slot_sound[slot]) return TSR_OK;
+  for (unsigned part = 0; part < TSR_PART_COUNT; part++) {
+    tsr_check_path path;
+    if (!tsr__fragment_slot_has_part(&f->metadata, slot, part)) continue;
+    TSR_TRY(tsr__check_part_path(f, slot, part, &path));
+    int rc = tsr__store_open_file(f->c->store, path.text, &s->files[part], &fault);
+    if (rc >= 0) continue;
+    return rc == TSR_NOT_FOUND ? TSR_OK : tsr__check_fault(f->c, path.text, &fault, NULL);
+  }
+  if (tsr__tile_format(&f->metadata, slot, f->c->key, &s->format, &fault) < 0)
+    return tsr__check_fault(f->c, f->directory.text, &fault, NULL);
+  *usable = true;
+  return TSR_OK;
+}
+
+/* *usable false: its files or its tiles' places are not there, which has been told of; nothing is open. */
+static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
+  *s = (opened_slot){.slot = slot};
+  *usable = false;
+  const int rc = open_parts(f, slot, s, usable);
+  if (*usable) return rc;
+  close_slot(s);
+  *s = (opened_slot){0};
+  return rc;
+}
+
+static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s, uint64_t number) {
+  uint64_t cells = tsr__fragment_tile_cells(&f->metadata, number), bytes;
+  const tsr_tile_format *format = &s->format;
+  if (format->values_per_cell == TSR_VARIABLE && format->coordinate_dimensions == 0)
+    bytes = tsr__add_sat(tsr__mul_sat(cells, 8), f->metadata.slots[s->slot].var_sizes[number]);
+  else
+    bytes = tsr__mul_sat(tsr__mul_sat(cells, tsr_datatype_size(format->datatype)),
+                         TSR_MAX(format->values_per_cell, format->coordinate_dimensions));
+  return tsr__add_sat(bytes, format->nullable ? cells : 0);
+}
+
+/* The bytes that follow the last chunk of a stored part: none, as tiles stand without gaps. */
+static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
+  tsr_input in = tsr__input(bytes, size);
+  uint64_t chunks = tsr__input_u64(&in);
+  for (uint64_t i = 0; i < chunks && !in.failed; i++) {
+    (void)tsr__input_u32(&in);
+    uint64_t filtered = tsr__input_u32(&in), metadata = tsr__input_u32(&in);
+    (void)tsr__input_take(&in, filtered + metadata);
+  }
+  if (in.failed || tsr__input_left(&in) == 0) return TSR_OK; /* what is cut off is found by decoding */
+  return tsr__fail(error, TSR_CORRUPT, "%llu of its %llu bytes follow its last chunk",
+                   (unsigned long long)tsr__input_left(&in), (unsigned long long)size);
+}
+
+static tsr_part_kind failed_part(const opened_slot *s, const tsr_error *fault) {
+  if (strncmp(fault->message, "validity", 8) == 0) return TSR_PART_VALIDITY;
+  if (s->files[TSR_PART_VARIABLE] && strncmp(fault->message, "offsets", 7) != 0) return TSR_PART_VARIABLE;
+  return TSR_PART_FIXED;
+}
+
+static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_source *source,
+                      void *blocks[TSR_PART_COUNT]) {
+  const opened_slot *s = j->source;
+  const tsr_slot *slot = &w->f->metadata.slots[s->slot];
+  source->cells = tsr__fragment_tile_cells(&w->f->metadata, j->number);
+  if (slot->var_sizes) source->variable_size = slot->var_sizes[j->number];
+  for (unsigned part = 0; part < TSR_PART_COUNT; part++) {
+    if (!s->files[part]) continue;
+    uint64_t at = slot->offsets[part][j->number], end = slot->offsets[part][j->number + 1];
+    j->failed = part;
+    j->cut = end > s->files[part]->size;
+    if (j->cut) return TSR_CORRUPT;
+    TSR_TRY(tsr__alloc(&w->f->c->memory, end - at, &blocks[part], &j->fault));
+    TSR_TRY(tsr__store_read_at(s->files[part], at, blocks[part], end - at, &j->fault));
+    TSR_TRY(check_end(blocks[part], end - at, &j->fault));
+    source->bytes[part] = blocks[part];
+    source->sizes[part] = end - at;
+  }
+  return TSR_OK;
+}
+
+/* What fails is kept in the job. */
+static int check_cells_load_tile(void *argument, uint64_t index, tsr_error *error) {
+  const check_cells_window *w = argument;
+  check_cells_job *j = &w->jobs[index];
+  tsr_tile_source source = {0};
+  void *blocks[TSR_PART_COUNT] = {0};
+  if (read_parts(w, j, &source, blocks) >= 0 &&
+      tsr__tile_decode(&j->source->format, &source, &w->f->c->memory, &j->tile, &j->fault) < 0)
+    j->failed = failed_part(j->source, &j->fault);
+  for (unsigned part = 0; part < TSR_PART_COUNT; part++) tsr__free(blocks[part]);
+  return TSR_OK;
+}
+
+static int tell_job(tsr_fragment_check *f, const check_cells_job *j) {
+  tsr_check_label label, what;
+  tsr_check_path path;
+  TSR_TRY(tsr__check_part_path(f, j->source->slot, j->failed, &path));
+  snprintf(what.text, sizeof what.text, "%s, tile %llu", tsr__check_field(f, j->source->slot, &label),
+           (unsigned long long)j->number);
+  return tsr__check_fault(f->c, path.text, &j->fault, what.text);
+}
+
+/* Loads as many of the tiles from `first` on as fit a window, and tells of those that cannot be decoded. */
+static int check_cells_load_window(check_cells_window *w, uint64_t first) {
+  tsr_fragment_check *f = w->f;
+  uint64_t bytes = 0, taken = 0;
+  void *block;
+  TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+  w->first = first;
+  for (w->count = 0; w->count < CHECK_CELLS_WINDOW_TILES && first + w->count < f->metadata.tile_count; w->count++) {
+    for (uint32_t s = 0; s < w->slot_count; s++)
+      bytes = tsr__add_sat(bytes, decoded_bytes(f, &w->slots[s], first + w->count));
+    if (w->count > 0 && (bytes > CHECK_CELLS_WINDOW_BYTES || (w->count + 1) * w->slot_count > CHECK_CELLS_WINDOW_TILES))
+      break;
+    taken = bytes;
+  }
+  TSR_TRY(tsr__alloc_array(&f->c->memory, w->count * w->slot_count, sizeof(check_cells_job), &block, f->c->error));
+  w->jobs = block;
+  for (uint64_t i = 0; i < w->count * w->slot_count; i++) {
+    w->jobs[i].source = &w->slots[i % w->slot_count];
+    w->jobs[i].number = first + i / w->slot_count;
+  }
+  TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, check_cells_load_tile, w, f->c->error));
+  tsr__count(f->c->environment, TSR_COUNT_bytes_decoded, taken);
+  for (uint64_t i = 0; i < w->count * w->slot_count; i++)
+    if (!w->jobs[i].tile && !w->jobs[i].cut) TSR_TRY(tell_job(f, &w->jobs[i]));
+  return TSR_OK;
+}
+
+/* A window has been looked at. */
+static void tell_progress(check_cells_window *w) {
+  tsr_fragment_check *f = w->f;
+  double all = 0;
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
+    all += f->metadata.slots[slot].present ? (double)f->metadata.tile_count : 0;
+  f->tiles_done += w->count * w->slot_count;
+  if (all > 0 && (double)f->tiles_done < all)
+    tsr__work_reach(f->c->environment,
+                    f->c->fragments_done * TSR_CHECK_PARTS + (uint64_t)((double)f->tiles_done / all * TSR_CHECK_PARTS));
+}
+
+static void drop_window(check_cells_window *w) {
+  tell_progress(w);
+  for (uint64_t i = 0; w->jobs && i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
+  tsr__free(w->jobs);
+  w->jobs = NULL;
+}
+
+/* ---- Coordinates ------------------------------------------------------------------------------------------------ */
+
+typedef struct cell_block { /* the coordinates of a tile */
+  tsr_arena arena;
+  uint64_t number, cells;
+  tsr_tile **tiles; /* by slot; held */
+  uint64_t **keys; /* by dimension; NULL for strings */
+  uint64_t **numbers; /* by dimension: of space tiles; NULL where it has no part in them */
+  uint64_t *codes; /* Hilbert */
+  const uint64_t *times;
+  bool loaded;
+} cell_block;
+
+typedef struct coordinates_check {
+  tsr_fragment_check *f;
+  const tsr_schema *schema;
+  uint32_t slot_count;
+  opened_slot *slots; /* of dimensions (or __coords), then of what there is of t, dt, dci */
+  uint32_t dimension_slots;
+  int64_t times, delete_times, delete_conditions; /* indices in slots; -1 */
+  bool together; /* __coords */
+  bool lossy; /* some dimension is: no order, and no equal cells, can be expected */
+  bool odd_order; /* the library that wrote it had another one */
+  bool *dimension_lossy;
+  bool told_signed, told_odd;
+  cell_block blocks[2]; /* the present tile and the one before */
+} coordinates_check;
+
+static const uint8_t *fixed_value(const coordinates_check *k, const cell_block *b, uint32_t d, uint64_t cell) {
+  uint64_t size = tsr_datatype_size(k->schema->fields[d].datatype);
+  return k->together ? b->tiles[0]->values + ((uint64_t)d * b->cells + cell) * size : b->tiles[d]->values + cell * size;
+}
+
+static tsr_check_bound check_cells_bound_at(const coordinates_check *k, const cell_block *b, uint32_t d,
+                                            uint64_t cell) {
+  if (b->keys[d]) return (tsr_check_bound){.key = b->keys[d][cell]};
+  const tsr_tile *tile = b->tiles[d];
+  return (tsr_check_bound){tile->offsets[cell + 1] - tile->offsets[cell], tile->values + tile->offsets[cell]};
+}
+
+static bool is_nan(const coordinates_check *k, uint32_t d, uint64_t key) {
+  return key == TSR_KEY_NAN && tsr_datatype_kind(k->schema->fields[d].datatype) == TSR_KIND_FLOAT;
+}
+
+static bool has_nan(const coordinates_check *k, const cell_block *b, uint64_t cell) {
+  for (uint32_t d = 0; d < k->schema->dimension_count; d++)
+    if (b->keys[d] && is_nan(k, d, b->keys[d][cell])) return true;
+  return false;
+}
+
+/* Keys, tile numbers and Hilbert codes of all cells. */
+static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *fault) {
+  const tsr_schema *schema = k->schema;
+  uint32_t n = schema->dimension_count;
+  bool hilbert = schema->cell_order == TSR_ORDER_HILBERT;
+  void *block;
+  TSR_TRY(tsr__arena_array(&b->arena, n, 2 * sizeof(uint64_t *), &block, fault));
+  b->keys = block;
+  b->numbers = b->keys + n;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_field *field = &schema->fields[d];
+    if (field->values_per_cell == TSR_VARIABLE) continue;
+    TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
+    b->keys[d] = block;
+    tsr__keys(field->datatype, fixed_value(k, b, d, 0), b->cells, b->keys[d]);
+    if (!field->has_extent || hilbert) continue;
+    TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
+    b->numbers[d] = block;
+    for (uint64_t i = 0; i < b->cells; i++) b->numbers[d][i] = tsr__tile_number(field, fixed_value(k, b, d, i));
+  }
+  b->codes = NULL;
+  if (!hilbert) return TSR_OK;
+  TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
+  b->codes = block;
+  TSR_TRY(tsr__arena_array(&b->arena, n, 16, &block, fault));
+  const void **values = block;
+  uint64_t *sizes = (uint64_t *)(void *)(values + n);
+  for (uint64_t i = 0; i < b->cells; i++) {
+    for (uint32_t d = 0; d < n; d++) {
+      tsr_check_bound bound = check_cells_bound_at(k, b, d, i);
+      values[d] = b->keys[d] ? fixed_value(k, b, d, i) : bound.text;
+      sizes[d] = bound.key;
+    }
+    b->codes[i] = tsr__hilbert_code(schema, values, sizes);
+  }
+  return TSR_OK;
+}
+
+static int compare_signed(const tsr_check_bound *a, const tsr_check_bound *b) {
+  for (uint64_t i = 0; i < a->key && i < b->key; i++)
+    if (a->text[i] != b->text[i]) return (int8_t)a->text[i] < (int8_t)b->text[i] ? -1 : 1;
+  return a->key < b->key ? -1 : a->key > b->key;
+}
+
+/* In global order (format.md, "Orders"). */
+static int check_cells_compare_cells(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b,
+                                     uint64_t j, bool signed_text) {
+  uint32_t n = k->schema->dimension_count;
+  bool col_tiles = k->schema->tile_order == TSR_ORDER_COL, col_cells = k->schema->cell_order == TSR_ORDER_COL;
+  if (a->codes && a->codes[i] != b->codes[j]) return a->codes[i] < b->codes[j] ? -1 : 1;
+  for (uint32_t at = 0; at < n; at++) {
+    uint32_t d = col_tiles ? n - 1 - at : at;
+    if (a->numbers[d] && a->numbers[d][i] != b->numbers[d][j]) return a->numbers[d][i] < b->numbers[d][j] ? -1 : 1;
+  }
+  for (uint32_t at = 0; at < n; at++) {
+    uint32_t d = col_cells ? n - 1 - at : at;
+    tsr_check_bound x = check_cells_bound_at(k, a, d, i), y = check_cells_bound_at(k, b, d, j);
+    bool text = !a->keys[d];
+    int c = text && signed_text ? compare_signed(&x, &y) : tsr__check_compare_bounds(text, &x, &y);
+    if (c) return c;
+  }
+  return 0;
+}
+
+typedef struct order_faults { /* of one tile: how many, and the first */
+  uint64_t disorder, first_disorder, doubles, first_double;
+  bool signed_order;
+} order_faults;
+
+static void check_pair(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b, uint64_t j,
+                       order_faults *faults) {
+  int c = check_cells_compare_cells(k, a, i, b, j, false);
+  if (c < 0) return;
+  if (has_nan(k, a, i) || has_nan(k, b, j)) return;
+  if (c > 0 && check_cells_compare_cells(k, a, i, b, j, true) <= 0) {
+    faults->signed_order = true;
+    c = check_cells_compare_cells(k, a, i, b, j, true);
+    if (c < 0) return;
+  }
+  if (c > 0) {
+    if (faults->disorder++ == 0) faults->first_disorder = j;
+    return;
+  }
+  /* Merged fragments keep all versions of a cell, the newest first. */
+  if (k->schema->allows_duplicates || (a->times && b->times && a->times[i] >= b->times[j])) return;
+  if (faults->doubles++ == 0) faults->first_double = j;
+}
+
+static int check_order(coordinates_check *k, const cell_block *b, const cell_block *before) {
+  tsr_fragment_check *f = k->f;
+  order_faults faults = {0};
+  if (k->lossy) return TSR_OK;
+  if (before->loaded && before->number + 1 == b->number) check_pair(k, before, before->cells - 1, b, 0, &faults);
+  for (uint64_t i = 1; i < b->cells; i++) check_pair(k, b, i - 1, b, i, &faults);
+  if (faults.signed_order && !k->told_signed) {
+    k->told_signed = true;
+    TSR_TRY(
+        tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
+                       "tile %llu: strings with bytes of 0x80 and more stand in the order of signed bytes, as TileDB "
+                       "writes them",
+                       (unsigned long long)b->number));
+  }
+  if (faults.disorder > 0 && k->odd_order && !k->told_odd) {
+    k->told_odd = true;
+    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
+                           "tile %llu: cells stand in another order than today's, as libraries of version %u put them",
+                           (unsigned long long)b->number, f->metadata.version));
+  }
+  if (faults.disorder > 0 && !k->odd_order)
+    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->directory.text,
+                           "tile %llu: out of order: cell %llu belongs before the one in front of it (%llu such cells)",
+                           (unsigned long long)b->number, (unsigned long long)faults.first_disorder,
+                           (unsigned long long)faults.disorder));
+  if (faults.doubles > 0)
+    TSR_TRY(tsr__check_say(
+        f->c, TSR_SEVERITY_ERROR, f->directory.text,
+        "tile %llu: duplicates: cell %llu has the coordinates of the one before it (%llu such cells), "
+        "but the array allows no duplicates",
+        (unsigned long long)b->number, (unsigned long long)faults.first_double, (unsigned long long)faults.doubles));
+  return TSR_OK;
+}
+
+/* The tile's box is the one around its cells, neither less nor more. */
+static int check_cells_check_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_check_bound low,
+                                 tsr_check_bound high) {
+  tsr_fragment_check *f = k->f;
+  const tsr_check_bound should[2] = {low, high};
+  bool text = tsr__check_is_text(f, d);
+  uint64_t at = (b->number * k->schema->dimension_count + d) * 2;
+  const tsr_check_bound *stored = &f->boxes[at];
+  tsr_check_bound *kept = &f->cell_boxes[at];
+  for (unsigned end = 0; end < 2; end++) {
+    tsr_check_label x, y;
+    if (text && end == 1 && f->metadata.version < 10 && should[0].key == 0) continue; /* such high ends are lost */
+    if (tsr__check_compare_bounds(text, &stored[end], &should[end]) == 0) continue;
+    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                           "R-tree: box (MBR) of tile %llu, dimension '%s': its %s end is %s, the cells have %s",
+                           (unsigned long long)b->number, k->schema->fields[d].name, end ? "high" : "low",
+                           tsr__check_show_bound(f, d, &stored[end], &x),
+                           tsr__check_show_bound(f, d, &should[end], &y)));
+    kept[end].key = should[end].key;
+    if (!text) continue;
+    void *copy;
+    TSR_TRY(tsr__arena_copy(&f->arena, should[end].text, should[end].key, &copy, f->c->error));
+    kept[end].text = copy;
+  }
+  return TSR_OK;
+}
+
+static int check_cells_check_domain(coordinates_check *k, const cell_block *b, uint32_t d, bool *within) {
+  const tsr_field *field = &k->schema->fields[d];
+  uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
+  uint64_t outside = 0, first = 0;
+  for (uint64_t i = 0; i < b->cells; i++) {
+    uint64_t key = b->keys[d][i];
+    if ((key >= low && key <= high) || is_nan(k, d, key)) continue;
+    if (outside++ == 0) first = i;
+  }
+  *within = outside == 0;
+  if (*within) return TSR_OK;
+  tsr_check_path path;
+  tsr_check_label label;
+  TSR_TRY(tsr__check_part_path(k->f, k->slots[k->together ? 0 : d].slot, TSR_PART_FIXED, &path));
+  return tsr__check_say(k->f->c, TSR_SEVERITY_ERROR, path.text,
+                        "field '%s', tile %llu: cell %llu is %s, outside of the domain (%llu such cells)", field->name,
+                        (unsigned long long)b->number, (unsigned long long)first,
+                        tsr__check_show_value(field->datatype, fixed_value(k, b, d, first), &label),
+                        (unsigned long long)outside);
+}
+
+static int check_cells_check_dimension(coordinates_check *k, const cell_block *b, uint32_t d) {
+  tsr_fragment_check *f = k->f;
+  bool text = !b->keys[d], nan = false, within = true;
+  tsr_check_bound low = check_cells_bound_at(k, b, d, 0), high = low;
+  if (k->dimension_lossy[d]) return TSR_OK;
+  for (uint64_t i = 0; i < b->cells; i++) {
+    tsr_check_bound v = check_cells_bound_at(k, b, d, i);
+    nan = nan || (!text && is_nan(k, d, v.key));
+    if (tsr__check_compare_bounds(text, &v, &low) < 0) low = v;
+    if (tsr__check_compare_bounds(text, &v, &high) > 0) high = v;
+  }
+  if (k->schema->fields[d].has_domain && !text) TSR_TRY(check_cells_check_domain(k, b, d, &within));
+  if (!f->boxes || !within) return TSR_OK;
+  if (nan) f->box_open[d] = true; /* nobody can say what TileDB makes of it */
+  return nan ? TSR_OK : check_cells_check_box(k, b, d, low, high);
+}
+
+/* ---- Times of cells --------------------------------------------------------------------------------------------- */
+
+static int tell_time(coordinates_check *k, const cell_block *b, int64_t slot, uint64_t cell, uint64_t value,
+                     const char *fault) {
+  tsr_check_path path;
+  TSR_TRY(tsr__check_part_path(k->f, k->slots[slot].slot, TSR_PART_FIXED, &path));
+  return tsr__check_say(k->f->c, TSR_SEVERITY_ERROR, path.text, "tile %llu: cell %llu has %llu, %s",
+                        (unsigned long long)b->number, (unsigned long long)cell, (unsigned long long)value, fault);
+}
+
+static const uint64_t *values_of(const cell_block *b, int64_t slot) {
+  return slot < 0 ? NULL : (const uint64_t *)(const void *)b->tiles[slot]->values;
+}
+
+/* The first fault of a kind is told. */
+static int check_times(coordinates_check *k, const cell_block *b) {
+  const tsr_name *name = &k->f->fragment->parsed;
+  const uint64_t *times = b->times, *deleted = values_of(b, k->delete_times);
+  const uint64_t *conditions = values_of(b, k->delete_conditions);
+  for (uint64_t i = 0; times && i < b->cells; i++)
+    if (times[i] < name->start || times[i] > name->end) {
+      TSR_TRY(tell_time(k, b, k->times, i, times[i], "a time outside of the fragment's"));
+      break;
+    }
+  for (uint64_t i = 0; deleted && times && i < b->cells; i++)
+    if (deleted[i] < times[i]) {
+      TSR_TRY(tell_time(k, b, k->delete_times, i, deleted[i], "a time of deletion before it was written"));
+      break;
+    }
+  for (uint64_t i = 0; conditions && deleted && k->f->processed_sound && i < b->cells; i++)
+    if (deleted[i] != UINT64_MAX && conditions[i] >= k->f->metadata.processed_count) {
+      TSR_TRY(tell_time(k, b, k->delete_conditions, i, conditions[i], "a condition that the fragment does not list"));
+      break;
+    }
+  return TSR_OK;
+}
+
+/* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
+
+static void drop_block(coordinates_check *k, cell_block *b) {
+  for (uint32_t s = 0; b->tiles && s < k->slot_count; s++) tsr__tile_drop(b->tiles[s]);
+  b->tiles = NULL;
+  b->loaded = false;
+  tsr__arena_reset(&b->arena);
+}
+
+static int check_block(coordinates_check *k, cell_block *b, const cell_block *before) {
+  tsr_error fault = {0};
+  if (check_cells_prepare(k, b, &fault) < 0) {
+    tsr_check_label what;
+    snprintf(what.text, sizeof what.text, "coordinates of tile %llu", (unsigned long long)b->number);
+    b->loaded = false;
+    return tsr__check_fault(k->f->c, k->f->directory.text, &fault, what.text);
+  }
+  for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_cells_check_dimension(k, b, d));
+  TSR_TRY(check_order(k, b, before));
+  return check_times(k, b);
+}
+
+static int check_coordinate_tile(coordinates_check *k, const check_cells_window *w, uint64_t index) {
+  const check_cells_job *jobs = &w->jobs[index * w->slot_count];
+  cell_block *b = &k->blocks[jobs->number % 2], *before = &k->blocks[(jobs->number + 1) % 2];
+  drop_block(k, b);
+  for (uint32_t s = 0; s < k->slot_count; s++) {
+    if (s >= k->dimension_slots)
+      TSR_TRY(tsr__check_tile_statistics(k->f, k->slots[s].slot, jobs->number, jobs[s].tile, NULL));
+  }
+  for (uint32_t s = 0; s < k->slot_count; s++)
+    if (!jobs[s].tile) return TSR_OK;
+  void *block;
+  TSR_TRY(tsr__arena_array(&b->arena, k->slot_count, sizeof(tsr_tile *), &block, k->f->c->error));
+  b->tiles = block;
+  for (uint32_t s = 0; s < k->slot_count; s++) {
+    b->tiles[s] = jobs[s].tile;
+    tsr__tile_hold(jobs[s].tile);
+  }
+  b->number = jobs->number;
+  b->cells = jobs->tile->cells;
+  b->times = values_of(b, k->times);
+  b->loaded = true;
+  return check_block(k, b, before);
+}
+
+static int walk_coordinates(coordinates_check *k) {
+  check_cells_window w = {.f = k->f, .slots = k->slots, .slot_count = k->slot_count};
+  int rc = TSR_OK;
+  for (uint64_t tile = 0; rc >= 0 && tile < k->f->metadata.tile_count; tile += w.count) {
+    rc = check_cells_load_window(&w, tile);
+    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) rc = check_coordinate_tile(k, &w, i);
+    drop_window(&w);
+  }
+  return rc;
+}
+
+static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_special *special) {
+  int64_t field = tsr__fragment_slot_field(&f->metadata, slot, special);
+  return field >= 0 ? (uint64_t)field < f->metadata.schema->dimension_count : true;
+}
+
+/* Libraries before TileDB 2.12 had other tile numbers and Hilbert codes for some datatypes:
+ * - to version 4: quotients of floats were not cut off to whole tiles
+ * - to 8: differences of integers overflowed where the domain is wider than the signed type
+ * - 9 to 15: INT8 and INT16 were taken for unsigned where the domain begins below 0
+ * - Hilbert codes to 8: of integers, one more in the divisor; to 15: of empty strings, whatever stood there */
+static bool has_odd_order(const tsr_schema *schema, uint32_t version) {
+  if (version >= 16) return false;
+  if (schema->cell_order == TSR_ORDER_HILBERT && version <= 8) return true;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *field = &schema->fields[d];
+    tsr_kind kind = tsr_datatype_kind(field->datatype);
+    uint64_t size = tsr_datatype_size(field->datatype);
+    if (schema->cell_order == TSR_ORDER_HILBERT) {
+      if (field->values_per_cell == TSR_VARIABLE) return true;
+      continue;
+    }
+    if (!field->has_extent) continue;
+    uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
+    uint64_t zero = tsr__key(field->datatype, (const uint8_t[8]){0});
+    if (kind == TSR_KIND_FLOAT && version <= 4) return true;
+    if (kind == TSR_KIND_FLOAT) continue;
+    if (version <= 8 && high - low >= UINT64_C(1) << (8 * size - 1)) return true;
+    if (version >= 9 && size <= 2 && kind == TSR_KIND_SIGNED && low < zero) return true;
+  }
+  return false;
+}
+
+/* Opens them in order; *usable false if a dimension is not there. */
+static int open_coordinates(coordinates_check *k, bool *usable) {
+  tsr_fragment_check *f = k->f;
+  static const tsr_special specials[] = {TSR_SLOT_TIMES, TSR_SLOT_DELETE_TIMES, TSR_SLOT_DELETE_CONDITIONS};
+  int64_t *const places[] = {&k->times, &k->delete_times, &k->delete_conditions};
+  int64_t together = tsr__fragment_special_slot(&f->metadata, TSR_SLOT_COORDS);
+  uint32_t dimensions = k->schema->dimension_count;
+  bool opened = true;
+  void *block;
+  *usable = true;
+  k->together = together >= 0;
+  k->odd_order = has_odd_order(k->schema, f->metadata.version);
+  TSR_TRY(tsr__arena_array(&f->arena, dimensions + 4, sizeof(opened_slot), &block, f->c->error));
+  k->slots = block;
+  TSR_TRY(tsr__arena_array(&f->arena, dimensions, sizeof(bool), &block, f->c->error));
+  k->dimension_lossy = block;
+  for (uint32_t d = 0; d < dimensions; d++) {
+    k->dimension_lossy[d] = tsr__pipeline_is_lossy(tsr__schema_pipeline(k->schema, d));
+    k->lossy = k->lossy || k->dimension_lossy[d];
+  }
+  for (uint32_t d = 0; opened && d < (k->together ? 1 : dimensions); d++) {
+    int64_t slot = k->together ? together : tsr__fragment_slot(&f->metadata, d);
+    opened = slot >= 0;
+    if (opened) TSR_TRY(open_slot(f, (uint32_t)slot, &k->slots[k->slot_count], &opened));
+    if (opened) k->slot_count++;
+  }
+  *usable = opened;
+  k->dimension_slots = k->slot_count;
+  for (unsigned i = 0; i < 3; i++) {
+    int64_t slot = tsr__fragment_special_slot(&f->metadata, specials[i]);
+    *places[i] = -1;
+    if (slot >= 0) TSR_TRY(open_slot(f, (uint32_t)slot, &k->slots[k->slot_count], &opened));
+    if (slot >= 0 && opened) *places[i] = k->slot_count++;
+  }
+  return TSR_OK;
+}
+
+static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box);
+
+static int check_coordinates(tsr_fragment_check *f) {
+  coordinates_check k = {
+      .f = f, .schema = f->metadata.schema, .times = -1, .delete_times = -1, .delete_conditions = -1};
+  bool usable = false;
+  for (int i = 0; i < 2; i++) tsr__arena_init(&k.blocks[i].arena, &f->c->memory);
+  int rc = open_coordinates(&k, &usable);
+  if (rc >= 0 && usable) rc = walk_coordinates(&k);
+  for (int i = 0; i < 2; i++) {
+    drop_block(&k, &k.blocks[i]);
+    tsr__arena_release(&k.blocks[i].arena);
+  }
+  for (uint32_t s = 0; s < k.slot_count; s++) close_slot(&k.slots[s]);
+  if (rc < 0 || usable) return rc;
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* what there is of it decodes, at least */
+    tsr_special special;
+    if (is_coordinate(f, slot, &special)) TSR_TRY(check_slot(f, slot, NULL));
+  }
+  return TSR_OK;
+}
+
+/* ---- Dense tiles, and their cells in the fragment's box ---------------------------------------------------------- */
+
+struct dense_box { /* in ordinals */
+  tsr_grid grid;
+  uint64_t *low, *high, *first, *count; /* of the box; its first tile and number of tiles, by dimension */
+  uint64_t *from, *to, *at; /* of the tile at hand: its cells in the box, counted from its corner */
+  tsr_buffer mask;
+};
+
+static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error *fault) {
+  const tsr_schema *schema = f->metadata.schema;
+  void *block;
+  uint32_t n = schema->dimension_count;
+  box->mask.memory = &f->c->memory;
+  TSR_TRY(tsr__grid_make(schema, &f->arena, &box->grid, fault));
+  TSR_TRY(tsr__arena_array(&f->arena, n, 7 * sizeof(uint64_t), &block, fault));
+  box->low = block;
+  box->high = box->low + n;
+  box->first = box->high + n;
+  box->count = box->first + n;
+  box->from = box->count + n;
+  box->to = box->from + n;
+  box->at = box->to + n;
+  for (uint32_t d = 0; d < n; d++) {
+    tsr_datatype datatype = schema->fields[d].datatype;
+    const tsr_interval *domain = &f->metadata.non_empty_domain[d];
+    box->low[d] = tsr__key(datatype, domain->low) - box->grid.low_key[d];
+    box->high[d] = tsr__key(datatype, domain->high) - box->grid.low_key[d];
+    box->first[d] = box->low[d] / box->grid.extent[d];
+    box->count[d] = box->high[d] / box->grid.extent[d] - box->first[d] + 1;
+  }
+  return TSR_OK;
+}
+
+/* Which cells of the tile lie in the box; NULL: all. */
+static int make_mask(dense_box *box, uint64_t number, const uint8_t **mask, tsr_error *fault) {
+  const tsr_grid *grid = &box->grid;
+  uint32_t n = grid->dimensions;
+  bool whole = true;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t d = grid->col_major_tiles ? i : n - 1 - i; /* the fastest first */
+    uint64_t corner = (box->first[d] + number % box->count[d]) * grid->extent[d];
+    number /= box->count[d];
+    box->from[d] = box->low[d] > corner ? box->low[d] - corner : 0;
+    box->to[d] = TSR_MIN(box->high[d] - corner, grid->extent[d] - 1);
+    whole = whole && box->from[d] == 0 && box->to[d] == grid->extent[d] - 1;
+    box->at[d] = box->from[d];
+  }
+  *mask = NULL;
+  if (whole) return TSR_OK;
+  box->mask.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&box->mask, grid->tile_cells, fault));
+  memset(box->mask.data, 0, grid->tile_cells);
+  uint32_t fast = grid->col_major_cells ? 0 : n - 1;
+  for (;;) { /* row by row */
+    memset(box->mask.data + tsr__grid_cell(grid, box->at), 1, box->to[fast] - box->from[fast] + 1);
+    uint32_t i = 1;
+    for (; i < n; i++) {
+      uint32_t d = grid->col_major_cells ? i : n - 1 - i;
+      if (box->at[d]++ < box->to[d]) break;
+      box->at[d] = box->from[d];
+    }
+    if (i >= n) break;
+  }
+  *mask = box->mask.data;
+  return TSR_OK;
+}
+
+/* ---- Attributes ------------------------------------------------------------------------------------------------- */
+
+static int check_validity(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile) {
+  tsr_check_path path;
+  tsr_check_label label;
+  uint64_t odd = 0;
+  for (uint64_t i = 0; tile->validity && i < tile->cells; i++) odd += tile->validity[i] > 1;
+  if (odd == 0) return TSR_OK;
+  TSR_TRY(tsr__check_part_path(f, slot, TSR_PART_VALIDITY, &path));
+  return tsr__check_say(f->c, TSR_SEVERITY_WARNING, path.text,
+                        "%s, tile %llu: the validity of %llu cells is neither 0 nor 1",
+                        tsr__check_field(f, slot, &label), (unsigned long long)number, (unsigned long long)odd);
+}
+
+static int check_tile(tsr_fragment_check *f, uint32_t slot, dense_box *box, const check_cells_job *j) {
+  const uint8_t *mask = NULL;
+  tsr_error fault = {0};
+  if (j->tile) TSR_TRY(check_validity(f, slot, j->number, j->tile));
+  if (j->tile && box && make_mask(box, j->number, &mask, &fault) < 0)
+    return tsr__check_fault(f->c, f->directory.text, &fault, "statistics");
+  return tsr__check_tile_statistics(f, slot, j->number, j->tile, mask);
+}
+
+static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
+  opened_slot opened;
+  bool usable;
+  TSR_TRY(open_slot(f, slot, &opened, &usable));
+  if (!usable) return TSR_OK;
+  check_cells_window w = {.f = f, .slots = &opened, .slot_count = 1};
+  int rc = TSR_OK;
+  for (uint64_t tile = 0; rc >= 0 && tile < f->metadata.tile_count; tile += w.count) {
+    rc = check_cells_load_window(&w, tile);
+    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) rc = check_tile(f, slot, box, &w.jobs[i]);
+    drop_window(&w);
+  }
+  close_slot(&opened);
+  return rc;
+}
+
+/* Structure alone: what stands in the metadata is all that is known. */
+static int check_quickly(tsr_fragment_check *f) {
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
+    for (uint64_t tile = 0; f->metadata.slots[slot].present && tile < f->metadata.tile_count; tile++) {
+      if (tile % 65536 == 65535) TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+      TSR_TRY(tsr__check_tile_statistics(f, slot, tile, NULL, NULL));
+    }
+  return TSR_OK;
+}
+
+int tsr__check_cells(tsr_fragment_check *f) {
+  dense_box box = {0};
+  tsr_error fault = {0};
+  if (f->metadata.tile_count == 0) return TSR_OK;
+  if (f->c->quick) return check_quickly(f);
+  if (f->metadata.dense && check_cells_make_box(f, &box, &fault) < 0)
+    return tsr__check_fault(f->c, f->directory.text, &fault, NULL);
+  int rc = f->metadata.dense ? TSR_OK : check_coordinates(f);
+  for (uint32_t slot = 0; rc >= 0 && slot < f->metadata.slot_count; slot++) {
+    tsr_special special;
+    if (!is_coordinate(f, slot, &special)) rc = check_slot(f, slot, f->metadata.dense ? &box : NULL);
+  }
+  tsr__buffer_release(&box.mask);
+  return rc;
+}

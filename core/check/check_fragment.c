@@ -1,0 +1,606 @@
+/* check_fragment.c: the check of one fragment: its files, its metadata file piece by piece, its boxes. The cells are
+ * check_cells.c's.
+ *
+ * From version 3 on the metadata file is a row of generic tiles without gaps, then the footer. Each tile is decoded
+ * here, also those of slots without files (the coordinates of dense fragments), whose lists hold nothing but zeros.
+ *
+ * Boxes are compared from the cells upward: tile, then the R-tree's inner nodes, then the non-empty domain, each with
+ * what the cells ask for and with what is stored below. So one wrong box, or cell, is told once, not at every level
+ * above it as well.
+ */
+#include "check/check_fragment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "format/generic_tile.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "check/check_cells.h"
+#include "check/check_statistics.h"
+
+#define METADATA_FILE "__fragment_metadata.tdb"
+
+/* ---- Names ------------------------------------------------------------------------------------------------------ */
+
+const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label) {
+  tsr_special special;
+  bool field = tsr__fragment_slot_field(&f->metadata, slot, &special) >= 0;
+  snprintf(label->text, sizeof label->text, "%s%s%s", field ? "field '" : "",
+           tsr__fragment_slot_name(&f->metadata, slot), field ? "'" : "");
+  return label->text;
+}
+
+static const char *part_noun(const tsr_fragment_check *f, uint32_t slot, unsigned part) {
+  if (part == TSR_PART_VALIDITY) return "validity";
+  bool variable = tsr__fragment_slot_has_part(&f->metadata, slot, TSR_PART_VARIABLE);
+  return variable && part == TSR_PART_FIXED ? "offsets" : "values";
+}
+
+int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind part, tsr_check_path *path) {
+  char *name;
+  tsr_arena arena;
+  tsr__arena_init(&arena, &f->c->memory);
+  int rc = tsr__fragment_file_name(&f->metadata, slot, part, &arena, &name, f->c->error);
+  if (rc >= 0) tsr__check_join(path, f->directory.text, name, "");
+  tsr__arena_release(&arena);
+  return rc;
+}
+
+/* ---- Metadata and schema ---------------------------------------------------------------------------------------- */
+
+static int check_fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  tsr_fragment_check *f = argument;
+  const tsr_checked_schema *found = tsr__map_get(&f->c->schemas, name);
+  if (!found) return tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name);
+  if (!found->sound) {
+    f->schema_damaged = true;
+    return tsr__fail(error, TSR_CORRUPT, "schema %s is damaged", name);
+  }
+  *schema = &found->schema;
+  return TSR_OK;
+}
+
+/* *opened false: nothing more can be said of this fragment. */
+static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
+  tsr_checker *c = f->c;
+  const tsr_checked_fragment *fragment = f->fragment;
+  tsr_error fault = {0};
+  *opened = false;
+  if (fragment->parsed.version > TSR_FORMAT_READ_MAX)
+    return tsr__check_say(c, TSR_SEVERITY_WARNING, f->directory.text,
+                          "not checked: format version %u is newer than %d, the newest that is known",
+                          fragment->parsed.version, TSR_FORMAT_READ_MAX);
+  int rc = tsr__store_open_file(c->store, f->metadata_path.text, &f->file, &fault);
+  if (rc == TSR_NOT_FOUND) {
+    if (!tsr__check_is_there(c, fragment->commit)) return TSR_OK; /* vacuumed meanwhile */
+    return tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text, "missing: the fragment cannot be read");
+  }
+  if (rc >= 0)
+    rc = tsr__fragment_metadata_read(f->file, fragment->parsed.version, c->key, check_fragment_find_schema, f,
+                                     &c->memory, &f->metadata, &fault);
+  if (rc < 0 && f->schema_damaged)
+    return tsr__check_say(c, TSR_SEVERITY_NOTE, f->directory.text, "not checked: its schema is damaged");
+  if (rc < 0) TSR_TRY(tsr__check_fault(c, f->metadata_path.text, &fault, NULL));
+  if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but there is another */
+    rc = tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
+                                              check_fragment_find_schema, f, &c->memory, &f->metadata, NULL);
+  *opened = rc >= 0;
+  return TSR_OK;
+}
+
+/* The footer in a consolidated file is what readers take. */
+static int check_footer(tsr_fragment_check *f) {
+  tsr_checker *c = f->c;
+  const tsr_checked_fragment *fragment = f->fragment;
+  const tsr_fragment_metadata *m = &f->metadata;
+  tsr_error fault = {0};
+  void *own;
+  if (!fragment->footer || m->footer_at == 0 || m->footer_at >= m->file_size) return TSR_OK;
+  uint64_t size = fragment->footer_size, left = m->file_size - m->footer_at;
+  if (tsr__arena_alloc(&f->arena, left, &own, &fault) < 0 ||
+      tsr__store_read_at(f->file, m->footer_at, own, left, &fault) < 0)
+    return tsr__check_fault(c, f->metadata_path.text, &fault, "footer");
+  if ((left == size || left == size + 8) && memcmp(own, fragment->footer, size) == 0) return TSR_OK;
+  return tsr__check_say(c, TSR_SEVERITY_ERROR, fragment->footer_path,
+                        "the footer of fragment %s differs from the fragment's own", fragment->name);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------ */
+
+static int check_file(tsr_fragment_check *f, uint32_t slot, unsigned part, const char *name) {
+  tsr_checker *c = f->c;
+  tsr_check_path path;
+  tsr_check_label label;
+  tsr_error fault = {0};
+  tsr_file *file;
+  tsr__check_join(&path, f->directory.text, name, "");
+  int rc = tsr__store_open_file(c->store, path.text, &file, &fault);
+  if (rc == TSR_NOT_FOUND) {
+    if (!tsr__check_is_there(c, f->fragment->commit)) return TSR_OK;
+    return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "missing: it holds the %s of %s", part_noun(f, slot, part),
+                          tsr__check_field(f, slot, &label));
+  }
+  if (rc < 0) return tsr__check_fault(c, path.text, &fault, NULL);
+  uint64_t size = file->size, told = f->metadata.slots[slot].file_size[part];
+  tsr__store_close_file(file);
+  if (size == told) return TSR_OK;
+  return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "%llu bytes, but the fragment's metadata tells of %llu",
+                        (unsigned long long)size, (unsigned long long)told);
+}
+
+static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
+  tsr_listing entries;
+  bool found;
+  int rc = tsr__check_list(f->c, f->directory.text, &entries, &found);
+  for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
+    const tsr_entry *entry = &entries.entries[i];
+    tsr_check_path path;
+    uint64_t stem;
+    if (entry->kind == TSR_ENTRY_FILE &&
+        (strcmp(entry->name, METADATA_FILE) == 0 || tsr__map_get(expected, entry->name)))
+      continue;
+    tsr__check_join(&path, f->directory.text, entry->name, "");
+    if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".pending", &stem))
+      rc = tsr__check_say(f->c, TSR_SEVERITY_NOTE, path.text, "a mark of the database that prepared this fragment");
+    else rc = tsr__check_stray(f->c, path.text, entry->kind, "this fragment");
+  }
+  if (found) tsr__listing_release(&entries);
+  return rc;
+}
+
+static int check_files(tsr_fragment_check *f) {
+  tsr_map expected = {.memory = &f->c->memory};
+  int rc = TSR_OK;
+  for (uint32_t slot = 0; rc >= 0 && slot < f->metadata.slot_count; slot++) {
+    if (!f->metadata.slots[slot].present) continue;
+    for (unsigned part = 0; rc >= 0 && part < TSR_PART_COUNT; part++) {
+      char *name;
+      if (!tsr__fragment_slot_has_part(&f->metadata, slot, part)) continue;
+      rc = tsr__fragment_file_name(&f->metadata, slot, part, &f->arena, &name, f->c->error);
+      if (rc >= 0) rc = tsr__map_put(&expected, name, name, f->c->error);
+      if (rc >= 0) rc = check_file(f, slot, part, name);
+    }
+  }
+  if (rc >= 0) rc = check_strays(f, &expected);
+  tsr__map_release(&expected);
+  return rc;
+}
+
+/* ---- Generic tiles ---------------------------------------------------------------------------------------------- */
+
+typedef enum piece_kind { PIECE_OTHER, PIECE_PLACES, PIECE_LIST, PIECE_BOUNDS } piece_kind; /* PLACES: a list, too */
+typedef struct check_fragment_piece {
+  uint64_t at, end;
+  uint32_t slot; /* UINT32_MAX: the fragment's */
+  piece_kind kind;
+  const char *what;
+  bool sound;
+} check_fragment_piece;
+
+static int by_place(const void *a, const void *b) {
+  const check_fragment_piece *x = a, *y = b;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int check_fragment_gather(tsr_fragment_check *f, check_fragment_piece **pieces, uint64_t *count) {
+  static const struct {
+    size_t member;
+    uint32_t since;
+    bool variable;
+    piece_kind kind;
+    const char *what;
+  } rows[] = {
+      {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false, PIECE_PLACES, "tile offsets"},
+      {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true, PIECE_PLACES, "offsets of variable tiles"},
+      {offsetof(tsr_slot, var_sizes_at), 0, true, PIECE_PLACES, "sizes of variable tiles"},
+      {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), 7, false, PIECE_PLACES, "offsets of validity tiles"},
+      {offsetof(tsr_slot, min_at), 11, false, PIECE_BOUNDS, "minima"},
+      {offsetof(tsr_slot, max_at), 11, false, PIECE_BOUNDS, "maxima"},
+      {offsetof(tsr_slot, sum_at), 11, false, PIECE_LIST, "sums"},
+      {offsetof(tsr_slot, null_count_at), 11, false, PIECE_LIST, "null counts"},
+  };
+  const tsr_fragment_metadata *m = &f->metadata;
+  void *block;
+  uint64_t n = 0, most = (uint64_t)m->slot_count * (sizeof rows / sizeof *rows) + 3;
+  TSR_TRY(tsr__arena_array(&f->arena, most, sizeof(check_fragment_piece), &block, f->c->error));
+  check_fragment_piece *p = block;
+  p[n++] = (check_fragment_piece){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
+  for (uint32_t slot = 0; slot < m->slot_count; slot++)
+    for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+      if (m->version < rows[r].since || (rows[r].variable && m->version < 5 && slot + 1 == m->slot_count)) continue;
+      p[n] = (check_fragment_piece){.slot = slot, .kind = rows[r].kind, .what = rows[r].what};
+      memcpy(&p[n++].at, (const uint8_t *)&m->slots[slot] + rows[r].member, sizeof(uint64_t));
+    }
+  if (m->version >= 12)
+    p[n++] = (check_fragment_piece){.at = m->fragment_statistics_at, .slot = UINT32_MAX, .what = "fragment statistics"};
+  if (m->version >= 16)
+    p[n++] =
+        (check_fragment_piece){.at = m->processed_conditions_at, .slot = UINT32_MAX, .what = "processed conditions"};
+  *pieces = p;
+  *count = n;
+  return TSR_OK;
+}
+
+/* Does the content have the sizes that stand in it? Numbers of entries are compared with the tiles' where they are
+ * used.
+ */
+static bool check_fragment_is_whole(const check_fragment_piece *p, const tsr_buffer *content) {
+  if (p->kind == PIECE_OTHER) return true;
+  if (p->kind == PIECE_BOUNDS) {
+    if (content->size < 16) return false;
+    uint64_t values = tsr__load64(content->data), text = tsr__load64(content->data + 8);
+    return tsr__add_sat(values, tsr__add_sat(text, 16)) == content->size;
+  }
+  return content->size >= 8 && tsr__add_sat(tsr__mul_sat(tsr__load64(content->data), 8), 8) == content->size;
+}
+
+static int check_piece(tsr_fragment_check *f, check_fragment_piece *p) {
+  tsr_checker *c = f->c;
+  tsr_buffer content = {.memory = &c->memory};
+  tsr_check_label label, what;
+  tsr_error fault = {0};
+  bool own = p->slot != UINT32_MAX;
+  int rc = tsr__generic_tile_read(f->file, p->at, c->key, TSR_CHECK_CONTENT_MOST, &content, &p->end, &fault);
+  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, p->slot, &label) : "", own ? ": " : "",
+           p->what);
+  p->sound = rc >= 0 && check_fragment_is_whole(p, &content);
+  if (rc < 0) rc = tsr__check_fault(c, f->metadata_path.text, &fault, what.text);
+  else if (!p->sound)
+    rc = tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "%s at byte %llu: the sizes in it do not make up its %llu bytes", what.text,
+                        (unsigned long long)p->at, (unsigned long long)content.size);
+  if (!p->sound && own) {
+    if (p->kind == PIECE_PLACES) f->slot_sound[p->slot] = false;
+    else f->statistics_sound[p->slot] = false;
+  }
+  if (!p->sound && !own) {
+    if (p->at == f->metadata.rtree_at) f->rtree_sound = false;
+    else if (p->at == f->metadata.processed_conditions_at) f->processed_sound = false;
+    else f->summary_sound = false;
+  }
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+static int check_gaps(tsr_fragment_check *f, check_fragment_piece *pieces, uint64_t count) {
+  const tsr_fragment_metadata *m = &f->metadata;
+  uint64_t end = 0;
+  bool known = true; /* does what comes before end at `end`? */
+  for (uint64_t i = 0; i <= count; i++) {
+    uint64_t at = i < count ? pieces[i].at : m->footer_at;
+    if (i == count && m->version == 15) break; /* processed conditions that no footer of that version tells of */
+    if (known && at != end)
+      TSR_TRY(
+          tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                         at > end ? "bytes %llu to %llu belong to nothing" : "bytes %llu to %llu belong to two things",
+                         (unsigned long long)TSR_MIN(at, end), (unsigned long long)TSR_MAX(at, end) - 1));
+    known = i < count && pieces[i].end > pieces[i].at;
+    if (known) end = pieces[i].end;
+  }
+  return TSR_OK;
+}
+
+static int check_pieces(tsr_fragment_check *f) {
+  check_fragment_piece *pieces;
+  uint64_t count;
+  if (f->metadata.version < 3) return TSR_OK;
+  TSR_TRY(check_fragment_gather(f, &pieces, &count));
+  qsort(pieces, count, sizeof *pieces, by_place);
+  for (uint64_t i = 0; i < count; i++) {
+    if (i % 64 == 63) TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+    TSR_TRY(check_piece(f, &pieces[i]));
+  }
+  /* In 23 optional sections may have tiles of their own; where the footer came from elsewhere its place is not known.
+   */
+  if (f->metadata.version >= 23 || f->metadata.footer_at == f->metadata.file_size) return TSR_OK;
+  return check_gaps(f, pieces, count);
+}
+
+/* ---- Tile offsets ----------------------------------------------------------------------------------------------- */
+
+static int check_places(tsr_fragment_check *f, uint32_t slot) {
+  tsr_checker *c = f->c;
+  const tsr_slot *s = &f->metadata.slots[slot];
+  tsr_check_label label;
+  tsr_error fault = {0};
+  if (tsr__fragment_metadata_load_slot(&f->metadata, slot, f->file, c->key, &fault) < 0) {
+    f->slot_sound[slot] = false;
+    return tsr__check_fault(c, f->metadata_path.text, &fault, NULL);
+  }
+  for (unsigned part = 0; part < TSR_PART_COUNT; part++)
+    if (s->offsets[part] && s->offsets[part][0] != 0)
+      TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                             "%s: the %s of tile 0 begin at byte %llu of their file, not at 0",
+                             tsr__check_field(f, slot, &label), part_noun(f, slot, part),
+                             (unsigned long long)s->offsets[part][0]));
+  return TSR_OK;
+}
+
+static int check_slots(tsr_fragment_check *f) {
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
+    if (!f->metadata.slots[slot].present) continue;
+    if (f->slot_sound[slot]) TSR_TRY(check_places(f, slot));
+    if (f->metadata.version < 11 || !f->statistics_sound[slot]) continue;
+    tsr_statistics statistics;
+    tsr_error fault = {0};
+    if (tsr__fragment_metadata_statistics(&f->metadata, slot, f->file, f->c->key, &statistics, &fault) < 0) {
+      f->statistics_sound[slot] = false;
+      TSR_TRY(tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL));
+    }
+  }
+  return TSR_OK;
+}
+
+static int check_processed(tsr_fragment_check *f) {
+  tsr_error fault = {0};
+  if (!f->processed_sound) return TSR_OK;
+  if (tsr__fragment_metadata_load_processed(&f->metadata, f->file, f->c->key, &fault) >= 0) return TSR_OK;
+  f->processed_sound = false;
+  return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------------------ */
+
+static bool is_open_end(const tsr_field *field, uint64_t key) {
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT && (key == 0 || key == TSR_KEY_NAN);
+}
+
+/* What the R-tree's leaves say, until the cells say otherwise. */
+static int load_boxes(tsr_fragment_check *f) {
+  tsr_fragment_metadata *m = &f->metadata;
+  tsr_error fault = {0};
+  void *block;
+  if (m->dense || m->tile_count == 0 || !f->rtree_sound) return TSR_OK;
+  if (tsr__fragment_metadata_load_rtree(m, f->file, f->c->key, &fault) < 0)
+    return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
+  const tsr_rtree *rtree = m->rtree;
+  uint64_t ends = m->tile_count * rtree->dimensions * 2; /* the R-tree has as many */
+  if (tsr__arena_array(&f->arena, ends, 2 * sizeof(tsr_check_bound), &block, &fault) < 0 ||
+      tsr__arena_array(&f->arena, rtree->dimensions, sizeof(bool), (void **)&f->box_open, &fault) < 0)
+    return tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
+  f->boxes = block;
+  f->cell_boxes = f->boxes + ends;
+  for (uint64_t i = 0; i < ends; i++) {
+    uint32_t d = (uint32_t)(i / 2 % rtree->dimensions);
+    uint64_t key = rtree->keys[rtree->levels - 1][i];
+    if (tsr__check_is_text(f, d))
+      f->boxes[i] = (tsr_check_bound){rtree->sizes[rtree->levels - 1][i], rtree->text + key};
+    else {
+      f->boxes[i].key = key;
+      f->box_open[d] = f->box_open[d] || is_open_end(&m->schema->fields[d], key);
+    }
+    f->cell_boxes[i] = f->boxes[i];
+  }
+  return TSR_OK;
+}
+
+int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_check_bound *b) {
+  if (text) return tsr__bytes_compare(a->text, a->key, b->text, b->key);
+  return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static bool is_top(const tsr_check_bound *bound) {
+  return bound->key == TSR_TOP_TEXT_SIZE && memcmp(bound->text, tsr__top_text, TSR_TOP_TEXT_SIZE) == 0;
+}
+
+const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimension, const tsr_check_bound *bound,
+                                  tsr_check_label *label) {
+  const tsr_field *field = &f->metadata.schema->fields[dimension];
+  if (tsr__check_is_text(f, dimension)) {
+    snprintf(label->text, sizeof label->text, "'%.*s'", (int)TSR_MIN(bound->key, 60), (const char *)bound->text);
+    return label->text;
+  }
+  uint8_t value[8];
+  tsr__key_value(field->datatype, bound->key, value);
+  return tsr__check_show_value(field->datatype, value, label);
+}
+
+/* Boxes around `fanout` of `below` each, in place. */
+static void merge_boxes(const tsr_fragment_check *f, tsr_check_bound *boxes, uint64_t below, uint64_t fanout) {
+  uint32_t dimensions = f->metadata.schema->dimension_count;
+  for (uint64_t i = 0; i < below; i++)
+    for (uint32_t d = 0; d < dimensions; d++) {
+      bool text = tsr__check_is_text(f, d);
+      const tsr_check_bound *child = &boxes[(i * dimensions + d) * 2];
+      tsr_check_bound *parent = &boxes[(i / fanout * dimensions + d) * 2];
+      bool first = i % fanout == 0;
+      tsr_check_bound low = child[0], high = child[1];
+      if (first || tsr__check_compare_bounds(text, &low, &parent[0]) < 0) parent[0] = low;
+      if (first || tsr__check_compare_bounds(text, &high, &parent[1]) > 0) parent[1] = high;
+    }
+}
+
+static void check_fragment_merge(const tsr_fragment_check *f, uint64_t below, uint64_t fanout) {
+  merge_boxes(f, f->boxes, below, fanout);
+  merge_boxes(f, f->cell_boxes, below, fanout);
+}
+
+/* One end as it is stored, against what it should be. Ends that nobody can know (NaN; the high end of strings in
+ * versions 5 to 9 where the low one is empty) are passed over. */
+static bool end_differs(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored,
+                        const tsr_check_bound *should, unsigned end) {
+  bool text = tsr__check_is_text(f, d);
+  if (f->box_open[d]) return false;
+  if (text && end == 1 && f->metadata.version < 10 && (is_top(&should[1]) || should[0].key == 0)) return false;
+  return tsr__check_compare_bounds(text, &stored[end], &should[end]) != 0;
+}
+
+static bool read_box(tsr_input *in, const tsr_fragment_check *f, uint32_t d, tsr_check_bound stored[2]) {
+  const tsr_field *field = &f->metadata.schema->fields[d];
+  if (tsr__check_is_text(f, d)) {
+    uint64_t size = tsr__input_u64(in), low = tsr__input_u64(in);
+    const uint8_t *bytes = low <= size ? tsr__input_take(in, size) : NULL;
+    stored[0] = (tsr_check_bound){low, bytes};
+    stored[1] = (tsr_check_bound){size - low, bytes ? bytes + low : NULL};
+    return bytes != NULL;
+  }
+  uint64_t size = tsr_datatype_size(field->datatype);
+  const uint8_t *bytes = tsr__input_take(in, 2 * size);
+  for (unsigned end = 0; bytes && end < 2; end++) stored[end].key = tsr__key(field->datatype, bytes + end * size);
+  return bytes != NULL;
+}
+
+/* Against both what is stored below and what the cells have: a fault below is not told again. */
+static bool end_is_wrong(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored, uint64_t at,
+                         unsigned end) {
+  return end_differs(f, d, stored, &f->boxes[at], end) && end_differs(f, d, stored, &f->cell_boxes[at], end);
+}
+
+/* A level of the R-tree above the leaves, from its bytes (format.md, "R-tree"). */
+static int check_fragment_check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, bool wanted) {
+  uint32_t dimensions = f->metadata.schema->dimension_count;
+  uint64_t count = tsr__input_u64(in);
+  for (uint64_t i = 0; i < count; i++)
+    for (uint32_t d = 0; d < dimensions; d++) {
+      uint64_t at = (i * dimensions + d) * 2;
+      tsr_check_bound stored[2];
+      tsr_check_label a, b;
+      if (!read_box(in, f, d, stored)) return TSR_OK; /* cannot be: it has been decoded */
+      for (unsigned end = 0; wanted && end < 2; end++)
+        if (end_is_wrong(f, d, stored, at, end))
+          TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                                 "R-tree level %u, box %llu, dimension '%s': its %s end is %s, the tiles below have %s",
+                                 level, (unsigned long long)i, f->metadata.schema->fields[d].name, end ? "high" : "low",
+                                 tsr__check_show_bound(f, d, &stored[end], &a),
+                                 tsr__check_show_bound(f, d, &f->cell_boxes[at + end], &b)));
+    }
+  return TSR_OK;
+}
+
+/* Levels stand root first, boxes are made leaves first: the bytes are gone through once for each level. */
+static int check_levels(tsr_fragment_check *f, const tsr_buffer *content) {
+  const tsr_rtree *rtree = f->metadata.rtree;
+  uint64_t below = f->metadata.tile_count;
+  for (uint32_t level = rtree->levels - 1; level-- > 0;) {
+    tsr_input in = tsr__input(content->data, content->size);
+    (void)tsr__input_take(&in, f->metadata.version < 5 ? 13 : 8);
+    check_fragment_merge(f, below, rtree->fanout);
+    below = rtree->counts[level];
+    for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_fragment_check_level(f, &in, i, i == level));
+  }
+  check_fragment_merge(f, below, below); /* one box around all */
+  return TSR_OK;
+}
+
+static int check_fragment_check_domain(tsr_fragment_check *f) {
+  const tsr_schema *schema = f->metadata.schema;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_interval *box = &f->metadata.non_empty_domain[d];
+    const tsr_field *field = &schema->fields[d];
+    tsr_check_bound stored[2] = {{box->low_size, box->low_text}, {box->high_size, box->high_text}};
+    tsr_check_label a, b;
+    if (!tsr__check_is_text(f, d)) {
+      stored[0].key = tsr__key(field->datatype, box->low);
+      stored[1].key = tsr__key(field->datatype, box->high);
+    }
+    for (unsigned end = 0; end < 2; end++)
+      if (end_is_wrong(f, d, stored, 2 * d, end))
+        TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                               "non-empty domain of dimension '%s': its %s end is %s, the cells have %s", field->name,
+                               end ? "high" : "low", tsr__check_show_bound(f, d, &stored[end], &a),
+                               tsr__check_show_bound(f, d, &f->cell_boxes[2 * d + end], &b)));
+  }
+  return TSR_OK;
+}
+
+/* After the cells: what stands above the leaves. */
+static int check_boxes(tsr_fragment_check *f) {
+  tsr_fragment_metadata *m = &f->metadata;
+  tsr_buffer content = {.memory = &f->c->memory};
+  tsr_error fault = {0};
+  int rc = TSR_OK;
+  if (!f->boxes) return TSR_OK;
+  if (m->version >= 3 && m->rtree->levels > 1) {
+    rc = tsr__fragment_metadata_tile(m, f->file, m->rtree_at, f->c->key, UINT64_MAX, &content, &fault);
+    if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
+    else rc = check_levels(f, &content);
+  } else check_fragment_merge(f, m->tile_count, m->tile_count);
+  tsr__buffer_release(&content);
+  return rc >= 0 ? check_fragment_check_domain(f) : rc;
+}
+
+/* Cells may not lie outside of the current domain, which only grows: that of the newest schema counts. Strings without
+ * bounds have one that says nothing (errata.md). */
+static int check_current_domain(tsr_fragment_check *f) {
+  const tsr_schema *newest = f->c->newest;
+  if (!newest || !newest->current_domain || f->metadata.tile_count == 0 || f->metadata.empty_domain) return TSR_OK;
+  for (uint32_t d = 0; d < newest->dimension_count && d < f->metadata.schema->dimension_count; d++) {
+    const tsr_field *field = &newest->fields[d];
+    const tsr_interval *box = &f->metadata.non_empty_domain[d], *current = &newest->current_domain[d];
+    if (tsr__check_is_text(f, d) || field->datatype != f->metadata.schema->fields[d].datatype) continue;
+    if (tsr__key(field->datatype, box->low) < tsr__key(field->datatype, current->low) ||
+        tsr__key(field->datatype, box->high) > tsr__key(field->datatype, current->high))
+      TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                             "non-empty domain of dimension '%s' reaches beyond the current domain", field->name));
+  }
+  return TSR_OK;
+}
+
+/* A dense fragment has as many tiles as its box: what is wrong with that is told once, and the fragment is not looked at further. */
+static int check_tiles(tsr_fragment_check *f, bool *sound) {
+  const tsr_fragment_metadata *m = &f->metadata;
+  tsr_buffer content = {.memory = &f->c->memory};
+  tsr_error unseen;
+  uint32_t slot = 0;
+  *sound = true;
+  if (!m->dense || m->tile_count == 0) return TSR_OK;
+  while (slot < m->slot_count && !m->slots[slot].present) slot++;
+  if (slot == m->slot_count) return TSR_OK;
+  const int rc = tsr__fragment_metadata_tile(&f->metadata, f->file, m->slots[slot].offsets_at[TSR_PART_FIXED],
+                                             f->c->key, TSR_CHECK_CONTENT_MOST, &content, &unseen);
+  const uint64_t count = rc >= 0 && content.size >= 8 ? tsr__load64(content.data) : 0;
+  const bool whole = count && content.size == tsr__add_sat(8, tsr__mul_sat(count, 8));
+  tsr__buffer_release(&content);
+  *sound = !whole || count == m->tile_count; /* what else is wrong is told where it is looked at */
+  if (*sound) return TSR_OK;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "the fragment's box has %llu tiles, and %llu are stored: " TSR_SPLIT_BOX
+                        "; nobody can tell which cells these are: write them again",
+                        (unsigned long long)m->tile_count, (unsigned long long)count);
+}
+
+/* ---- All -------------------------------------------------------------------------------------------------------- */
+
+static int check_opened(tsr_fragment_check *f) {
+  void *block;
+  bool sound;
+  uint32_t slots = f->metadata.slot_count;
+  TSR_TRY(tsr__arena_array(&f->arena, slots, 2 * sizeof(bool), &block, f->c->error));
+  f->slot_sound = block;
+  f->statistics_sound = f->slot_sound + slots;
+  memset(block, true, 2 * slots * sizeof(bool));
+  f->rtree_sound = f->summary_sound = f->processed_sound = true;
+  TSR_TRY(tsr__check_summaries(f));
+  TSR_TRY(check_footer(f));
+  TSR_TRY(check_files(f));
+  TSR_TRY(check_tiles(f, &sound));
+  if (!sound) return TSR_OK;
+  TSR_TRY(check_pieces(f));
+  TSR_TRY(check_slots(f));
+  TSR_TRY(check_processed(f));
+  TSR_TRY(load_boxes(f));
+  TSR_TRY(check_current_domain(f));
+  TSR_TRY(tsr__check_cells(f));
+  TSR_TRY(check_boxes(f));
+  return tsr__check_fragment_statistics(f);
+}
+
+int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment) {
+  tsr_fragment_check f = {.c = c, .fragment = fragment};
+  bool opened;
+  tsr__check_join(&f.directory, fragment->old_layout ? "" : "__fragments", fragment->name, "");
+  tsr__check_join(&f.metadata_path, f.directory.text, METADATA_FILE, "");
+  tsr__arena_init(&f.arena, &c->memory);
+  int rc = tsr__interrupted(c->environment, c->error);
+  if (rc >= 0) rc = check_fragment_open_metadata(&f, &opened);
+  if (rc >= 0 && opened) rc = check_opened(&f);
+  tsr__fragment_metadata_release(&f.metadata);
+  tsr__store_close_file(f.file);
+  tsr__arena_release(&f.arena);
+  return rc;
+}

@@ -1,0 +1,497 @@
+/* check_statistics.c: minima, maxima, sums and null counts against the cells; the fragment's own against its tiles'.
+ *
+ * Only what can be believed is looked at (errata.md, "Statistics"), else TileDB's own arrays would be called damaged:
+ * - text: CHAR and ASCII are compared up to a NUL, and before version 18 past their ends: those tell nothing
+ * - dense variable text: nothing; dense nullable text: nothing below version 21
+ * - NaN among the cells: then minimum and maximum depend on where it stands
+ * - sums: where no part of them can have stuck at the end of 64 bits, or of doubles
+ * - dense tiles that reach out of what was written: either the written cells count, or all, as padded; below version 16
+ *   padding counts in ways that only bounds can be asked for
+ * - lossy filters: statistics are those of the values before them
+ */
+#include "check/check_statistics.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "filter/filter_pipeline.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "check/check_fragment.h"
+
+typedef enum statistics_kind { KIND_NONE, KIND_NUMBER, KIND_TEXT } statistics_kind;
+
+typedef struct check_statistics_measured { /* of the cells of a tile that are not null */
+  uint64_t cells, nulls;
+  bool nan;
+  uint8_t min[8], max[8]; /* numbers */
+  tsr_check_bound least, most; /* text */
+  bool nul; /* in some text */
+  __int128 sum; /* integers, CHAR */
+  double float_sum, magnitude; /* magnitude: the sum of all sizes */
+} check_statistics_measured;
+
+struct tsr_check_summary { /* of the tiles' statistics, as they should be */
+  uint64_t tiles, null_count;
+  bool any, unknown; /* some tile is not all null; minimum and maximum cannot be told */
+  uint8_t min[8], max[8];
+  tsr_check_bound least, most;
+  bool summed, stuck;
+  int64_t signed_sum;
+  uint64_t unsigned_sum;
+  double float_sum, magnitude;
+};
+
+typedef struct statistics_field {
+  statistics_kind kind;
+  tsr_datatype datatype;
+  uint64_t size; /* of a cell; 0: variable */
+  bool nullable, has_sum;
+} statistics_field;
+
+static statistics_field check_statistics_field_of(const tsr_fragment_check *f, uint32_t slot) {
+  tsr_special special = TSR_SLOT_COORDS;
+  int64_t number = tsr__fragment_slot_field(&f->metadata, slot, &special);
+  if (number < 0 && special == TSR_SLOT_COORDS) return (statistics_field){0};
+  if (number < 0) return (statistics_field){KIND_NUMBER, TSR_UINT64, 8, false, true};
+  const tsr_field *field = &f->metadata.schema->fields[number];
+  if (field->is_dimension || tsr__pipeline_is_lossy(tsr__schema_pipeline(f->metadata.schema, (uint32_t)number)))
+    return (statistics_field){0};
+  statistics_field made = {.datatype = field->datatype, .size = field->cell_size, .nullable = field->nullable};
+  if (field->datatype == TSR_CHAR || field->datatype == TSR_ASCII) {
+    made.kind = KIND_TEXT;
+    made.has_sum = field->datatype == TSR_CHAR && made.size == 1;
+    if (f->metadata.version < 18) made.kind = KIND_NONE;
+    if (f->metadata.dense && (made.size == 0 || (made.nullable && f->metadata.version < 21))) made.kind = KIND_NONE;
+    return made;
+  }
+  tsr_kind kind = tsr_datatype_kind(field->datatype);
+  made.has_sum = field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+  made.kind = made.has_sum ? KIND_NUMBER : KIND_NONE;
+  return made;
+}
+
+/* ---- Measuring -------------------------------------------------------------------------------------------------- */
+
+/* Minimum and maximum begin as TileDB's do: at the greatest and least finite values, so infinities alone do not move
+ * the one they lie beyond. */
+#define DEFINE_MEASURE(name, type, greatest, smallest, ADD)                                                            \
+  static void measure_##name(const tsr_tile *tile, const uint8_t *mask, check_statistics_measured *out) {              \
+    type min = greatest, max = smallest;                                                                               \
+    for (uint64_t i = 0; i < tile->cells; i++) {                                                                       \
+      type v;                                                                                                          \
+      if (mask && !mask[i]) continue;                                                                                  \
+      if (tile->validity && !tile->validity[i]) {                                                                      \
+        out->nulls++;                                                                                                  \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      memcpy(&v, tile->values + i * sizeof v, sizeof v);                                                               \
+      out->cells++;                                                                                                    \
+      min = v < min ? v : min;                                                                                         \
+      max = v > max ? v : max;                                                                                         \
+      ADD;                                                                                                             \
+    }                                                                                                                  \
+    memcpy(out->min, &min, sizeof min);                                                                                \
+    memcpy(out->max, &max, sizeof max);                                                                                \
+  }
+#define ADD_INTEGER out->sum += v
+#define ADD_FLOAT                                                                                                      \
+  do {                                                                                                                 \
+    out->nan = out->nan || v != v;                                                                                     \
+    out->float_sum += (double)v;                                                                                       \
+    out->magnitude += fabs((double)v);                                                                                 \
+  } while (0)
+DEFINE_MEASURE(I8, int8_t, INT8_MAX, INT8_MIN, ADD_INTEGER)
+DEFINE_MEASURE(I16, int16_t, INT16_MAX, INT16_MIN, ADD_INTEGER)
+DEFINE_MEASURE(I32, int32_t, INT32_MAX, INT32_MIN, ADD_INTEGER)
+DEFINE_MEASURE(I64, int64_t, INT64_MAX, INT64_MIN, ADD_INTEGER)
+DEFINE_MEASURE(U8, uint8_t, UINT8_MAX, 0, ADD_INTEGER)
+DEFINE_MEASURE(U16, uint16_t, UINT16_MAX, 0, ADD_INTEGER)
+DEFINE_MEASURE(U32, uint32_t, UINT32_MAX, 0, ADD_INTEGER)
+DEFINE_MEASURE(U64, uint64_t, UINT64_MAX, 0, ADD_INTEGER)
+DEFINE_MEASURE(F32, float, FLT_MAX, -FLT_MAX, ADD_FLOAT)
+DEFINE_MEASURE(F64, double, DBL_MAX, -DBL_MAX, ADD_FLOAT)
+
+static void measure_number(tsr_datatype datatype, const tsr_tile *tile, const uint8_t *mask,
+                           check_statistics_measured *out) {
+  switch (tsr__datatype_machine(datatype)) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: measure_##name(tile, mask, out); break;
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+static tsr_check_bound check_statistics_text_at(const tsr_tile *tile, uint64_t cell) {
+  if (!tile->offsets) return (tsr_check_bound){tile->cell_size, tile->values + cell * tile->cell_size};
+  return (tsr_check_bound){tile->offsets[cell + 1] - tile->offsets[cell], tile->values + tile->offsets[cell]};
+}
+
+static int check_statistics_compare_text(tsr_check_bound a, tsr_check_bound b) {
+  return tsr__bytes_compare(a.text, a.key, b.text, b.key);
+}
+
+static void measure_text(const tsr_tile *tile, const uint8_t *mask, check_statistics_measured *out) {
+  for (uint64_t i = 0; i < tile->cells; i++) {
+    if (mask && !mask[i]) continue;
+    if (tile->validity && !tile->validity[i]) {
+      out->nulls++;
+      continue;
+    }
+    tsr_check_bound v = check_statistics_text_at(tile, i);
+    if (out->cells == 0 || check_statistics_compare_text(v, out->least) < 0) out->least = v;
+    if (out->cells == 0 || check_statistics_compare_text(v, out->most) > 0) out->most = v;
+    out->cells++;
+    out->nul = out->nul || (v.key != 1 && memchr(v.text, 0, v.key) != NULL);
+    if (v.key == 1) out->sum += (int8_t)v.text[0];
+  }
+}
+
+static check_statistics_measured check_statistics_measure(const statistics_field *field, const tsr_tile *tile,
+                                                          const uint8_t *mask) {
+  check_statistics_measured m = {0};
+  if (field->kind == KIND_TEXT) measure_text(tile, mask, &m);
+  else measure_number(field->datatype, tile, mask, &m);
+  return m;
+}
+
+/* ---- A tile's statistics ---------------------------------------------------------------------------------------- */
+
+typedef struct stored { /* what the metadata says of a tile */
+  const uint8_t *min, *max; /* NULL: nothing */
+  uint64_t min_size, max_size;
+  const uint64_t *sum, *null_count;
+} stored;
+
+static stored find_stored(const tsr_statistics *s, uint64_t tile) {
+  stored found = {.sum = s->sums ? &s->sums[tile] : NULL, .null_count = s->null_counts ? &s->null_counts[tile] : NULL};
+  if (s->min) {
+    found.min = s->min + (s->value_size ? tile * s->value_size : s->min_offsets[tile]);
+    found.min_size = s->value_size ? s->value_size : s->min_offsets[tile + 1] - s->min_offsets[tile];
+  }
+  if (s->max) {
+    found.max = s->max + (s->value_size ? tile * s->value_size : s->max_offsets[tile]);
+    found.max_size = s->value_size ? s->value_size : s->max_offsets[tile + 1] - s->max_offsets[tile];
+  }
+  return found;
+}
+
+static int compare_value(const statistics_field *field, const uint8_t *a, uint64_t a_size, const uint8_t *b,
+                         uint64_t b_size) {
+  if (field->kind == KIND_TEXT) return tsr__bytes_compare(a, a_size, b, b_size);
+  uint64_t x = tsr__key(field->datatype, a), y = tsr__key(field->datatype, b);
+  return x < y ? -1 : x > y;
+}
+
+typedef struct verdict { /* which of the four are right */
+  bool min, max, sum, nulls;
+} verdict;
+
+static bool check_statistics_sum_fits(const statistics_field *field, const check_statistics_measured *m,
+                                      uint64_t value) {
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
+    double told;
+    memcpy(&told, &value, sizeof told);
+    return !isfinite(m->magnitude) || m->magnitude > 1e300 || fabs(told - m->float_sum) <= 1e-9 * m->magnitude;
+  }
+  uint64_t greatest = 0; /* of any cell, in size: then no part of the sum can stick */
+  for (int end = 0; end < 2 && field->kind == KIND_NUMBER; end++) {
+    uint64_t zero = tsr__key(field->datatype, (const uint8_t[8]){0});
+    uint64_t key = tsr__key(field->datatype, end ? m->max : m->min);
+    greatest = TSR_MAX(greatest, key > zero ? key - zero : zero - key);
+  }
+  if (field->kind == KIND_TEXT) greatest = 128;
+  if (tsr__mul_sat(greatest, m->cells) > INT64_MAX) return true;
+  return (uint64_t)(int64_t)m->sum == value;
+}
+
+/* `bounds`: minimum and maximum need only hold the cells. */
+static verdict judge(const statistics_field *field, const stored *s, const check_statistics_measured *m, bool bounds) {
+  verdict v = {true, true, true, true};
+  if (s->null_count && !bounds) v.nulls = *s->null_count == m->nulls;
+  if (m->cells == 0) return v; /* of nulls alone nothing is asked */
+  if (s->sum && field->has_sum && !m->nan) v.sum = check_statistics_sum_fits(field, m, *s->sum);
+  if (m->nan || m->nul) return v;
+  bool text = field->kind == KIND_TEXT;
+  const uint8_t *min = text ? m->least.text : m->min, *max = text ? m->most.text : m->max;
+  if (s->min) {
+    int c = compare_value(field, s->min, s->min_size, min, m->least.key);
+    v.min = bounds ? c <= 0 : c == 0;
+  }
+  if (s->max) {
+    int c = compare_value(field, s->max, s->max_size, max, m->most.key);
+    v.max = bounds ? c >= 0 : c == 0;
+  }
+  return v;
+}
+
+static bool all_right(verdict v) { return v.min && v.max && v.sum && v.nulls; }
+
+static const char *check_statistics_show(const statistics_field *field, const uint8_t *value, uint64_t size,
+                                         tsr_check_label *label) {
+  if (field->kind == KIND_NUMBER) return tsr__check_show_value(field->datatype, value, label);
+  snprintf(label->text, sizeof label->text, "'%.*s'", (int)TSR_MIN(size, 60), (const char *)value);
+  return label->text;
+}
+
+static int tell_bound(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
+                      const char *what, const uint8_t *told, uint64_t told_size, const uint8_t *is, uint64_t is_size) {
+  tsr_check_label label, a, b;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "statistics: %s, tile %llu: the %s is said to be %s, the cells have %s",
+                        tsr__check_field(f, slot, &label), (unsigned long long)number, what,
+                        check_statistics_show(field, told, told_size, &a),
+                        check_statistics_show(field, is, is_size, &b));
+}
+
+static int tell_sum(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field, uint64_t told,
+                    const check_statistics_measured *m) {
+  tsr_kind kind = tsr_datatype_kind(field->datatype);
+  tsr_check_label label, a, b;
+  int64_t sum = (int64_t)m->sum;
+  tsr_datatype as = kind == TSR_KIND_FLOAT                                  ? TSR_FLOAT64
+                    : kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN ? TSR_UINT64
+                                                                            : TSR_INT64;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "statistics: %s, tile %llu: the sum is said to be %s, the cells have %s",
+                        tsr__check_field(f, slot, &label), (unsigned long long)number,
+                        tsr__check_show_value(as, &told, &a),
+                        tsr__check_show_value(as, as == TSR_FLOAT64 ? (const void *)&m->float_sum : &sum, &b));
+}
+
+static int tell(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field, const stored *s,
+                const check_statistics_measured *m, verdict v) {
+  tsr_check_label label;
+  bool text = field->kind == KIND_TEXT;
+  if (!v.min)
+    TSR_TRY(tell_bound(f, slot, number, field, "minimum", s->min, s->min_size, text ? m->least.text : m->min,
+                       m->least.key));
+  if (!v.max)
+    TSR_TRY(
+        tell_bound(f, slot, number, field, "maximum", s->max, s->max_size, text ? m->most.text : m->max, m->most.key));
+  if (!v.sum) TSR_TRY(tell_sum(f, slot, number, field, *s->sum, m));
+  if (v.nulls) return TSR_OK;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "statistics: %s, tile %llu: the null count is said to be %llu, %llu cells are null",
+                        tsr__check_field(f, slot, &label), (unsigned long long)number,
+                        (unsigned long long)*s->null_count, (unsigned long long)m->nulls);
+}
+
+/* ---- Summaries -------------------------------------------------------------------------------------------------- */
+
+/* A value takes the place of the one kept unless that one is less (or greater) for sure: so TileDB does it, and so NaN
+ * takes any place and leaves it again. */
+#define DEFINE_TAKE(name, type, greatest, smallest)                                                                    \
+  static void take_##name(tsr_check_summary *s, const void *min, const void *max) {                                    \
+    type a, b, v;                                                                                                      \
+    memcpy(&a, s->min, sizeof a);                                                                                      \
+    memcpy(&b, s->max, sizeof b);                                                                                      \
+    if (!s->any) a = greatest, b = smallest;                                                                           \
+    memcpy(&v, min, sizeof v);                                                                                         \
+    a = a < v ? a : v;                                                                                                 \
+    memcpy(&v, max, sizeof v);                                                                                         \
+    b = b > v ? b : v;                                                                                                 \
+    memcpy(s->min, &a, sizeof a);                                                                                      \
+    memcpy(s->max, &b, sizeof b);                                                                                      \
+  }
+DEFINE_TAKE(I8, int8_t, INT8_MAX, INT8_MIN)
+DEFINE_TAKE(I16, int16_t, INT16_MAX, INT16_MIN)
+DEFINE_TAKE(I32, int32_t, INT32_MAX, INT32_MIN)
+DEFINE_TAKE(I64, int64_t, INT64_MAX, INT64_MIN)
+DEFINE_TAKE(U8, uint8_t, UINT8_MAX, 0)
+DEFINE_TAKE(U16, uint16_t, UINT16_MAX, 0)
+DEFINE_TAKE(U32, uint32_t, UINT32_MAX, 0)
+DEFINE_TAKE(U64, uint64_t, UINT64_MAX, 0)
+DEFINE_TAKE(F32, float, FLT_MAX, -FLT_MAX)
+DEFINE_TAKE(F64, double, DBL_MAX, -DBL_MAX)
+
+static void check_statistics_take_number(tsr_check_summary *s, tsr_datatype datatype, const void *min,
+                                         const void *max) {
+  switch (tsr__datatype_machine(datatype)) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: take_##name(s, min, max); break;
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+/* `is` is the tile's text, in a tile that goes: a copy stays. */
+static int check_statistics_take_text(tsr_fragment_check *f, tsr_check_summary *s, tsr_check_bound min,
+                                      tsr_check_bound max, bool own) {
+  for (int end = 0; end < 2; end++) {
+    tsr_check_bound *kept = end ? &s->most : &s->least, v = end ? max : min;
+    int c = s->any ? check_statistics_compare_text(v, *kept) : 0;
+    s->unknown = s->unknown || memchr(v.text ? v.text : (const uint8_t *)"", 0, v.key) != NULL;
+    if (s->any && (end ? c <= 0 : c >= 0)) continue;
+    if (own) {
+      void *copy;
+      TSR_TRY(tsr__arena_copy(&f->arena, v.text, v.key, &copy, f->c->error));
+      v.text = copy;
+    }
+    *kept = v;
+  }
+  return TSR_OK;
+}
+
+static void take_sum(tsr_check_summary *s, const statistics_field *field, uint64_t value) {
+  switch (tsr_datatype_kind(field->datatype)) {
+  case TSR_KIND_FLOAT: {
+    double v;
+    memcpy(&v, &value, sizeof v);
+    s->float_sum += v;
+    s->magnitude += fabs(v);
+    break;
+  }
+  case TSR_KIND_UNSIGNED:
+  case TSR_KIND_BOOLEAN: s->stuck = s->stuck || __builtin_add_overflow(s->unsigned_sum, value, &s->unsigned_sum); break;
+  default: s->stuck = s->stuck || __builtin_add_overflow(s->signed_sum, (int64_t)value, &s->signed_sum); break;
+  }
+  s->summed = true;
+}
+
+/* What stands in the metadata, and in a summary of its own what is true where that was found wrong. */
+static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uint64_t number,
+                          const statistics_field *field, const stored *s, const check_statistics_measured *m,
+                          verdict v) {
+  uint64_t nulls = !v.nulls ? m->nulls : s->null_count ? *s->null_count : 0, sum = 0;
+  bool text = field->kind == KIND_TEXT;
+  summary->tiles++;
+  summary->null_count += nulls;
+  bool looked_at = m->cells + m->nulls > 0;
+  if (!looked_at && f->metadata.dense && nulls > 0)
+    summary->unknown = true; /* of a dense tile, a part may be written */
+  if (field->nullable && (nulls == tsr__fragment_tile_cells(&f->metadata, number) || (looked_at && m->cells == 0))) {
+    summary->unknown = summary->unknown || text; /* TileDB takes another tile's text for the next one's then */
+    return TSR_OK;
+  }
+  if (s->sum) sum = *s->sum;
+  if (!v.sum && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) memcpy(&sum, &m->float_sum, 8);
+  else if (!v.sum) sum = (uint64_t)(int64_t)m->sum;
+  if (s->sum) take_sum(summary, field, sum);
+  if (!s->min || !s->max) {
+    summary->unknown = true;
+    return TSR_OK;
+  }
+  if (text)
+    TSR_TRY(check_statistics_take_text(f, summary, v.min ? (tsr_check_bound){s->min_size, s->min} : m->least,
+                                       v.max ? (tsr_check_bound){s->max_size, s->max} : m->most, !v.min || !v.max));
+  else check_statistics_take_number(summary, field->datatype, v.min ? s->min : m->min, v.max ? s->max : m->max);
+  summary->any = true;
+  return TSR_OK;
+}
+
+int tsr__check_summaries(tsr_fragment_check *f) {
+  void *block;
+  TSR_TRY(tsr__arena_array(&f->arena, f->metadata.slot_count, 2 * sizeof(tsr_check_summary), &block, f->c->error));
+  f->summaries = block;
+  return TSR_OK;
+}
+
+int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile,
+                               const uint8_t *mask) {
+  const tsr_statistics *all = f->metadata.slots[slot].statistics;
+  const statistics_field field = check_statistics_field_of(f, slot);
+  if (f->metadata.version < 11 || !f->statistics_sound[slot] || !all || field.kind == KIND_NONE) return TSR_OK;
+  stored s = find_stored(all, number);
+  verdict v = {true, true, true, true};
+  check_statistics_measured m = {0};
+  if (tile) {
+    m = check_statistics_measure(&field, tile, mask);
+    v = judge(&field, &s, &m, mask && f->metadata.version < 16);
+    if (!all_right(v) && mask) {
+      check_statistics_measured padded = check_statistics_measure(&field, tile, NULL);
+      verdict other = judge(&field, &s, &padded, false);
+      if (all_right(other)) v = other;
+    }
+    TSR_TRY(tell(f, slot, number, &field, &s, &m, v));
+  }
+  const verdict right = {true, true, true, true};
+  TSR_TRY(add_to_summary(f, &f->summaries[2 * slot], number, &field, &s, &m, right));
+  return add_to_summary(f, &f->summaries[2 * slot + 1], number, &field, &s, &m, v);
+}
+
+/* ---- The fragment's own ----------------------------------------------------------------------------------------- */
+
+typedef struct own_statistics {
+  const uint8_t *min, *max;
+  uint64_t min_size, max_size, sum, null_count;
+} own_statistics;
+
+static int tell_own(tsr_fragment_check *f, uint32_t slot, const char *what) {
+  tsr_check_label label;
+  return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "fragment statistics: %s: the %s is not that of its tiles", tsr__check_field(f, slot, &label),
+                        what);
+}
+
+static bool own_sum_fits(const statistics_field *field, const tsr_check_summary *s, uint64_t told) {
+  double v;
+  if (!field->has_sum || field->kind == KIND_TEXT || !s->summed || s->stuck) return true;
+  switch (tsr_datatype_kind(field->datatype)) {
+  case TSR_KIND_FLOAT:
+    memcpy(&v, &told, sizeof v);
+    return !isfinite(s->magnitude) || s->magnitude > 1e300 || fabs(v - s->float_sum) <= 1e-9 * s->magnitude;
+  case TSR_KIND_UNSIGNED:
+  case TSR_KIND_BOOLEAN: return told == s->unsigned_sum;
+  default: return told == (uint64_t)s->signed_sum;
+  }
+}
+
+static bool same_number(const statistics_field *field, const uint8_t *a, const uint8_t *b) {
+  return tsr__key(field->datatype, a) == tsr__key(field->datatype, b);
+}
+
+/* Which of them are those of a summary. */
+static verdict judge_own(const statistics_field *field, const own_statistics *own, const tsr_check_summary *s) {
+  verdict v = {true, true, own_sum_fits(field, s, own->sum), own->null_count == s->null_count};
+  bool text = field->kind == KIND_TEXT;
+  if (!s->any || s->unknown) return v;
+  if (own->min_size > 0)
+    v.min = text ? check_statistics_compare_text((tsr_check_bound){own->min_size, own->min}, s->least) == 0
+                 : own->min_size == field->size && same_number(field, own->min, s->min);
+  if (own->max_size > 0)
+    v.max = text ? check_statistics_compare_text((tsr_check_bound){own->max_size, own->max}, s->most) == 0
+                 : own->max_size == field->size && same_number(field, own->max, s->max);
+  return v;
+}
+
+static int check_own(tsr_fragment_check *f, uint32_t slot, const own_statistics *own) {
+  const tsr_check_summary *s = &f->summaries[2 * slot];
+  const tsr_statistics *all = f->metadata.slots[slot].statistics;
+  const statistics_field field = check_statistics_field_of(f, slot);
+  if (field.kind == KIND_NONE || !f->statistics_sound[slot] || s->tiles != f->metadata.tile_count) return TSR_OK;
+  const verdict a = judge_own(&field, own, &s[0]), b = judge_own(&field, own, &s[1]);
+  if (!a.nulls && !b.nulls && all && all->null_counts) TSR_TRY(tell_own(f, slot, "null count"));
+  if (!a.sum && !b.sum) TSR_TRY(tell_own(f, slot, "sum"));
+  if (!a.min && !b.min) TSR_TRY(tell_own(f, slot, "minimum"));
+  return a.max || b.max ? TSR_OK : tell_own(f, slot, "maximum");
+}
+
+int tsr__check_fragment_statistics(tsr_fragment_check *f) {
+  tsr_fragment_metadata *m = &f->metadata;
+  tsr_buffer content = {.memory = &f->c->memory};
+  tsr_error fault = {0};
+  if (m->version < 12 || !f->summary_sound) return TSR_OK;
+  int rc = tsr__fragment_metadata_tile(m, f->file, m->fragment_statistics_at, f->c->key, UINT64_MAX, &content, &fault);
+  if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "fragment statistics");
+  tsr_input in = tsr__input(content.data, content.size);
+  for (uint32_t slot = 0; rc >= 0 && slot < m->slot_count && !in.failed; slot++) {
+    own_statistics own = {0};
+    own.min_size = tsr__input_u64(&in);
+    own.min = tsr__input_take(&in, own.min_size);
+    own.max_size = tsr__input_u64(&in);
+    own.max = tsr__input_take(&in, own.max_size);
+    own.sum = tsr__input_u64(&in);
+    own.null_count = tsr__input_u64(&in);
+    if (!in.failed && m->slots[slot].present) rc = check_own(f, slot, &own);
+  }
+  if (rc >= 0 && (in.failed || tsr__input_left(&in) > 0))
+    rc = tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
+                        "fragment statistics at byte %llu: %llu bytes are not those of %u fields",
+                        (unsigned long long)m->fragment_statistics_at, (unsigned long long)content.size, m->slot_count);
+  tsr__buffer_release(&content);
+  return rc;
+}

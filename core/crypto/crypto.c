@@ -1,0 +1,111 @@
+/* crypto.c: MD5, SHA-256, AES-256-GCM and random bytes; the only file that includes mbedTLS.
+ *
+ * mbedTLS 2.28 and 3.x are known: the digests that return an error are called ..._ret in the former and lost the suffix
+ * in the latter. Random bytes come from the operating system, without mbedTLS's own generator.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#if defined(__linux__)
+#include <sys/random.h>
+#endif
+
+#include <mbedtls/version.h>
+#include <mbedtls/cipher.h>
+#include <mbedtls/gcm.h>
+#include <mbedtls/md5.h>
+#include <mbedtls/sha256.h>
+
+#include <string.h>
+#include "crypto/crypto.h"
+
+#include "base/arithmetic.h"
+#include "base/memory.h"
+
+#if MBEDTLS_VERSION_NUMBER >= 0x03000000
+#define crypto_md5    mbedtls_md5
+#define crypto_sha256 mbedtls_sha256
+#else
+#define crypto_md5    mbedtls_md5_ret
+#define crypto_sha256 mbedtls_sha256_ret
+#endif
+
+_Static_assert(TSR_KEY_SIZE == 32 && TSR_IV_SIZE == 12 && TSR_TAG_SIZE == 16, "what AES-256-GCM of the format means");
+
+static int fail_library(const char *what, int result, tsr_error *error) {
+  if (result == MBEDTLS_ERR_CIPHER_ALLOC_FAILED) return tsr__fail(error, TSR_NOMEM, "%s: out of memory", what);
+  return tsr__fail(error, TSR_ERROR, "%s: error -0x%04x of mbedTLS", what, (unsigned)-result);
+}
+
+int tsr__md5(const void *bytes, uint64_t size, uint8_t digest[TSR_MD5_SIZE], tsr_error *error) {
+  uint8_t result[TSR_MD5_SIZE];
+  int rc = crypto_md5(bytes, size, result);
+  if (rc != 0) return fail_library("MD5", rc, error);
+  memcpy(digest, result, sizeof result);
+  return TSR_OK;
+}
+
+int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE], tsr_error *error) {
+  uint8_t result[TSR_SHA256_SIZE];
+  int rc = crypto_sha256(bytes, size, result, 0);
+  if (rc != 0) return fail_library("SHA-256", rc, error);
+  memcpy(digest, result, sizeof result);
+  return TSR_OK;
+}
+
+/* GCM's block counter has 32 bits, two of its values are taken. */
+#define GCM_MOST ((UINT64_C(1) << 36) - 32)
+
+static int open_gcm(mbedtls_gcm_context *gcm, const uint8_t *key, uint64_t size, tsr_error *error) {
+  if (size > GCM_MOST)
+    return tsr__fail(error, TSR_TOOBIG, "AES-256-GCM: %llu bytes under one IV, %llu are allowed",
+                     (unsigned long long)size, (unsigned long long)GCM_MOST);
+  int rc = mbedtls_gcm_setkey(gcm, MBEDTLS_CIPHER_ID_AES, key, 8 * TSR_KEY_SIZE);
+  return rc == 0 ? TSR_OK : fail_library("AES-256-GCM", rc, error);
+}
+
+int tsr__aes_encrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SIZE], const void *in, uint64_t size,
+                     void *out, uint8_t tag[TSR_TAG_SIZE], tsr_error *error) {
+  mbedtls_gcm_context gcm;
+  mbedtls_gcm_init(&gcm);
+  int rc = open_gcm(&gcm, key, size, error);
+  if (rc == TSR_OK) {
+    int result = mbedtls_gcm_crypt_and_tag(&gcm, MBEDTLS_GCM_ENCRYPT, size, iv, TSR_IV_SIZE, NULL, 0, in, out,
+                                           TSR_TAG_SIZE, tag);
+    if (result != 0) rc = fail_library("AES-256-GCM", result, error);
+  }
+  mbedtls_gcm_free(&gcm);
+  return rc;
+}
+
+int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SIZE], const uint8_t tag[TSR_TAG_SIZE],
+                     const void *in, uint64_t size, void *out, tsr_error *error) {
+  mbedtls_gcm_context gcm;
+  mbedtls_gcm_init(&gcm);
+  int rc = open_gcm(&gcm, key, size, error);
+  if (rc == TSR_OK) {
+    int result = mbedtls_gcm_auth_decrypt(&gcm, size, iv, TSR_IV_SIZE, NULL, 0, tag, TSR_TAG_SIZE, in, out);
+    if (result == MBEDTLS_ERR_GCM_AUTH_FAILED)
+      rc = tsr__fail(error, TSR_AUTH, "the key is wrong or the encrypted data is damaged (%llu bytes)",
+                     (unsigned long long)size);
+    else if (result != 0) rc = fail_library("AES-256-GCM", result, error);
+    if (rc < 0) tsr__wipe(out, size); /* unauthenticated text goes nowhere */
+  }
+  mbedtls_gcm_free(&gcm);
+  return rc;
+}
+
+int tsr__random(void *bytes, uint64_t size, tsr_error *error) {
+#if defined(__linux__)
+  uint8_t *at = bytes;
+  while (size > 0) {
+    ssize_t got = getrandom(at, TSR_MIN(size, 1u << 20), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return tsr__fail(error, TSR_IO, "random bytes: %s", strerror(errno));
+    at += got;
+    size -= (uint64_t)got;
+  }
+#else
+  arc4random_buf(bytes, size);
+#endif
+  return TSR_OK;
+}

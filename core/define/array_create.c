@@ -1,0 +1,493 @@
+/* array_create.c: new arrays.
+ *
+ * Prepared: the array's directory and the directories inside it, but __schema under a name that says nothing,
+ * .pending__T_T_UUID after the schema's file in it, with the files of enumerations; all durable. Publishing renames
+ * that directory to __schema. In version 3 it is the file .pending__array_schema.tdb that loses the beginning of its
+ * name. Before, there is no array here, for anybody; the array's directory, which is made exclusively, keeps two
+ * creations apart.
+ */
+#include "define/array_create.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "model/name.h"
+#include "format/enumeration.h"
+#include "format/schema_rules.h"
+#include "format/schema_write.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/objects.h"
+#include "array/pending.h"
+
+#define ARRAY_CREATE_OLD_SCHEMA "__array_schema.tdb"
+#define OLD_LOCK                "__lock.tdb"
+#define DEFAULT_CHUNK           65536u
+#define PATH_MOST               (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
+
+struct tsr_creation {
+  tsr_environment *environment;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_store *store;
+  char *path;
+  tsr_schema schema;
+  bool made; /* the root was made for this array */
+  uint32_t parents; /* and so many directories above it */
+  bool durable, published, abandoned;
+  const char *owner; /* or NULL */
+};
+
+/* ---- Schemas as callers fill them in -------------------------------------------------------- */
+
+static void complete_pipeline(tsr_pipeline *pipeline) {
+  if (!pipeline->max_chunk_size && !pipeline->uncut) pipeline->max_chunk_size = DEFAULT_CHUNK;
+}
+
+static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
+  if (field->fill || field->fill_size || field->is_dimension) return TSR_OK;
+  uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
+  void *room;
+  TSR_TRY(tsr__arena_alloc(arena, bytes, &room, error));
+  field->fill = room;
+  field->fill_size = bytes;
+  field->fill_validity = 0;
+  for (uint64_t at = 0; size && at < bytes; at += size) tsr__datatype_fill(field->datatype, field->fill + at);
+  return TSR_OK;
+}
+
+int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
+  tsr_schema made = *given;
+  uint64_t count = (uint64_t)made.dimension_count + made.attribute_count;
+  if (count > UINT32_MAX) return tsr__fail(error, TSR_UNSUPPORTED, "%llu fields", (unsigned long long)count);
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_field), &room, error));
+  made.fields = room;
+  memcpy(made.fields, given->fields, count * sizeof(tsr_field));
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_field *field = &made.fields[i];
+    field->is_dimension = i < made.dimension_count;
+    bool variable = field->values_per_cell == TSR_VARIABLE;
+    field->cell_size = variable ? 0 : field->values_per_cell * tsr_datatype_size(field->datatype);
+    if (!field->name) return tsr__fail(error, TSR_CONSTRAINT, "field %llu has no name", (unsigned long long)i);
+    complete_pipeline(&field->filters);
+    TSR_TRY(complete_fill(field, arena, error));
+  }
+  TSR_TRY(tsr__arena_array(arena, made.enumeration_count, sizeof(tsr_enumeration), &room, error));
+  if (made.enumeration_count) memcpy(room, given->enumerations, made.enumeration_count * sizeof(tsr_enumeration));
+  made.enumerations = room;
+  if (!made.version) made.version = TSR_FORMAT_WRITE_MAX;
+  if (made.dense && !made.capacity) made.capacity = 10000; /* of no meaning there, but it is stored */
+  complete_pipeline(&made.coords_filters);
+  complete_pipeline(&made.offsets_filters);
+  complete_pipeline(&made.validity_filters);
+  *schema = made;
+  return TSR_OK;
+}
+
+int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_arena arena;
+  tsr_schema complete;
+  tsr__arena_init(&arena, &environment->memory);
+  int code = tsr__schema_complete(schema, &arena, &complete, error);
+  if (code >= 0) code = tsr__schema_check(&complete, &environment->memory, error);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static int array_create_new_name(uint64_t time, tsr_arena *arena, char **name, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name parts;
+  char text[128];
+  void *copy;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
+  tsr__name_print(&parts, text);
+  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
+  *name = copy;
+  return TSR_OK;
+}
+
+/* Files of enumerations: "__UUID_0". */
+static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name parts;
+  char text[64] = "__";
+  void *copy;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &parts, random));
+  memcpy(text + 2, parts.uuid, strlen(parts.uuid));
+  memcpy(text + 2 + strlen(parts.uuid), "_0", 3);
+  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
+  e->file = copy;
+  return TSR_OK;
+}
+
+static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
+  void *copy;
+  c->schema.time = c->schema.version < 10 ? 0 : time;
+  if (c->schema.version >= 10) return array_create_new_name(time, &c->arena, &c->schema.name, error);
+  TSR_TRY(tsr__arena_copy(&c->arena, ARRAY_CREATE_OLD_SCHEMA, strlen(ARRAY_CREATE_OLD_SCHEMA), &copy, error));
+  c->schema.name = copy;
+  return TSR_OK;
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+typedef struct array_create_place {
+  const char *path;
+  uint32_t since; /* version */
+} array_create_place;
+static const array_create_place array_create_directories[] = {
+    {"__fragments", 12}, {"__commits", 12}, {"__meta", 4}, {"__labels", 18}, {"__fragment_meta", 12},
+};
+#define DIRECTORIES (sizeof array_create_directories / sizeof *array_create_directories)
+
+/* Where `open` is not NULL the file is left open for the caller, who forces it to the disk and closes it. */
+static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_file **open,
+                      tsr_error *error) {
+  tsr_file *file = NULL;
+  int code = tsr__store_create_exclusive(c->store, path, &file, error);
+  if (code >= 0 && size) code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0 && open) {
+    *open = file;
+    return TSR_OK;
+  }
+  if (code >= 0 && c->durable) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  return code;
+}
+
+static int array_create_write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content,
+                                   tsr_file **open, tsr_error *error) {
+  tsr_buffer tile = {.memory = &c->memory};
+  int code = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
+  if (code >= 0) code = write_file(c, path, tile.data, tile.size, open, error);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(c->schema.name, pending);
+  path->size = 0;
+  TSR_TRY(tsr__buffer_printf(path, error, "%s/__enumerations/%s", pending, e->file));
+  return tsr__buffer_append_u8(path, 0, error);
+}
+
+static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+  tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < c->schema.enumeration_count && code >= 0; i++) {
+    tsr_enumeration *e = &c->schema.enumerations[i];
+    content.size = 0;
+    code = name_enumeration(e, &c->arena, error);
+    if (code >= 0) code = tsr__enumeration_encode(e, &content, error);
+    if (code >= 0) code = enumeration_path(c, e, &path, error);
+    if (code >= 0) code = array_create_write_tile(c, (const char *)path.data, key, &content, NULL, error);
+    if (code < 0) code = tsr__wrap(error, "enumeration '%s'", e->name);
+  }
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&path);
+  return code;
+}
+
+/* The file of the schema, and the directory of enumerations, while they are pending. */
+static void pending_paths(const tsr_creation *c, char file[PATH_MOST], char enumerations[PATH_MOST]) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(c->schema.name, pending);
+  snprintf(file, PATH_MOST, "%s%s%s", pending, c->schema.version < 10 ? "" : "/",
+           c->schema.version < 10 ? "" : c->schema.name);
+  snprintf(enumerations, PATH_MOST, "%s/__enumerations", pending);
+}
+
+static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
+  tsr_buffer content = {.memory = &c->memory};
+  char path[PATH_MOST], enumerations[PATH_MOST];
+  pending_paths(c, path, enumerations);
+  int code = tsr__schema_encode(&c->schema, &content, error);
+  if (code >= 0) code = array_create_write_tile(c, path, key, &content, open, error);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+  uint32_t version = c->schema.version;
+  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  tsr__pending_path(c->schema.name, pending);
+  pending_paths(c, file, enumerations);
+  for (unsigned i = 0; i < DIRECTORIES; i++)
+    if (version >= array_create_directories[i].since)
+      TSR_TRY(tsr__store_make_directory(c->store, array_create_directories[i].path, error));
+  if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, NULL, error));
+  if (version >= 10) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
+  if (version >= 20) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
+  TSR_TRY(array_create_write_enumerations(c, key, error));
+  if (!c->durable) return array_create_write_schema(c, key, NULL, error);
+  tsr_file *schema;
+  TSR_TRY(array_create_write_schema(c, key, &schema, error));
+  const char *made[3] = {""};
+  uint64_t count = 1;
+  if (version >= 10) made[count++] = pending;
+  if (version >= 20 && c->schema.enumeration_count > 0) made[count++] = enumerations;
+  const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count + 1;
+  int code = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
+  tsr__store_close_file(schema);
+  return code;
+}
+
+/* ---- Directories above the array ------------------------------------------------------------ */
+
+/* Cuts the last part off a path; false where there is nothing before it. */
+static bool cut_path(char *path) {
+  char *slash = strrchr(path, '/');
+  while (slash && slash > path && slash[-1] == '/') slash--;
+  if (!slash || slash == path) return false;
+  *slash = 0;
+  return true;
+}
+
+/* Goes up from the array's directory: counts those that are missing, or removes `count` of them that are empty. */
+static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
+  void *block;
+  uint32_t n = 0;
+  if (tsr__alloc(&c->memory, strlen(c->path) + 1, &block, NULL) < 0) return 0;
+  char *path = block;
+  memcpy(path, c->path, strlen(c->path) + 1);
+  for (bool more = true; more && n < count && cut_path(path);) {
+    tsr_store *store = NULL;
+    if (tsr__directory_open(c->environment, path, &store, NULL) < 0) break;
+    bool exists = true; /* what the disk does not tell is not ours */
+    if (!removing) (void)tsr__directory_find(store, "", &exists, NULL);
+    more = removing ? tsr__store_remove(store, "", NULL) >= 0 : !exists;
+    tsr__store_close(store);
+    n += more;
+  }
+  tsr__free(path);
+  return n;
+}
+
+/* ---- Abandon -------------------------------------------------------------------------------- */
+
+/* What is gone already does not matter. */
+static void array_create_remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
+  tsr_error one;
+  int rc = tsr__store_remove(c->store, path, &one);
+  if (rc >= 0 || rc == TSR_NOT_FOUND || *code < 0) return;
+  *code = rc;
+  if (error) *error = one;
+}
+
+/* Removes what is in a directory of the array: files, and directories that hold nothing but files. */
+static void remove_within(tsr_creation *c, const char *directory, bool may_hold_directories, int *code,
+                          tsr_error *error) {
+  tsr_listing entries = {0};
+  tsr_buffer path = {.memory = &c->memory};
+  if (tsr__store_list(c->store, directory, &entries, NULL) < 0) return; /* that it is not empty will be told */
+  for (uint64_t i = 0; i < entries.count; i++) {
+    path.size = 0;
+    if (tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name) < 0 ||
+        tsr__buffer_append_u8(&path, 0, error) < 0)
+      break;
+    if (may_hold_directories && entries.entries[i].kind == TSR_ENTRY_DIRECTORY)
+      remove_within(c, (const char *)path.data, false, code, error);
+    array_create_remove_path(c, (const char *)path.data, code, error);
+  }
+  tsr__listing_release(&entries);
+  tsr__buffer_release(&path);
+}
+
+/* What writers have put into the pending array, and its metadata. Before version 12 fragments lie beside the directories of the array:
+ * ".UUID", or their names. */
+static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
+  if (c->schema.version >= 4) remove_within(c, "__meta", false, code, error);
+  if (c->schema.version >= 12) {
+    remove_within(c, "__fragments", true, code, error);
+    remove_within(c, "__commits", false, code, error);
+    return;
+  }
+  tsr_listing entries = {0};
+  if (tsr__store_list(c->store, "", &entries, NULL) < 0) return;
+  for (uint64_t i = 0; i < entries.count; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_name parsed;
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY) continue;
+    if (*name != '.' && !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    remove_within(c, name, false, code, error);
+    array_create_remove_path(c, name, code, error);
+  }
+  tsr__listing_release(&entries);
+}
+
+int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_creation *c = creation;
+  int code = TSR_OK;
+  if (c->published || c->abandoned) return TSR_OK;
+  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  tsr__pending_path(c->schema.name, pending);
+  pending_paths(c, file, enumerations);
+  if (c->made) remove_cells(c, &code, error);
+  array_create_remove_path(c, file, &code, error);
+  tsr_buffer path = {.memory = &c->memory};
+  for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
+    if (c->schema.enumerations[i].file && enumeration_path(c, &c->schema.enumerations[i], &path, error) >= 0)
+      array_create_remove_path(c, (const char *)path.data, &code, error);
+  tsr__buffer_release(&path);
+  if (c->schema.version < 10) array_create_remove_path(c, OLD_LOCK, &code, error);
+  if (c->schema.version >= 20) array_create_remove_path(c, enumerations, &code, error);
+  if (c->made && c->schema.version >= 10)
+    remove_within(c, pending, false, &code, error); /* schemas that lack attributes */
+  if (c->schema.version >= 10) array_create_remove_path(c, pending, &code, error);
+  for (unsigned i = DIRECTORIES; i-- > 0;)
+    if (c->schema.version >= array_create_directories[i].since)
+      array_create_remove_path(c, array_create_directories[i].path, &code, error);
+  if (c->made) array_create_remove_path(c, "", &code, error);
+  if (c->made) climb(c, c->parents, true);
+  c->abandoned = true;
+  return code < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
+}
+
+void tsr_creation_close(tsr_creation *creation) {
+  if (!creation) return;
+  tsr__store_close(creation->store);
+  tsr__arena_release(&creation->arena);
+  tsr__free(creation->path);
+  tsr__free(creation);
+}
+
+/* ---- Prepare, publish ----------------------------------------------------------------------- */
+
+int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
+  static const char *const marks[] = {".pending__", ".copying", "__commits", "__fragments", "__meta"};
+  tsr_listing entries = {0};
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  bool unfinished = false;
+  if (tsr__object_kind(store, "", &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE &&
+      tsr__store_list(store, "", &entries, NULL) >= 0)
+    for (uint64_t i = 0; i < entries.count; i++)
+      for (unsigned m = 0; m < sizeof marks / sizeof *marks; m++)
+        unfinished |= !strncmp(entries.entries[i].name, marks[m], strlen(marks[m]));
+  tsr__listing_release(&entries);
+  return tsr__fail(error, TSR_EXISTS,
+                   unfinished
+                       ? "an array is being created there: by a transaction that is not committed yet, or by one that "
+                         "was cut off; then the directory can be deleted"
+                   : kind == TSR_OBJECT_ARRAY ? "an array is already there"
+                   : kind == TSR_OBJECT_GROUP ? "a group is already there"
+                                              : "something is already there");
+}
+
+static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options,
+                                tsr_error *error) {
+  uint64_t time = options->time ? options->time : tsr__environment_now();
+  TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
+  for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
+  TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
+  TSR_TRY(name_all(c, time, error));
+  if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
+  int code = tsr__store_make_directory(c->store, "", error);
+  c->made = code >= 0;
+  return code == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : code;
+}
+
+static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
+                         const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
+  static const tsr_create_options none = {0};
+  if (!options) options = &none;
+  void *block = NULL, *copy = NULL;
+  int code = tsr__alloc_zero(&environment->memory, sizeof(tsr_creation), &block, error);
+  if (code >= 0) code = tsr__alloc(&environment->memory, strlen(path) + 1, &copy, error);
+  if (code < 0) {
+    tsr__free(block);
+    tsr__store_close(store);
+    return code;
+  }
+  tsr_creation *c = block;
+  memcpy(copy, path, strlen(path) + 1);
+  *c = (tsr_creation){.environment = environment, .store = store, .path = copy};
+  c->durable = !options->unsynced;
+  tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
+  tsr__arena_init(&c->arena, &c->memory);
+  void *owner = NULL;
+  if (options->owner) code = tsr__arena_copy(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
+  c->owner = owner;
+  if (code >= 0) code = array_create_prepare(c, schema, options, error);
+  if (code >= 0) {
+    code = array_create_write_all(c, options->key, error);
+    if (code < 0) (void)tsr_creation_abandon(c, NULL);
+  }
+  if (code < 0) {
+    tsr__wrap(error, "array %s", path);
+    tsr_creation_close(c);
+    return code;
+  }
+  *creation = c;
+  return TSR_OK;
+}
+
+int tsr_creation_prepare(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                         const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *directory;
+  tsr_store *store;
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int code = open_creation(environment, store, directory, schema, options, creation, error);
+  tsr__free(directory);
+  return code;
+}
+
+static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, ARRAY_CREATE_OLD_SCHEMA) == 0; }
+
+static int appear(tsr_store *store, const char *schema_name, tsr_error *error) {
+  char pending[TSR_PENDING_PATH];
+  tsr__pending_path(schema_name, pending);
+  return tsr__store_rename_exclusive(store, pending, array_create_is_old(schema_name) ? schema_name : "__schema",
+                                     error);
+}
+
+int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_creation *c = creation;
+  if (c->published) return TSR_OK;
+  if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
+  int code = appear(c->store, c->schema.name, error);
+  if (code >= 0) c->published = true;
+  if (code >= 0 && c->durable) code = tsr__store_sync_directory(c->store, "", error);
+  return code < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
+}
+
+int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *directory;
+  tsr_store *store;
+  tsr_name parsed;
+  if (strchr(schema_name, '/') ||
+      (!array_create_is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
+    return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
+  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
+  int code = appear(store, schema_name, error);
+  if (code >= 0) code = tsr__store_sync_directory(store, "", error);
+  tsr__store_close(store);
+  if (code < 0 && code != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
+  tsr__free(directory);
+  return code == TSR_NOT_FOUND ? 0 : code < 0 ? code : 1;
+}
+
+const char *tsr_creation_schema_name(const tsr_creation *creation) { return creation->schema.name; }
+
+int tsr_array_create(tsr_environment *environment, const char *path, const tsr_schema *schema,
+                     const tsr_create_options *options, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_creation *creation = NULL;
+  TSR_TRY(tsr_creation_prepare(environment, path, schema, options, &creation, error));
+  int code = tsr_creation_publish(creation, error);
+  if (code < 0) (void)tsr_creation_abandon(creation, NULL);
+  tsr_creation_close(creation);
+  return code;
+}

@@ -1,0 +1,156 @@
+/* group_write.c: groups are made and changed. A change is one file of __group, version 2.
+ *
+ * A file of version 1 lists all members and counts alone; behind one, the first change tells of all members again, and
+ * of those that older files name and that are gone.
+ */
+#include "define/group_write.h"
+
+#include <string.h>
+
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/group_open.h"
+#include "array/objects.h"
+#include "array/timed_files.h"
+#include "array/timed_write.h"
+#include "define/metadata_write.h"
+
+#define GROUP_DIRECTORY "__group"
+#define GROUP_FILE      "__tiledb_group.tdb"
+#define GROUP_VERSION   2
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+/* `made`: which of the directories were, the group's own first. */
+static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
+  static const char *const directories[3] = {"", "__meta", GROUP_DIRECTORY};
+  tsr_object_kind kind;
+  for (int i = 0; i < 3; i++) {
+    int code = tsr__store_make_directory(store, directories[i], error);
+    made[i] = code >= 0;
+    if (code != TSR_EXISTS) TSR_TRY(code);
+    if (i > 0 || made[0]) continue;
+    TSR_TRY(tsr__object_kind(store, "", &kind, error)); /* any other directory becomes a group, as in TileDB */
+    if (kind != TSR_OBJECT_NONE)
+      return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
+  }
+  tsr_file *file;
+  int code = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
+  if (code < 0) return code == TSR_EXISTS ? TSR_OK : code;
+  code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code < 0) (void)tsr__store_remove(store, GROUP_FILE, NULL);
+  return code < 0 ? code : tsr__store_sync_directory(store, "", error);
+}
+
+int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_store *store;
+  char *directory;
+  TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
+  bool made[3] = {false};
+  int code = group_write_make(store, made, error);
+  if (code < 0) { /* what is not empty stays */
+    if (made[2]) (void)tsr__store_remove(store, GROUP_DIRECTORY, NULL);
+    if (made[1]) (void)tsr__store_remove(store, "__meta", NULL);
+    if (made[0]) (void)tsr__store_remove(store, "", NULL);
+    tsr__wrap(error, "group %s", directory);
+  }
+  tsr__store_close(store);
+  tsr__free(directory);
+  return code;
+}
+
+/* ---- Changing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct group_write_change {
+  tsr_group *group;
+  tsr_arena arena;
+  tsr_map now, ever; /* members by key; ever: also of files before one of version 1 */
+  bool alone;
+} group_write_change;
+
+static int group_write_load(group_write_change *c, tsr_error *error) {
+  tsr_timed_files files;
+  TSR_TRY(tsr__timed_files(c->group->environment, c->group->store, GROUP_DIRECTORY, TSR_TIME_BEGIN, TSR_TIME_NOW,
+                           &c->arena, &files, error));
+  TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
+  return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
+}
+
+static int group_write_add(tsr_buffer *list, const tsr_member *member, bool deleted, tsr_error *error) {
+  tsr_member one = *member;
+  one.deleted = deleted;
+  return tsr__buffer_append(list, &one, sizeof one, error);
+}
+
+static int write_change(group_write_change *c, const tsr_member *member, bool deleted, tsr_error *error) {
+  tsr_memory *memory = &c->group->environment->memory;
+  tsr_buffer list = {.memory = memory}, content = {.memory = memory};
+  uint64_t last = 0;
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < c->ever.capacity && code >= 0; i++) {
+    const tsr_map_entry *entry = &c->ever.entries[i];
+    const tsr_member *now = entry->key ? tsr__map_get(&c->now, entry->key) : NULL;
+    if (entry->key && strcmp(entry->key, tsr__member_key(member)) != 0)
+      code = group_write_add(&list, now ? now : entry->value, !now, error);
+  }
+  if (code >= 0) code = group_write_add(&list, member, deleted, error);
+  const tsr_members all = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
+  if (code >= 0) code = tsr__group_encode(&all, &content, error);
+  if (code >= 0) code = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
+  if (code >= 0)
+    code = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
+                            tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
+  tsr__buffer_release(&list);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+static void group_write_start(group_write_change *c, tsr_group *group) {
+  *c = (group_write_change){.group = group};
+  tsr__arena_init(&c->arena, &group->environment->memory);
+  c->now.memory = c->ever.memory = &group->environment->memory;
+}
+
+static int group_write_end(group_write_change *c, int code, tsr_error *error) {
+  tsr__map_release(&c->now);
+  tsr__map_release(&c->ever);
+  tsr__arena_release(&c->arena);
+  return code < 0 ? tsr__wrap(error, "group %s", c->group->store->name) : TSR_OK;
+}
+
+int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool relative, tsr_object_kind kind,
+                  tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  group_write_change c;
+  const tsr_member member = {.uri = (char *)(uintptr_t)uri,
+                             .name = (char *)(uintptr_t)name,
+                             .named = name != NULL,
+                             .relative = relative,
+                             .is_array = kind == TSR_OBJECT_ARRAY};
+  group_write_start(&c, group);
+  int code = group_write_load(&c, error);
+  if (code >= 0 && tsr__map_get(&c.now, tsr__member_key(&member)))
+    code = tsr__fail(error, TSR_EXISTS, "it has a member '%s' already", tsr__member_key(&member));
+  if (code >= 0) code = write_change(&c, &member, false, error);
+  return group_write_end(&c, code, error);
+}
+
+int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  group_write_change c;
+  group_write_start(&c, group);
+  int code = group_write_load(&c, error);
+  const tsr_member *member = code >= 0 ? tsr__map_get(&c.now, name) : NULL;
+  if (code >= 0 && !member) code = tsr__fail(error, TSR_NOT_FOUND, "it has no member '%s'", name);
+  if (code >= 0) code = write_change(&c, member, true, error);
+  return group_write_end(&c, code, error);
+}
+
+int tsr__group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
+  int code =
+      tsr__metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
+  return code < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
+}

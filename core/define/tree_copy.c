@@ -1,0 +1,244 @@
+/* tree_copy.c: arrays copied file by file, from any store to any other.
+ *
+ * The commits are listed before all else: what they name is complete by then, and so in the copy. What was not committed
+ * is copied as it stands, but for names that nobody looks at (they begin with '.', or are markers of pending commits; not
+ * so what a merge replaces, which counts under its first name already).
+ * The copy appears at the end: its schemas lie under other names until all else is there.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/objects.h"
+#include "array/progress.h"
+#include "define/array_create.h"
+
+#define TREE_COPY_DEPTH_MOST 16 /* of directories; labels are arrays in an array */
+#define TREE_COPY_BLOCK      (UINT64_C(1) << 20) /* bytes that are read at once */
+#define COPYING              ".copying"
+
+/* What makes a directory an array. An old one that has evolved has two; it is whole once it has the last. */
+static const char *const marks[] = {"__array_schema.tdb", "__kv_schema.tdb", "__schema"};
+#define MARKS (sizeof marks / sizeof *marks)
+
+typedef struct tree_copy_item { /* in the order in which they are made */
+  const char *path; /* in the source */
+  bool directory;
+  uint32_t depth;
+} tree_copy_item;
+
+typedef struct copying {
+  tsr_environment *environment;
+  tsr_store *from, *to;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_buffer items; /* item */
+  uint8_t *block;
+  bool marked[MARKS]; /* the source has it */
+  unsigned published; /* so many of the marks have their names in the copy */
+  bool durable;
+  uint64_t made, files; /* so many of the items are there in the copy */
+  tsr_error *error;
+} copying;
+
+static tree_copy_item *tree_copy_item_at(const copying *c, uint64_t i) {
+  return (tree_copy_item *)(void *)c->items.data + i;
+}
+static uint64_t count_of(const copying *c) { return c->items.size / sizeof(tree_copy_item); }
+
+/* ---- What there is ---------------------------------------------------------------------------------------------- */
+
+static int tree_copy_add(copying *c, const char *directory, const char *name, bool is_directory, uint32_t depth) {
+  tsr_buffer path = {.memory = &c->memory};
+  void *copy;
+  int rc = tsr__buffer_printf(&path, c->error, "%s%s%s", directory, *directory ? "/" : "", name);
+  if (rc >= 0) rc = tsr__arena_copy(&c->arena, path.data, path.size, &copy, c->error);
+  tsr__buffer_release(&path);
+  if (rc < 0) return rc;
+  const tree_copy_item one = {.path = copy, .directory = is_directory, .depth = depth};
+  return tsr__buffer_append(&c->items, &one, sizeof one, c->error);
+}
+
+static bool tree_copy_is_passed_over(const tsr_entry *entry) {
+  uint64_t stem;
+  if (tsr__name_suffix(entry->name, TSR_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
+  return *entry->name == '.' || tsr__name_suffix(entry->name, ".pending", &stem) || entry->kind == TSR_ENTRY_OTHER;
+}
+
+static int add_entries(copying *c, const char *directory, uint32_t depth) {
+  tsr_listing entries = {0};
+  if (depth > TREE_COPY_DEPTH_MOST)
+    return tsr__fail(c->error, TSR_CORRUPT, "%s: directories lie more than %d deep", directory, TREE_COPY_DEPTH_MOST);
+  TSR_TRY(tsr__interrupted(c->environment, c->error));
+  TSR_TRY(tsr__store_list(c->from, directory, &entries, c->error));
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const tsr_entry *entry = &entries.entries[i];
+    bool known = depth == 0 && strcmp(entry->name, "__commits") == 0;
+    if (!tree_copy_is_passed_over(entry) && !known)
+      rc = tree_copy_add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* Each directory is listed behind those before it: shallow ones first, none twice. */
+static int tree_copy_list_all(copying *c) {
+  bool exists;
+  TSR_TRY(tsr__directory_find(c->from, "__commits", &exists, c->error));
+  if (exists) {
+    TSR_TRY(tree_copy_add(c, "", "__commits", true, 1));
+    TSR_TRY(add_entries(c, "__commits", 1));
+    tree_copy_item_at(c, 0)->depth = 0; /* it is listed */
+  }
+  TSR_TRY(add_entries(c, "", 0));
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    const tree_copy_item one = *tree_copy_item_at(c, i);
+    for (unsigned m = 0; m < MARKS; m++) c->marked[m] |= strcmp(one.path, marks[m]) == 0;
+    if (one.directory && one.depth > 0) TSR_TRY(add_entries(c, one.path, one.depth));
+  }
+  return TSR_OK;
+}
+
+/* ---- The copy --------------------------------------------------------------------------------------------------- */
+
+/* Where an item lies in the copy while it is made. */
+static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
+  path->size = 0;
+  for (unsigned m = c->published; m < MARKS; m++) {
+    const size_t length = strlen(marks[m]);
+    if (strncmp(one->path, marks[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
+    TSR_TRY(tsr__buffer_printf(path, c->error, COPYING "%u%s", m, one->path + length));
+    return tsr__buffer_append_u8(path, 0, c->error);
+  }
+  TSR_TRY(tsr__buffer_printf(path, c->error, "%s", one->path));
+  return tsr__buffer_append_u8(path, 0, c->error);
+}
+
+static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
+  for (uint64_t at = 0; at < from->size; at += TREE_COPY_BLOCK) {
+    uint64_t part = TSR_MIN(from->size - at, TREE_COPY_BLOCK);
+    TSR_TRY(tsr__interrupted(c->environment, c->error));
+    TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
+    TSR_TRY(tsr__store_append(to, c->block, part, c->error));
+    tsr_work_done(c->environment, part);
+  }
+  return c->durable ? tsr__store_sync(to, c->error) : TSR_OK;
+}
+
+/* How many bytes there are. */
+static int tree_copy_measure(copying *c) {
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    tsr_file *file = NULL;
+    if (tree_copy_item_at(c, i)->directory) continue;
+    if (i % 64 == 63) TSR_TRY(tsr__interrupted(c->environment, c->error));
+    TSR_TRY(tsr__store_open_file(c->from, tree_copy_item_at(c, i)->path, &file, c->error));
+    tsr__work_more(c->environment, file->size);
+    tsr__store_close_file(file);
+  }
+  return TSR_OK;
+}
+
+static int copy_file(copying *c, const tree_copy_item *one, const char *target) {
+  tsr_file *from = NULL, *to = NULL;
+  TSR_TRY(tsr__store_open_file(c->from, one->path, &from, c->error));
+  int rc = tsr__store_create_exclusive(c->to, target, &to, c->error);
+  if (rc >= 0) {
+    c->made++;
+    c->files++;
+    rc = copy_bytes(c, from, to);
+  }
+  tsr__store_close_file(to);
+  tsr__store_close_file(from);
+  return rc;
+}
+
+static int copy_items(copying *c, tsr_buffer *path) {
+  for (uint64_t i = 0; i < count_of(c); i++) {
+    const tree_copy_item *one = tree_copy_item_at(c, i);
+    TSR_TRY(tree_copy_target_of(c, one, path));
+    if (!one->directory) {
+      TSR_TRY(copy_file(c, one, (const char *)path->data));
+      continue;
+    }
+    TSR_TRY(tsr__store_make_directory(c->to, (const char *)path->data, c->error));
+    c->made++;
+  }
+  for (uint64_t i = 0; i < count_of(c) && c->durable; i++) {
+    if (!tree_copy_item_at(c, i)->directory) continue;
+    TSR_TRY(tree_copy_target_of(c, tree_copy_item_at(c, i), path));
+    TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
+  }
+  if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
+  for (; c->published < MARKS; c->published++) {
+    char hidden[sizeof COPYING + 10];
+    snprintf(hidden, sizeof hidden, COPYING "%u", c->published);
+    if (c->marked[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, marks[c->published], c->error));
+  }
+  return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
+}
+
+/* After a failure nothing is left. */
+static void remove_copy(copying *c, tsr_buffer *path) {
+  c->error = NULL;
+  for (uint64_t i = c->made; i-- > 0;)
+    if (tree_copy_target_of(c, tree_copy_item_at(c, i), path) >= 0)
+      (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
+  (void)tsr__store_remove(c->to, "", NULL);
+}
+
+static int copy_all(copying *c) {
+  tsr_object_kind kind;
+  tsr_buffer path = {.memory = &c->memory};
+  void *block;
+  TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
+  if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
+  TSR_TRY(tree_copy_list_all(c));
+  bool is_array = false;
+  for (unsigned m = 0; m < MARKS; m++) is_array |= c->marked[m];
+  if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
+  TSR_TRY(tree_copy_measure(c));
+  TSR_TRY(tsr__alloc(&c->memory, TREE_COPY_BLOCK, &block, c->error));
+  c->block = block;
+  int rc = tsr__store_make_directory(c->to, "", c->error);
+  if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
+  TSR_TRY(rc);
+  rc = copy_items(c, &path);
+  if (rc < 0) remove_copy(c, &path);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                         tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *paths[2] = {NULL, NULL};
+  copying c = {.environment = environment, .durable = !unsynced, .error = error};
+  tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
+  tsr__arena_init(&c.arena, &c.memory);
+  c.items.memory = &c.memory;
+  int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
+  if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
+  if (rc >= 0) {
+    const char *operation = tsr__environment_scheme(environment, to)     ? "import"
+                            : tsr__environment_scheme(environment, from) ? "export"
+                                                                         : "copy";
+    tsr_work work;
+    tsr_work_begin(environment, &work, operation, from, 0);
+    rc = copy_all(&c);
+    tsr_work_end(environment, &work);
+  }
+  if (rc >= 0 && files) *files = c.files;
+  tsr__store_close(c.from);
+  tsr__store_close(c.to);
+  tsr__free(paths[0]);
+  tsr__free(paths[1]);
+  tsr__free(c.block);
+  tsr__buffer_release(&c.items);
+  tsr__arena_release(&c.arena);
+  return rc;
+}

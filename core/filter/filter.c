@@ -1,0 +1,493 @@
+/* filter.c: tiles through their filter pipelines, both ways.
+ *
+ * A tile is stored as u64 number of chunks, then for each chunk
+ *   u32 original size | u32 filtered size | u32 metadata size | metadata | filtered data
+ * A chunk runs through the pipeline alone. Forward, the first filter sees its bytes and no metadata, and each filter
+ * gives metadata and data to the next; AES-256-GCM comes last if there is a key (generic tiles name it in their
+ * pipeline, schemas do not). Backward the last filter begins; each
+ * takes its own metadata from the front, and at the end no metadata is left. Without filters the data is the bytes.
+ *
+ * Invariants: original sizes add up to the tile's size. Cells are not split from version 11 on. A chunk of original
+ * size 0 is empty, whatever its data (some writers left half a stream there). A tile whose offsets live in its data is
+ * one chunk; its offsets tile has no chunks.
+ */
+#include "filter/filter.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+
+#define CHUNK_HEADER     12u
+#define ASK_CHUNKS       64u /* the host is asked whether to go on after so many chunks, however small, */
+#define FILTER_ASK_BYTES (4u << 20) /* or after so many bytes */
+
+/* ---- Which filters there are ------------------------------------------------------------------------------------ */
+
+/* No filter, in older arrays also as one of a list. */
+static int decode_none(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
+                       tsr_part *data_out, tsr_error *error) {
+  *data_out = (tsr_part){(uint8_t *)data.data, data.size};
+  return TSR_OK;
+}
+static int encode_none(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
+  *out = *in;
+  return TSR_OK;
+}
+static const tsr_filter_methods none = {
+    .type = TSR_FILTER_NONE, .name = "none", .decode = decode_none, .encode = encode_none};
+
+static const tsr_filter_methods *const filter_registry[] = {
+    [TSR_FILTER_NONE] = &none,
+    [TSR_FILTER_GZIP] = &tsr__filter_gzip,
+    [TSR_FILTER_ZSTD] = &tsr__filter_zstd,
+    [TSR_FILTER_LZ4] = &tsr__filter_lz4,
+    [TSR_FILTER_RLE] = &tsr__filter_rle,
+    [TSR_FILTER_BZIP2] = &tsr__filter_bzip2,
+    [TSR_FILTER_DOUBLE_DELTA] = &tsr__filter_double_delta,
+    [TSR_FILTER_BIT_WIDTH_REDUCTION] = &tsr__filter_bit_width_reduction,
+    [TSR_FILTER_BITSHUFFLE] = &tsr__filter_bitshuffle,
+    [TSR_FILTER_BYTESHUFFLE] = &tsr__filter_byteshuffle,
+    [TSR_FILTER_POSITIVE_DELTA] = &tsr__filter_positive_delta,
+    [TSR_FILTER_AES_256_GCM] = &tsr__filter_aes,
+    [TSR_FILTER_MD5] = &tsr__filter_md5,
+    [TSR_FILTER_SHA256] = &tsr__filter_sha256,
+    [TSR_FILTER_DICTIONARY] = &tsr__filter_dictionary,
+    [TSR_FILTER_SCALE_FLOAT] = &tsr__filter_scale_float,
+    [TSR_FILTER_XOR] = &tsr__filter_xor,
+    [TSR_FILTER_DELTA] = &tsr__filter_delta,
+};
+
+static const tsr_filter_methods *methods_of(tsr_filter_type type) {
+  return (unsigned)type < sizeof filter_registry / sizeof *filter_registry ? filter_registry[type] : NULL;
+}
+
+const char *tsr__filter_name(tsr_filter_type type) {
+  if (type == TSR_FILTER_WEBP) return "webp";
+  const tsr_filter_methods *methods = methods_of(type);
+  return methods ? methods->name : NULL;
+}
+
+tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype) {
+  uint64_t size;
+  switch (filter->type) {
+  case TSR_FILTER_SCALE_FLOAT: size = filter->byte_width; break;
+  case TSR_FILTER_XOR: size = tsr_datatype_size(datatype); break;
+  case TSR_FILTER_DELTA:
+  case TSR_FILTER_DOUBLE_DELTA: return filter->reinterpret == TSR_ANY ? datatype : (tsr_datatype)filter->reinterpret;
+  default: return datatype;
+  }
+  return size == 1 ? TSR_INT8 : size == 2 ? TSR_INT16 : size == 4 ? TSR_INT32 : TSR_INT64;
+}
+
+/* ---- A pipeline in use ------------------------------------------------------------------------------------------ */
+
+typedef struct filter_stage {
+  const tsr_filter *filter;
+  const tsr_filter_methods *methods;
+  tsr_datatype datatype; /* of what goes into the filter, forward */
+  uint64_t most; /* bytes that can go into it, forward, of the present chunk */
+  void *state;
+} filter_stage;
+
+typedef struct filter_run {
+  const tsr_tile_shape *shape;
+  tsr_strings *strings; /* of the first filter */
+  tsr_filter aes;
+  filter_stage *stages;
+  uint32_t count;
+  tsr_arena arena; /* of the present chunk */
+  uint64_t chunks, bytes; /* decoded since the host was asked whether to go on */
+} filter_run;
+
+static void close_run(filter_run *r) {
+  for (uint32_t i = 0; i < r->count; i++)
+    if (r->stages[i].state) r->stages[i].methods->release(r->stages[i].state);
+  tsr__free(r->stages);
+  tsr__arena_release(&r->arena);
+}
+
+/* On failure nothing is left to close. */
+static int filter_open_run(filter_run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *shape,
+                           tsr_strings *strings, tsr_memory *memory, tsr_error *error) {
+  bool encrypts = false;
+  for (uint32_t i = 0; i < pipeline->count; i++) {
+    if (!methods_of(pipeline->filters[i].type))
+      return tsr__fail(error, TSR_UNSUPPORTED, "filter type %u", (unsigned)pipeline->filters[i].type);
+    encrypts = encrypts || pipeline->filters[i].type == TSR_FILTER_AES_256_GCM;
+  }
+  if (encrypts && !shape->key) return tsr__fail(error, TSR_AUTH, "the tile is encrypted: a key is needed");
+  uint32_t count = pipeline->count + (shape->key && !encrypts);
+  void *stages;
+  TSR_TRY(tsr__alloc_array(memory, count, sizeof(filter_stage), &stages, error));
+  *r = (filter_run){
+      .shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, .count = count};
+  tsr__arena_init(&r->arena, memory);
+  tsr_datatype datatype = shape->datatype;
+  for (uint32_t i = 0; i < count; i++) {
+    const tsr_filter *filter = i < pipeline->count ? &pipeline->filters[i] : &r->aes;
+    r->stages[i] = (filter_stage){.filter = filter, .methods = methods_of(filter->type), .datatype = datatype};
+    datatype = tsr__filter_gives(filter, datatype);
+  }
+  return TSR_OK;
+}
+
+static tsr_filter_context context_of(filter_run *r, uint32_t i, uint8_t *target) {
+  filter_stage *s = &r->stages[i];
+  return (tsr_filter_context){.filter = s->filter,
+                              .shape = r->shape,
+                              .datatype = s->datatype,
+                              .arena = &r->arena,
+                              .most = s->most,
+                              .target = target,
+                              .strings = i == 0 ? r->strings : NULL,
+                              .codec = s->methods->codec,
+                              .state = &s->state};
+}
+
+int tsr__filter_room(const tsr_filter_context *context, uint64_t size, uint8_t **data, tsr_error *error) {
+  if (context->target) {
+    if (size != context->most)
+      return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: the chunk has %llu", (unsigned long long)size,
+                       (unsigned long long)context->most);
+    *data = context->target;
+    return TSR_OK;
+  }
+  if (size > context->most)
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: at most %llu make sense", (unsigned long long)size,
+                     (unsigned long long)context->most);
+  void *room;
+  TSR_TRY(tsr__arena_alloc(context->arena, size, &room, error));
+  *data = room;
+  return TSR_OK;
+}
+
+int tsr__filter_part(const tsr_filter_context *context, uint64_t size, tsr_part **parts, uint32_t *count,
+                     tsr_error *error) {
+  void *part, *data;
+  TSR_TRY(tsr__arena_alloc(context->arena, sizeof(tsr_part), &part, error));
+  TSR_TRY(tsr__arena_alloc(context->arena, size, &data, error));
+  *parts = part;
+  **parts = (tsr_part){data, size};
+  *count = 1;
+  return TSR_OK;
+}
+
+int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, uint64_t size, tsr_chunk *out,
+                        tsr_error *error) {
+  void *parts, *data;
+  TSR_TRY(tsr__arena_array(context->arena, (uint64_t)in->metadata_count + 1, sizeof(tsr_part), &parts, error));
+  TSR_TRY(tsr__arena_alloc(context->arena, size, &data, error));
+  out->metadata = parts;
+  out->metadata[0] = (tsr_part){data, size};
+  for (uint32_t i = 0; i < in->metadata_count; i++) out->metadata[i + 1] = in->metadata[i];
+  out->metadata_count = in->metadata_count + 1;
+  return TSR_OK;
+}
+
+/* ---- Backward --------------------------------------------------------------------------------------------------- */
+
+/* How many bytes of metadata and data a filter can make of `total`, for the largest of writers: what is more is a
+ * decompression bomb. */
+static uint64_t most_after(const filter_run *r, const filter_stage *s, uint64_t total) {
+  uint64_t more = total / 16, size = TSR_MAX(r->shape->cell_size, 1); /* compressors add less than a sixteenth */
+  switch (s->filter->type) {
+  case TSR_FILTER_RLE:
+  case TSR_FILTER_DICTIONARY: /* a run or a number of each cell, with lengths of 8 bytes; unknown cells: many */
+    if (r->strings) more = tsr__mul_sat(r->strings->cells, 16);
+    else if (s->datatype == TSR_ASCII || s->datatype == TSR_UTF8) more = tsr__add_sat(tsr__mul_sat(total, 16), 1 << 24);
+    else more = tsr__mul_sat(total / size + 1, 2);
+    break;
+  case TSR_FILTER_BIT_WIDTH_REDUCTION:
+  case TSR_FILTER_POSITIVE_DELTA: /* up to 13 bytes for each window; windows are rounded down to whole values */
+    more = tsr__mul_sat(s->filter->window < 8 ? total : total / (s->filter->window / 2) + 1, 13);
+    break;
+  case TSR_FILTER_SCALE_FLOAT: more = total; break; /* 4 bytes may become 8 */
+  default: break;
+  }
+  return tsr__add_sat(tsr__add_sat(total, more), 4096 + 64 * (uint64_t)r->count); /* a record for each part */
+}
+
+typedef struct stored_chunk {
+  uint32_t original;
+  tsr_input metadata, data;
+} stored_chunk;
+
+static int read_chunk(tsr_input *in, stored_chunk *chunk, tsr_error *error) {
+  chunk->original = tsr__input_u32(in);
+  uint32_t filtered = tsr__input_u32(in), metadata = tsr__input_u32(in);
+  chunk->metadata = tsr__input(tsr__input_take(in, metadata), metadata);
+  chunk->data = tsr__input(tsr__input_take(in, filtered), filtered);
+  if (in->failed)
+    return tsr__fail(error, TSR_CORRUPT, "%u bytes of metadata and %u of data do not fit: byte %llu of %llu", metadata,
+                     filtered, (unsigned long long)in->at, (unsigned long long)in->size);
+  return TSR_OK;
+}
+
+static int read_chunk_count(tsr_input *in, uint64_t *count, tsr_error *error) {
+  *count = tsr__input_u64(in);
+  if (in->failed || !tsr__input_fits(in, *count, CHUNK_HEADER))
+    return tsr__fail(error, TSR_CORRUPT, "a tile of %llu bytes names %llu chunks", (unsigned long long)in->size,
+                     (unsigned long long)*count);
+  return TSR_OK;
+}
+
+static int check_chunk_end(const stored_chunk *chunk, tsr_error *error) {
+  if (chunk->data.size != chunk->original)
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: the chunk has %u", (unsigned long long)chunk->data.size,
+                     chunk->original);
+  if (tsr__input_left(&chunk->metadata) > 0)
+    return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes of metadata belong to no filter",
+                     (unsigned long long)tsr__input_left(&chunk->metadata), (unsigned long long)chunk->metadata.size);
+  return TSR_OK;
+}
+
+/* One filter backward: chunk is what the next one sees. */
+static int decode_stage(filter_run *r, uint32_t i, stored_chunk *chunk, uint8_t *target, tsr_error *error) {
+  const filter_stage *s = &r->stages[i];
+  tsr_filter_context context = context_of(r, i, target);
+  tsr_part metadata = {0}, data = {0};
+  TSR_TRY(s->methods->decode(&context, &chunk->metadata, chunk->data, &metadata, &data, error));
+  TSR_TRY(tsr__input_check(&chunk->metadata, "its metadata", error));
+  if (metadata.data) {
+    if (tsr__input_left(&chunk->metadata) > 0)
+      return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes of metadata belong to no filter",
+                       (unsigned long long)tsr__input_left(&chunk->metadata), (unsigned long long)chunk->metadata.size);
+    chunk->metadata = tsr__input(metadata.data, metadata.size);
+  }
+  chunk->data = tsr__input(data.data, data.size);
+  return TSR_OK;
+}
+
+static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_error *error) {
+  uint64_t most = chunk.original;
+  if (r->chunks >= ASK_CHUNKS || r->bytes >= FILTER_ASK_BYTES) {
+    TSR_TRY(tsr__stopped(r->arena.memory, error));
+    r->chunks = r->bytes = 0;
+  }
+  r->chunks++;
+  r->bytes += chunk.original;
+  for (uint32_t i = 0; i < r->count; i++) {
+    r->stages[i].most = most;
+    most = most_after(r, &r->stages[i], most);
+  }
+  for (uint32_t i = r->count; i-- > 0;) {
+    int rc = chunk.original >= FILTER_ASK_BYTES ? tsr__stopped(r->arena.memory, error) : TSR_OK;
+    if (rc == TSR_OK) rc = decode_stage(r, i, &chunk, i == 0 ? out : NULL, error);
+    if (rc < 0) return tsr__wrap(error, "filter %s", r->stages[i].methods->name);
+  }
+  TSR_TRY(check_chunk_end(&chunk, error));
+  if (chunk.data.data != out) memcpy(out, chunk.data.data, chunk.original);
+  return TSR_OK;
+}
+
+static int decode_tile(filter_run *r, const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t out_size,
+                       tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  if (r->strings && chunks > 1)
+    return tsr__fail(error, TSR_CORRUPT, "%llu chunks: strings with their offsets have one",
+                     (unsigned long long)chunks);
+  for (uint64_t i = 0; i < chunks; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc == TSR_OK && chunk.original > out_size - at)
+      rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
+                     (unsigned long long)at, (unsigned long long)out_size);
+    if (rc == TSR_OK && chunk.original > 0) rc = decode_chunk(r, chunk, out + at, error);
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    at += chunk.original;
+    tsr__arena_reset(&r->arena);
+  }
+  if (at != out_size || tsr__input_left(&input) > 0)
+    return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
+                     (unsigned long long)chunks, (unsigned long long)at, (unsigned long long)out_size,
+                     (unsigned long long)input.at, (unsigned long long)in_size);
+  return TSR_OK;
+}
+
+int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
+                         uint64_t *last, tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0, low = 0, high = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks && at < end; i++) {
+    stored_chunk chunk;
+    if (read_chunk(&input, &chunk, error) < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    if (at + chunk.original <= from) low = at + chunk.original;
+    at += chunk.original;
+    high = at;
+  }
+  *first = low;
+  *last = high;
+  return TSR_OK;
+}
+
+static int filter_decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last,
+                              uint8_t *out, tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks && at < last; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc == TSR_OK && at >= first && chunk.original > 0) {
+      if (chunk.original > last - at)
+        rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu, %llu were expected", chunk.original,
+                       (unsigned long long)at, (unsigned long long)(last - at));
+      if (rc == TSR_OK) rc = decode_chunk(r, chunk, out + (at - first), error);
+      tsr__arena_reset(&r->arena);
+    }
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    at += chunk.original;
+  }
+  if (at == last) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, %llu are wanted", (unsigned long long)chunks,
+                   (unsigned long long)at, (unsigned long long)last);
+}
+
+int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
+                              tsr_error *error) {
+  filter_run r;
+  TSR_TRY(filter_open_run(&r, pipeline, shape, NULL, memory, error));
+  int rc = filter_decode_part(&r, in, in_size, first, last, out, error);
+  close_run(&r);
+  return rc;
+}
+
+static int filter_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, tsr_strings *strings,
+                         const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t out_size, tsr_memory *memory,
+                         tsr_error *error) {
+  filter_run r;
+  TSR_TRY(filter_open_run(&r, pipeline, shape, strings, memory, error));
+  int rc = decode_tile(&r, in, in_size, out, out_size, error);
+  close_run(&r);
+  return rc;
+}
+
+int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
+                         uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error) {
+  return filter_decode(pipeline, shape, NULL, in, in_size, out, out_size, memory, error);
+}
+
+int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                                 uint64_t in_size, uint8_t *out, uint64_t out_size, uint64_t *offsets, uint64_t cells,
+                                 tsr_memory *memory, tsr_error *error) {
+  tsr_strings strings = {offsets, cells};
+  TSR_TRY(filter_decode(pipeline, shape, &strings, in, in_size, out, out_size, memory, error));
+  if (out_size == 0) /* then no filter ran */
+    for (uint64_t i = 0; i <= cells; i++) offsets[i] = 0;
+  return TSR_OK;
+}
+
+bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,
+                                 uint32_t version) {
+  if (pipeline->count == 0 || values_per_cell != TSR_VARIABLE) return false;
+  tsr_filter_type first = pipeline->filters[0].type;
+  if (first != TSR_FILTER_RLE && first != TSR_FILTER_DICTIONARY) return false;
+  if (datatype == TSR_UTF8) return version >= 17;
+  return datatype == TSR_ASCII && version >= (first == TSR_FILTER_RLE ? 12 : 13);
+}
+
+int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *size, tsr_error *error) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, sum = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    sum += chunk.original;
+  }
+  *size = sum;
+  return TSR_OK;
+}
+
+/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+
+/* A tile on its way into chunks. */
+typedef struct chunker {
+  uint64_t size, chunk; /* bytes of the tile; bytes of a full chunk */
+  const uint64_t *offsets; /* NULL: cells of one size */
+  uint64_t cell;
+} chunker;
+
+/* Where the chunk that begins at `start` ends. Cells of variable length: a chunk takes cells until the next one would
+ * make it larger than full; takes that one too if it is not half full yet, or would be at most half as much again. */
+static uint64_t chunk_end(chunker *c, uint64_t start) {
+  if (!c->offsets) return c->size - start <= c->chunk ? c->size : start + c->chunk;
+  while (c->offsets[c->cell] < c->size) {
+    uint64_t before = c->offsets[c->cell] - start, after = c->offsets[c->cell + 1] - start;
+    if (after > c->chunk) {
+      if (before <= c->chunk / 2 || after <= c->chunk + c->chunk / 2) c->cell++;
+      break;
+    }
+    c->cell++;
+  }
+  return c->offsets[c->cell];
+}
+
+static uint64_t parts_size(const tsr_part *parts, uint32_t count) {
+  uint64_t size = 0;
+  for (uint32_t i = 0; i < count; i++) size = tsr__add_sat(size, parts[i].size);
+  return size;
+}
+
+static int append_parts(tsr_buffer *out, const tsr_part *parts, uint32_t count, tsr_error *error) {
+  for (uint32_t i = 0; i < count; i++) TSR_TRY(tsr__buffer_append(out, parts[i].data, parts[i].size, error));
+  return TSR_OK;
+}
+
+static int encode_chunk(filter_run *r, const uint8_t *in, uint64_t size, tsr_buffer *out, tsr_error *error) {
+  tsr_part first = {(uint8_t *)in, size}; /* filters do not write to their input */
+  tsr_chunk chunk = {.data = &first, .data_count = 1};
+  for (uint32_t i = 0; i < r->count; i++) {
+    tsr_filter_context context = context_of(r, i, NULL);
+    tsr_chunk next = {0};
+    int rc = r->stages[i].methods->encode(&context, &chunk, &next, error);
+    if (rc < 0) return tsr__wrap(error, "filter %s", r->stages[i].methods->name);
+    chunk = next;
+  }
+  uint64_t metadata = parts_size(chunk.metadata, chunk.metadata_count), data = parts_size(chunk.data, chunk.data_count);
+  if (size > UINT32_MAX || metadata > UINT32_MAX || data > UINT32_MAX)
+    return tsr__fail(error, TSR_TOOBIG, "%llu bytes, filtered %llu + %llu: the format allows 4,294,967,295 in a chunk",
+                     (unsigned long long)size, (unsigned long long)metadata, (unsigned long long)data);
+  TSR_TRY(tsr__buffer_reserve(out, CHUNK_HEADER + metadata + data, error));
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)size, error));
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)data, error));
+  TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)metadata, error));
+  TSR_TRY(append_parts(out, chunk.metadata, chunk.metadata_count, error));
+  return append_parts(out, chunk.data, chunk.data_count, error);
+}
+
+static int encode_tile(filter_run *r, chunker *c, const uint8_t *in, tsr_buffer *out, tsr_error *error) {
+  uint64_t at = out->size, chunks = 0, start = 0;
+  TSR_TRY(tsr__buffer_append_u64(out, 0, error));
+  do {
+    uint64_t end = r->strings ? c->size : chunk_end(c, start);
+    int rc = encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* an empty tile may be NULL */
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)chunks);
+    tsr__arena_reset(&r->arena);
+    start = end;
+    chunks++;
+  } while (start < c->size);
+  tsr__store64(out->data + at, chunks);
+  return TSR_OK;
+}
+
+int tsr__pipeline_encode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
+                         const uint64_t *offsets, uint64_t cells, tsr_buffer *out, tsr_error *error) {
+  uint64_t cell = offsets ? 1 : TSR_MAX(shape->cell_size, 1), full = TSR_MIN(pipeline->max_chunk_size, UINT32_MAX);
+  chunker c = {in_size, full == 0 ? TSR_MAX(in_size, 1) : TSR_MAX(full / cell * cell, cell), offsets, 0};
+  tsr_strings strings = {(uint64_t *)offsets, cells}; /* only read on this way */
+  bool holds = offsets && tsr__pipeline_holds_offsets(pipeline, shape->datatype, TSR_VARIABLE, shape->version);
+  uint64_t before = out->size;
+  filter_run r;
+  TSR_TRY(filter_open_run(&r, pipeline, shape, holds ? &strings : NULL, out->memory, error));
+  int rc = encode_tile(&r, &c, in, out, error);
+  close_run(&r);
+  if (rc < 0) out->size = before;
+  return rc;
+}

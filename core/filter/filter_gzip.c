@@ -1,0 +1,113 @@
+/* filter_gzip.c: zlib streams (RFC 1950, not gzip's own file format), one for each part, in the compressors' frame. A
+ * level below 0 is zlib's default. All versions.
+ */
+#include <limits.h>
+#include <zlib.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "filter/filter_compress.h"
+
+#define GZIP_STEP (4u << 20) /* bytes in or out, then the host is asked whether to go on */
+
+/* zlib's streams are started once for a tile and reset for each part. */
+typedef struct gzip_state {
+  z_stream inflater, deflater;
+  bool inflating, deflating;
+  tsr_memory *memory;
+  tsr_error trouble; /* why zlib was given no memory; code 0: it was */
+} gzip_state;
+
+static void *gzip_allocate(void *argument, unsigned count, unsigned size) {
+  gzip_state *s = argument;
+  void *pointer;
+  return tsr__alloc(s->memory, (uint64_t)count * size, &pointer, &s->trouble) == TSR_OK ? pointer : Z_NULL;
+}
+
+static void gzip_deallocate(void *argument, void *pointer) { tsr__free(pointer); }
+
+static int gzip_fail_memory(const gzip_state *s, tsr_error *error) {
+  if (s->trouble.code < 0) return tsr__fail(error, s->trouble.code, "memory for zlib: %s", s->trouble.message);
+  return tsr__fail(error, TSR_ERROR, "zlib of version %s does not start", zlibVersion());
+}
+
+static void gzip_release(void *pointer) {
+  gzip_state *s = pointer;
+  if (s->inflating) inflateEnd(&s->inflater);
+  if (s->deflating) deflateEnd(&s->deflater);
+  tsr__free(s);
+}
+
+static int gzip_get_state(const tsr_filter_context *context, gzip_state **out, tsr_error *error) {
+  if (!*context->state) {
+    void *pointer;
+    TSR_TRY(tsr__alloc_zero(context->arena->memory, sizeof(gzip_state), &pointer, error));
+    gzip_state *s = pointer;
+    s->inflater.zalloc = s->deflater.zalloc = gzip_allocate;
+    s->inflater.zfree = s->deflater.zfree = gzip_deallocate;
+    s->inflater.opaque = s->deflater.opaque = s;
+    s->memory = context->arena->memory;
+    *context->state = s;
+  }
+  *out = *context->state;
+  return TSR_OK;
+}
+
+static int gzip_decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                           uint64_t out_size, tsr_error *error) {
+  gzip_state *s = NULL;
+  TSR_TRY(gzip_get_state(context, &s, error));
+  z_stream *z = &s->inflater;
+  if ((s->inflating ? inflateReset(z) : inflateInit(z)) != Z_OK) return gzip_fail_memory(s, error);
+  s->inflating = true;
+  z->next_in = (Bytef *)in;
+  z->next_out = out;
+  uint64_t in_left = size, out_left = out_size;
+  int rc;
+  for (;;) {
+    const uInt give = (uInt)TSR_MIN(in_left, GZIP_STEP), room = (uInt)TSR_MIN(out_left, GZIP_STEP);
+    z->avail_in = give;
+    z->avail_out = room;
+    rc = inflate(z, give == in_left && room == out_left ? Z_FINISH : Z_NO_FLUSH);
+    const bool moved = z->avail_in < give || z->avail_out < room;
+    in_left -= give - z->avail_in;
+    out_left -= room - z->avail_out;
+    if ((rc != Z_OK && rc != Z_BUF_ERROR) || !moved) break;
+    TSR_TRY(tsr__stopped(context->arena->memory, error));
+  }
+  if (rc == Z_MEM_ERROR) return gzip_fail_memory(s, error);
+  if (rc != Z_STREAM_END || out_left > 0 || in_left > 0)
+    return tsr__fail(error, TSR_CORRUPT, "no zlib stream of %llu bytes%s%s", (unsigned long long)out_size,
+                     z->msg ? ": " : "", z->msg ? z->msg : "");
+  return TSR_OK;
+}
+
+static uint64_t gzip_bound(const tsr_filter_context *context, uint64_t size) { return compressBound(size); }
+
+static int compress_one(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
+                        uint64_t *out_size, tsr_error *error) {
+  gzip_state *s = NULL;
+  TSR_TRY(gzip_get_state(context, &s, error));
+  z_stream *z = &s->deflater;
+  int level = context->filter->level < 0 ? Z_DEFAULT_COMPRESSION : TSR_MIN(context->filter->level, 9);
+  if ((s->deflating ? deflateReset(z) : deflateInit(z, level)) != Z_OK) return gzip_fail_memory(s, error);
+  s->deflating = true;
+  z->next_in = (Bytef *)in;
+  z->avail_in = (uInt)size;
+  z->next_out = out;
+  z->avail_out = (uInt)TSR_MIN(*out_size, UINT_MAX);
+  uint64_t room = z->avail_out;
+  if (deflate(z, Z_FINISH) != Z_STREAM_END)
+    return tsr__fail(error, TSR_TOOBIG, "%llu bytes do not fit into one zlib part", (unsigned long long)size);
+  *out_size = room - z->avail_out;
+  return TSR_OK;
+}
+
+static const tsr_codec gzip_codec = {gzip_bound, compress_one, gzip_decompress};
+
+const tsr_filter_methods tsr__filter_gzip = {.type = TSR_FILTER_GZIP,
+                                             .name = "gzip",
+                                             .decode = tsr__compress_decode,
+                                             .encode = tsr__compress_encode,
+                                             .codec = &gzip_codec,
+                                             .release = gzip_release};

@@ -1,0 +1,263 @@
+/* commits.c: the lists that say what is committed, ignored, to be vacuumed, and where footers stand.
+ *
+ * .con, consolidated commits (version 12 and later): lines "__commits/NAME.wrt" (or "NAME.ok" of a fragment in the old
+ *   place), each ended by a newline. Behind a line that ends in ".del" or ".upd": u64 size and so many bytes, the file
+ *   of that name; the next line follows at once. So it is no text file.
+ * .ign, ignored commits, and .vac, what may be vacuumed: lines. Vacuum files hold absolute URIs below version 19, later
+ *   "/__fragments/NAME", "/__meta/NAME" or "/NAME".
+ *   Of every path here only the last part counts: an array may have been moved, and no path is ever followed.
+ *   The last newline may be missing; a file of no bytes is an empty list, but no .con is one.
+ *   A .con is cut if it is empty, or ends within an entry: its writer was at it, or died, or what followed was lost.
+ * .meta, consolidated footers, the content of a generic tile: u32 count, then for each: u64 length, name (below version
+ *   9 an absolute URI), u64 offset of its footer from the start of the content; then the footers, without the lengths
+ *   that follow them in fragments' own files. A footer ends where the next begins, the last with the content.
+ *
+ * A .con and a .meta of the same name (t1, t2, UUID and version; __commits/NAME.con, __fragment_meta/NAME.meta) are a pair:
+ *   entries of the one are entries of the other, in the same order, writes of version 12 and later alone.
+ *
+ * What is accepted: names are timestamped names (tsr__name_parse) where they must be; offsets rise and lie behind the
+ * table.
+ */
+#include "format/commits.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "model/name.h"
+
+#define NAME_MAX_SIZE 128
+
+/* The part behind the last slash; a slash at the end does not count. */
+static void last_part(const char **path, uint64_t *size) {
+  const char *p = *path;
+  uint64_t end = *size;
+  while (end && p[end - 1] == '/') end--;
+  uint64_t begin = end;
+  while (begin && p[begin - 1] != '/') begin--;
+  *path = p + begin;
+  *size = end - begin;
+}
+
+/* The next line without its newline; false at the end. */
+static bool commits_next_line(tsr_input *in, const char **line, uint64_t *size, bool *ended) {
+  uint64_t left = tsr__input_left(in);
+  if (!left) return false;
+  const uint8_t *begin = in->data + in->at, *newline = memchr(begin, '\n', left);
+  *ended = newline;
+  *size = newline ? (uint64_t)(newline - begin) : left;
+  *line = (const char *)begin;
+  tsr__input_take(in, *size + *ended);
+  return true;
+}
+
+static uint64_t count_lines(const tsr_input *in) {
+  uint64_t count = 0;
+  for (uint64_t at = in->at; at < in->size; count++) {
+    const uint8_t *newline = memchr(in->data + at, '\n', in->size - at);
+    if (!newline) return count + 1;
+    at = (uint64_t)(newline - in->data) + 1;
+  }
+  return count;
+}
+
+static int copy_name(tsr_arena *arena, const char *name, uint64_t size, char **copy, tsr_error *error) {
+  void *text;
+  TSR_TRY(tsr__arena_copy(arena, name, size, &text, error));
+  *copy = text;
+  return TSR_OK;
+}
+
+/* ---- Consolidated commits ------------------------------------------------------------------------------------------
+ */
+
+static const struct suffix {
+  const char *text;
+  tsr_commit_kind kind;
+} suffixes[] = {
+    {".wrt", TSR_COMMIT_WRITE}, {".ok", TSR_COMMIT_WRITE}, {".del", TSR_COMMIT_DELETE}, {".upd", TSR_COMMIT_UPDATE}};
+
+static bool has_suffix(const char *text, uint64_t size, const char *suffix) {
+  uint64_t length = strlen(suffix);
+  return size >= length && !memcmp(text + size - length, suffix, length);
+}
+
+/* One entry from a line, with the bytes behind it. `arena` NULL: it is only skipped. What fails at the end of the input, or
+ * reaches past it, is cut. */
+static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ended, tsr_arena *arena, tsr_commit *commit,
+                       tsr_error *error) {
+  const struct suffix *suffix = suffixes, *end = suffixes + sizeof suffixes / sizeof *suffixes;
+  while (suffix < end && !has_suffix(line, size, suffix->text)) suffix++;
+  if (suffix == end) return tsr__fail(error, TSR_CORRUPT, "it ends in none of .wrt, .ok, .del and .upd");
+  uint64_t length = strlen(suffix->text);
+  const char *name = line;
+  uint64_t name_size = size;
+  last_part(&name, &name_size);
+  tsr_name parsed;
+  if (name_size <= length || name_size > NAME_MAX_SIZE || !tsr__name_parse(name, name_size - length, &parsed))
+    return tsr__fail(error, TSR_CORRUPT, "it holds no timestamped name");
+  tsr_commit c = {.kind = suffix->kind};
+  if (c.kind != TSR_COMMIT_WRITE) {
+    if (!ended) return tsr__fail(error, TSR_CORRUPT, "nothing follows it");
+    c.size = tsr__input_u64(in);
+    c.bytes = tsr__input_take(in, c.size);
+    TSR_TRY(tsr__input_check(in, "what follows it", error));
+  }
+  if (!arena) return TSR_OK;
+  TSR_TRY(copy_name(arena, name, name_size - length, &c.name, error));
+  *commit = c;
+  return TSR_OK;
+}
+
+/* Twice over the file: to count, with arena and commits NULL, and to keep. `*count` is that of whole entries, also where it
+ * fails. */
+static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, bool *cut,
+                        tsr_error *error) {
+  const char *line;
+  uint64_t size, n = 0;
+  bool ended;
+  *count = 0;
+  for (uint64_t at = in.at; commits_next_line(&in, &line, &size, &ended); at = in.at, *count = ++n) {
+    int code = read_commit(&in, line, size, ended, arena, commits ? commits->commits + n : NULL, error);
+    if (code < 0) {
+      *cut = code == TSR_CORRUPT && (!ended || in.failed);
+      tsr__wrap(error, "consolidated commits: entry %llu, '%.*s' at byte %llu of %llu", (unsigned long long)n,
+                (int)TSR_MIN(size, 200), line, (unsigned long long)at, (unsigned long long)in.size);
+      return code;
+    }
+  }
+  return TSR_OK;
+}
+
+int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error) {
+  tsr_commits all = {0};
+  tsr_error unseen;
+  if (!error) error = &unseen;
+  *commits = all;
+  if (in->size == 0) { /* what it named may have no other trace: nothing is not what it says */
+    commits->cut = true;
+    return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
+  }
+  const int code = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
+  if (code < 0 && !all.cut) return code;
+  void *room;
+  tsr_error again;
+  TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_commit), &room, error));
+  all.commits = room;
+  const int kept = read_commits(*in, arena, &all, &all.count, &all.cut, &again);
+  if (kept < 0 && !(kept == TSR_CORRUPT && all.cut)) return *error = again, kept;
+  in->at = in->size;
+  *commits = all;
+  return code;
+}
+
+/* ---- Ignore and vacuum files ----------------------------------------------------------------------------------------
+ */
+
+int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error) {
+  tsr_names all = {0};
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, count_lines(in), sizeof(char *), &room, error));
+  all.names = room;
+  const char *line;
+  uint64_t size;
+  bool ended;
+  for (uint64_t at = in->at; commits_next_line(in, &line, &size, &ended); at = in->at, all.count++) {
+    const char *name = line;
+    uint64_t name_size = size;
+    last_part(&name, &name_size);
+    bool plain = name_size && name_size <= 255 && !memchr(name, 0, name_size) &&
+                 !(name[0] == '.' && (name_size == 1 || (name_size == 2 && name[1] == '.')));
+    if (!plain)
+      return tsr__fail(error, TSR_CORRUPT, "list of names: line %llu, '%.*s' at byte %llu, ends in no file's name",
+                       (unsigned long long)all.count + 1, (int)TSR_MIN(size, 200), line, (unsigned long long)at);
+    TSR_TRY(copy_name(arena, name, name_size, all.names + all.count, error));
+  }
+  *names = all;
+  return TSR_OK;
+}
+
+/* ---- Consolidated footers
+ * -------------------------------------------------------------------------------------------- */
+
+static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_error *error) {
+  all->count = tsr__input_u32(in);
+  if (!tsr__input_fits(in, all->count, 16)) return tsr__input_check(in, "the table", error);
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, all->count, sizeof(tsr_footer), &room, error));
+  all->footers = room;
+  for (uint64_t i = 0; i < all->count; i++) {
+    tsr_footer *footer = all->footers + i;
+    uint64_t size = tsr__input_u64(in);
+    const char *name = (const char *)tsr__input_take(in, size);
+    footer->at = tsr__input_u64(in);
+    TSR_TRY(tsr__input_check(in, "the table", error));
+    last_part(&name, &size);
+    tsr_name parsed;
+    if (size > NAME_MAX_SIZE || !tsr__name_parse(name, size, &parsed))
+      return tsr__fail(error, TSR_CORRUPT, "entry %llu has no timestamped name", (unsigned long long)i);
+    TSR_TRY(copy_name(arena, name, size, &footer->name, error));
+  }
+  uint64_t end = in->size;
+  for (uint64_t i = all->count; i-- > 0; end = all->footers[i].at) {
+    tsr_footer *footer = all->footers + i;
+    if (footer->at < in->at || footer->at > end)
+      return tsr__fail(error, TSR_CORRUPT, "the footer of '%s' is said to stand at byte %llu, not in %llu to %llu",
+                       footer->name, (unsigned long long)footer->at, (unsigned long long)in->at,
+                       (unsigned long long)end);
+    footer->size = end - footer->at;
+  }
+  return TSR_OK;
+}
+
+/* TileDB counts other sizes than it writes for footers of versions 3, 4 (whose names tell no version) and, from 2.8 on,
+ * 11: what follows one stands elsewhere than the table says. Fragments have their footers in files of their own, too. */
+static uint64_t count_placed(const tsr_footers *all) {
+  uint64_t count = 0;
+  tsr_name parsed;
+  while (count < all->count && tsr__name_parse(all->footers[count].name, strlen(all->footers[count].name), &parsed) &&
+         parsed.version != 0 && parsed.version != 11)
+    count++;
+  return count;
+}
+
+int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, tsr_footers *footers, tsr_error *error) {
+  tsr_input in = tsr__input(bytes, size);
+  tsr_footers all = {0};
+  int code = read_footers(&in, arena, &all, error);
+  if (code < 0) tsr__wrap(error, "consolidated fragment metadata");
+  else {
+    const uint64_t placed = count_placed(&all);
+    all.partial = placed < all.count;
+    all.count = placed;
+    *footers = all;
+  }
+  return code;
+}
+
+bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers) {
+  if (footers->partial || commits->count != footers->count) return false;
+  for (uint64_t i = 0; i < commits->count; i++) {
+    const tsr_commit *commit = &commits->commits[i];
+    tsr_name parsed;
+    if (commit->kind != TSR_COMMIT_WRITE || strcmp(commit->name, footers->footers[i].name) != 0) return false;
+    if (!tsr__name_parse(commit->name, strlen(commit->name), &parsed) || parsed.version < 12) return false;
+  }
+  return true;
+}
+
+static int encode_line(const char *name, const char *suffix, tsr_buffer *out, tsr_error *error) {
+  return tsr__buffer_printf(out, error, "__commits/%s%s\n", name, suffix);
+}
+
+int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error) {
+  return encode_line(name, ".wrt", out, error);
+}
+
+int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
+  uint64_t before = out->size;
+  int code = encode_line(name, ".del", out, error);
+  if (code >= 0) code = tsr__buffer_append_u64(out, size, error);
+  if (code >= 0) code = tsr__buffer_append(out, bytes, size, error);
+  if (code < 0) out->size = before;
+  return code;
+}

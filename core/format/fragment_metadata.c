@@ -1,0 +1,599 @@
+/* fragment_metadata.c: __fragment_metadata.tdb: what a fragment holds and where its tiles stand.
+ *
+ * Version 3 on: generic tiles (R-tree, tile offsets, statistics, processed conditions), then the footer, plain bytes:
+ *
+ *   u32 version
+ *   u64 size + schema name                          from version 10 on; before: __array_schema.tdb
+ *   u8 dense, u8 empty domain
+ *   non-empty domain: for each dimension low, high  strings: u64 bytes of both, u64 bytes of low, low, high
+ *   u64 sparse tiles, u64 cells of the last tile
+ *   u8 has times                                    from 14 on
+ *   u8 has delete metadata                          from 15 on
+ *   rows of u64, one for each slot (table below)
+ *   u64 fragment statistics                         from 12 on
+ *   u64 processed conditions                        from 16 on
+ *   u32 count, then u64 identifier, u32 size, bytes from 23 on: optional sections
+ *   u64 size of all this                            from 10 on; before only if a dimension is of variable size
+ *
+ * Slots: attributes, one for __coords, dimensions (from 5 on), then t, dt and dci where the fragment has them. Below 5
+ * the slot of __coords is the last, and rows of variable parts leave it out. Versions 3 and 4 are laid out alike, and
+ * their directories' names tell no version: the first generic tile of the file does, its first u32.
+ *
+ * Versions 1 and 2: one generic tile holds everything:
+ *
+ *   u32 version
+ *   u64 size + non-empty domain
+ *   u64 count + MBRs; u64 count + bounding coordinates (as large as MBRs; of no use)
+ *   for each slot u64 count + tile offsets; for each attribute u64 count + offsets of variable tiles;
+ *   for each attribute u64 count + sizes of variable tiles
+ *   u64 cells of the last tile
+ *   u64 file size of each slot; u64 size of the variable file of each attribute
+ *
+ * Dense or sparse is not said: sparse fragments have MBRs.
+ *
+ * Invariants after decoding: the non-empty domain lies in the domain and is not inside out (ends that say nothing, see
+ * rtree.c, become the domain's, or tsr__top_text); tile_count is what the files can hold; last_tile_cells is 1 to the
+ * capacity; generic tiles stand before the footer; tile offsets rise and lie within their file, whose size stands
+ * behind them.
+ */
+#include "format/fragment_metadata.h"
+
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "model/name.h"
+#include "format/format_footer.h"
+#include "format/fragment_slot.h"
+#include "format/generic_tile.h"
+#include "format/rtree.h"
+#include "format/schema.h"
+
+/* ---- Pieces of footers and of the old layout -------------------------------------------------------------------- */
+
+static int fragment_metadata_read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *error) {
+  uint8_t byte = tsr__input_u8(in);
+  if (byte > 1)
+    return tsr__fail(error, TSR_CORRUPT, "byte %llu: %s is %u, not 0 or 1", (unsigned long long)in->at - 1, what, byte);
+  *flag = byte;
+  return TSR_OK;
+}
+
+static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_interval *interval,
+                              tsr_error *error) {
+  uint64_t size = tsr__input_u64(in), low_size = tsr__input_u64(in);
+  if (low_size > size) {
+    return tsr__fail(error, TSR_CORRUPT, "the low end takes %llu bytes of the %llu of both",
+                     (unsigned long long)low_size, (unsigned long long)size);
+  }
+  const uint8_t *bytes = tsr__input_take(in, size);
+  if (!bytes) return TSR_OK; /* the caller asks the input */
+  const uint8_t *high_bytes = bytes + low_size;
+  uint64_t high_size = size - low_size;
+  if (low_size == 0 && version < 10) {
+    high_bytes = tsr__top_text;
+    high_size = TSR_TOP_TEXT_SIZE;
+  }
+  void *low, *high;
+  TSR_TRY(tsr__arena_copy(arena, bytes, low_size, &low, error));
+  TSR_TRY(tsr__arena_copy(arena, high_bytes, high_size, &high, error));
+  interval->low_text = low;
+  interval->low_size = low_size;
+  interval->high_text = high;
+  interval->high_size = high_size;
+  if (tsr__bytes_compare(low, low_size, high, high_size) > 0) {
+    return tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
+  }
+  return TSR_OK;
+}
+
+static int fragment_metadata_read_interval(tsr_input *in, const tsr_field *field, tsr_interval *interval,
+                                           tsr_error *error) {
+  uint64_t size = tsr_datatype_size(field->datatype);
+  const uint8_t *bytes = tsr__input_take(in, 2 * size);
+  if (!bytes) return TSR_OK;
+  const uint8_t *low_bytes = bytes, *high_bytes = bytes + size;
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
+    if (tsr__key(field->datatype, low_bytes) == TSR_KEY_NAN) low_bytes = field->low;
+    if (tsr__key(field->datatype, high_bytes) == TSR_KEY_NAN) high_bytes = field->high;
+  }
+  memcpy(interval->low, low_bytes, size);
+  memcpy(interval->high, high_bytes, size);
+  uint64_t low = tsr__key(field->datatype, low_bytes), high = tsr__key(field->datatype, high_bytes);
+  if (low > high) return tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
+  if (field->has_domain &&
+      (low < tsr__key(field->datatype, field->low) || high > tsr__key(field->datatype, field->high))) {
+    return tsr__fail(error, TSR_CORRUPT, "it is not within the domain");
+  }
+  return TSR_OK;
+}
+
+/* The bytes of an empty domain stand there too, and mean nothing. */
+static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
+  const tsr_schema *schema = metadata->schema;
+  void *intervals;
+  TSR_TRY(tsr__arena_array(&metadata->arena, schema->dimension_count, sizeof(tsr_interval), &intervals, error));
+  metadata->non_empty_domain = intervals;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *field = &schema->fields[d];
+    tsr_interval *interval = &metadata->non_empty_domain[d];
+    uint64_t at = in->at;
+    int code = TSR_OK;
+    if (metadata->empty_domain) {
+      (void)tsr__input_take(in, 2 * tsr_datatype_size(field->datatype));
+    } else if (field->values_per_cell == TSR_VARIABLE) {
+      code = read_text_interval(in, metadata->version, &metadata->arena, interval, error);
+    } else {
+      code = fragment_metadata_read_interval(in, field, interval, error);
+    }
+    if (code < 0) {
+      return tsr__wrap(error, "byte %llu: non-empty domain of dimension '%s'", (unsigned long long)at, field->name);
+    }
+  }
+  return tsr__input_check(in, "non-empty domain", error);
+}
+
+static void read_row(tsr_input *in, const footer_row *r, tsr_fragment_metadata *metadata) {
+  if (metadata->version < r->since) return;
+  uint32_t count = metadata->slot_count;
+  if (r->variable && metadata->version < 5) count--;
+  for (uint32_t slot = 0; slot < count; slot++) {
+    uint64_t value = tsr__input_u64(in);
+    memcpy((uint8_t *)&metadata->slots[slot] + r->member, &value, sizeof value);
+  }
+}
+
+/* Dense fragments store every tile that the box touches, each whole. */
+static int count_dense_tiles(tsr_fragment_metadata *metadata, tsr_error *error) {
+  const tsr_schema *schema = metadata->schema;
+  tsr_grid grid;
+  TSR_TRY(tsr__grid_make(schema, &metadata->arena, &grid, error));
+  metadata->last_tile_cells = grid.tile_cells;
+  metadata->tile_count = metadata->empty_domain ? 0 : 1;
+  for (uint32_t d = 0; d < schema->dimension_count && !metadata->empty_domain; d++) {
+    const tsr_interval *interval = &metadata->non_empty_domain[d];
+    uint64_t low = tsr__key(schema->fields[d].datatype, interval->low) - grid.low_key[d];
+    uint64_t high = tsr__key(schema->fields[d].datatype, interval->high) - grid.low_key[d];
+    uint64_t tiles = high / grid.extent[d] - low / grid.extent[d] + 1;
+    if (tiles == 0 || !tsr__mul(metadata->tile_count, tiles, &metadata->tile_count)) {
+      return tsr__fail(error, TSR_CORRUPT, "the non-empty domain touches more tiles than can be counted");
+    }
+  }
+  return TSR_OK;
+}
+
+/* What is left to do when kind, domain, tiles, and file sizes are known. */
+static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
+  const tsr_schema *schema = metadata->schema;
+  if (metadata->dense) {
+    if (!schema->dense) return tsr__fail(error, TSR_CORRUPT, "a dense fragment in a sparse array");
+    TSR_TRY(count_dense_tiles(metadata, error));
+  } else {
+    metadata->tile_count = metadata->sparse_tile_count;
+    if (metadata->tile_count > 0 && metadata->empty_domain) {
+      return tsr__fail(error, TSR_CORRUPT, "%llu tiles, but the non-empty domain is empty",
+                       (unsigned long long)metadata->tile_count);
+    }
+    if (metadata->tile_count > 0 && (metadata->last_tile_cells == 0 || metadata->last_tile_cells > schema->capacity)) {
+      return tsr__fail(error, TSR_CORRUPT, "the last tile has %llu cells, a full one %llu",
+                       (unsigned long long)metadata->last_tile_cells, (unsigned long long)schema->capacity);
+    }
+  }
+  for (uint32_t s = 0; s < metadata->slot_count; s++) {
+    tsr_special special = TSR_SLOT_TIMES;
+    int64_t field = tsr__fragment_slot_field(metadata, s, &special);
+    tsr_slot *slot = &metadata->slots[s];
+    bool coordinates = field >= 0 ? field < schema->dimension_count : special == TSR_SLOT_COORDS;
+    slot->present = metadata->tile_count > 0 && (!coordinates || !metadata->dense);
+    if (field < 0 && special == TSR_SLOT_COORDS && metadata->version >= 5) { slot->present = false; }
+    for (int part = 0; part < TSR_PART_COUNT && slot->present; part++) {
+      if (!tsr__fragment_slot_has_part(metadata, s, part)) continue;
+      if (slot->file_size[part] / 8 < metadata->tile_count) { /* a tile begins with a u64 */
+        return tsr__fail(error, TSR_CORRUPT, "'%s': %llu tiles in a file of %llu bytes%s",
+                         tsr__fragment_slot_name(metadata, s), (unsigned long long)metadata->tile_count,
+                         (unsigned long long)slot->file_size[part], metadata->dense ? ": " TSR_SPLIT_BOX : "");
+      }
+    }
+  }
+  return TSR_OK;
+}
+
+int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error) {
+  const tsr_schema *schema = metadata->schema;
+  metadata->slot_count =
+      schema->attribute_count + 1 + (metadata->has_times ? 1 : 0) + (metadata->has_delete_metadata ? 2 : 0);
+  if (metadata->version >= 5) metadata->slot_count += schema->dimension_count;
+  void *slots;
+  TSR_TRY(tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_slot), &slots, error));
+  metadata->slots = slots;
+  return TSR_OK;
+}
+
+/* ---- The footer ------------------------------------------------------------------------------------------------- */
+
+static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
+  const uint8_t *name = (const uint8_t *)TSR_OLD_SCHEMA;
+  uint64_t size = strlen(TSR_OLD_SCHEMA);
+  if (metadata->version >= 10) {
+    size = tsr__input_u64(in);
+    name = tsr__input_take(in, size);
+    TSR_TRY(tsr__input_check(in, "schema name", error));
+    if (size == 0 || memchr(name, 0, size) || memchr(name, '/', size)) {
+      return tsr__fail(error, TSR_CORRUPT, "the schema's name is not a file name");
+    }
+  }
+  void *copy;
+  TSR_TRY(tsr__arena_copy(&metadata->arena, name, size, &copy, error));
+  metadata->schema_name = copy;
+  return TSR_OK;
+}
+
+/* Sections that are not known are skipped; all that is known of is the tiles' first and last coordinates (0), of no use
+ * here. */
+static int skip_sections(tsr_input *in, tsr_error *error) {
+  uint32_t count = tsr__input_u32(in);
+  for (uint32_t i = 0; i < count && !in->failed; i++) {
+    (void)tsr__input_u64(in);
+    uint32_t size = tsr__input_u32(in);
+    (void)tsr__input_take(in, size);
+  }
+  return tsr__input_check(in, "optional sections", error);
+}
+
+static int check_offset(const tsr_fragment_metadata *metadata, uint64_t at, const char *what, const char *name,
+                        tsr_error *error) {
+  if (metadata->file_size == 0 || at < metadata->footer_at) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "%s%s%s%s should stand at byte %llu, but the footer begins at %llu", what,
+                   name ? " of '" : "", name ? name : "", name ? "'" : "", (unsigned long long)at,
+                   (unsigned long long)metadata->footer_at);
+}
+
+static int fragment_metadata_check_offsets(const tsr_fragment_metadata *metadata, tsr_error *error) {
+  TSR_TRY(check_offset(metadata, metadata->rtree_at, "the R-tree", NULL, error));
+  TSR_TRY(check_offset(metadata, metadata->fragment_statistics_at, "fragment statistics", NULL, error));
+  TSR_TRY(check_offset(metadata, metadata->processed_conditions_at, "processed conditions", NULL, error));
+  for (uint32_t s = 0; s < metadata->slot_count; s++) {
+    const tsr_slot *slot = &metadata->slots[s];
+    const char *name = tsr__fragment_slot_name(metadata, s);
+    if (!slot->present) continue;
+    for (size_t r = 0; r < COUNT(footer_offsets); r++) {
+      uint64_t at;
+      memcpy(&at, (const uint8_t *)slot + footer_offsets[r].member, sizeof at);
+      TSR_TRY(check_offset(metadata, at, "metadata", name, error));
+    }
+  }
+  return TSR_OK;
+}
+
+static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, tsr_fragment_metadata *metadata,
+                         tsr_error *error) {
+  metadata->version = tsr__input_u32(in);
+  TSR_TRY(tsr__input_check(in, "version", error));
+  if (metadata->version > TSR_FORMAT_READ_MAX) {
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u; %u is the newest that can be read", metadata->version,
+                     TSR_FORMAT_READ_MAX);
+  }
+  if (metadata->version < 3) {
+    return tsr__fail(error, TSR_CORRUPT, "format version %u, which has no footers", metadata->version);
+  }
+  TSR_TRY(read_schema_name(in, metadata, error));
+  TSR_TRY(find(argument, metadata->schema_name, &metadata->schema, error));
+  TSR_TRY(fragment_metadata_read_flag(in, "'dense'", &metadata->dense, error));
+  TSR_TRY(fragment_metadata_read_flag(in, "'empty domain'", &metadata->empty_domain, error));
+  TSR_TRY(read_domain(in, metadata, error));
+  metadata->sparse_tile_count = tsr__input_u64(in);
+  metadata->last_tile_cells = tsr__input_u64(in);
+  if (metadata->version >= 14) { TSR_TRY(fragment_metadata_read_flag(in, "'has times'", &metadata->has_times, error)); }
+  if (metadata->version >= 15) {
+    TSR_TRY(fragment_metadata_read_flag(in, "'has delete metadata'", &metadata->has_delete_metadata, error));
+  }
+  TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
+  for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
+  metadata->rtree_at = tsr__input_u64(in);
+  for (size_t r = 0; r < COUNT(footer_offsets); r++) read_row(in, &footer_offsets[r], metadata);
+  if (metadata->version >= 12) metadata->fragment_statistics_at = tsr__input_u64(in);
+  if (metadata->version >= 16) metadata->processed_conditions_at = tsr__input_u64(in);
+  TSR_TRY(tsr__input_check(in, "footer", error));
+  if (metadata->version >= 23) TSR_TRY(skip_sections(in, error));
+  /* Newer libraries write one more u64 into footers of version 11; its readers do not look at it. */
+  if (metadata->version == 11 && tsr__input_left(in) == 8) (void)tsr__input_u64(in);
+  if (tsr__input_left(in)) {
+    return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to a footer of version %u",
+                     (unsigned long long)tsr__input_left(in), (unsigned long long)in->size, metadata->version);
+  }
+  TSR_TRY(check_counts(metadata, error));
+  return fragment_metadata_check_offsets(metadata, error);
+}
+
+int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
+                                         tsr_schema_finder find, void *argument, tsr_memory *memory,
+                                         tsr_fragment_metadata *metadata, tsr_error *error) {
+  tsr_fragment_metadata made = {.file_size = file_size, .footer_at = footer_at};
+  tsr_input in = tsr__input(bytes, size);
+  tsr__arena_init(&made.arena, memory);
+  int code = decode_footer(&in, find, argument, &made, error);
+  if (code < 0) {
+    tsr__arena_release(&made.arena);
+    return tsr__wrap(error, "footer");
+  }
+  *metadata = made;
+  return TSR_OK;
+}
+
+/* ---- Versions 1 and 2 ------------------------------------------------------------------------------------------- */
+
+static int decode_old_slots(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
+  uint32_t attributes = metadata->schema->attribute_count;
+  tsr_slot *slots = metadata->slots;
+  for (uint32_t s = 0; s <= attributes; s++) {
+    bool wanted = s < attributes || !metadata->dense;
+    TSR_TRY(tsr__fragment_list_read(in, metadata->tile_count, "tile offsets", &metadata->arena,
+                                    wanted ? &slots[s].offsets[TSR_PART_FIXED] : NULL, error));
+  }
+  for (uint32_t s = 0; s < attributes; s++) {
+    bool wanted = tsr__fragment_slot_has_part(metadata, s, TSR_PART_VARIABLE);
+    TSR_TRY(tsr__fragment_list_read(in, metadata->tile_count, "offsets of variable tiles", &metadata->arena,
+                                    wanted ? &slots[s].offsets[TSR_PART_VARIABLE] : NULL, error));
+  }
+  for (uint32_t s = 0; s < attributes; s++) {
+    bool wanted = tsr__fragment_slot_has_part(metadata, s, TSR_PART_VARIABLE);
+    TSR_TRY(tsr__fragment_list_read(in, metadata->tile_count, "sizes of variable tiles", &metadata->arena,
+                                    wanted ? &slots[s].var_sizes : NULL, error));
+  }
+  uint64_t last_tile_cells = tsr__input_u64(in);
+  if (!metadata->dense) metadata->last_tile_cells = last_tile_cells;
+  for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
+  TSR_TRY(tsr__input_check(in, "file sizes", error));
+  TSR_TRY(check_counts(metadata, error));
+  for (uint32_t s = 0; s <= attributes; s++) {
+    for (int part = 0; part < TSR_PART_COUNT; part++) {
+      if (!slots[s].offsets[part]) continue;
+      int code =
+          tsr__fragment_offsets_finish(slots[s].offsets[part], metadata->tile_count, slots[s].file_size[part], error);
+      if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(metadata, s));
+    }
+  }
+  return TSR_OK;
+}
+
+static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr_fragment_metadata *metadata,
+                      tsr_error *error) {
+  metadata->version = tsr__input_u32(in);
+  TSR_TRY(tsr__input_check(in, "version", error));
+  if (metadata->version < TSR_FORMAT_READ_MIN || metadata->version >= 3) {
+    return tsr__fail(error, TSR_CORRUPT, "format version %u in metadata of version 1 or 2", metadata->version);
+  }
+  TSR_TRY(read_schema_name(in, metadata, error));
+  TSR_TRY(find(argument, metadata->schema_name, &metadata->schema, error));
+  const tsr_schema *schema = metadata->schema;
+  uint64_t box_size = 0;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    box_size += 2 * tsr_datatype_size(schema->fields[d].datatype);
+  }
+  uint64_t domain_size = tsr__input_u64(in);
+  metadata->empty_domain = domain_size == 0;
+  if (domain_size != 0) {
+    if (domain_size != box_size) {
+      return tsr__fail(error, TSR_CORRUPT, "the non-empty domain takes %llu bytes, not %llu",
+                       (unsigned long long)domain_size, (unsigned long long)box_size);
+    }
+    TSR_TRY(read_domain(in, metadata, error));
+  }
+  metadata->sparse_tile_count = tsr__input_u64(in);
+  metadata->dense = schema->dense && metadata->sparse_tile_count == 0;
+  metadata->tile_count = metadata->sparse_tile_count;
+  void *rtree;
+  TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &rtree, error));
+  TSR_TRY(tsr__rtree_single_level(in, metadata->sparse_tile_count, schema, &metadata->arena, rtree, error));
+  metadata->rtree = rtree;
+  uint64_t bounds = tsr__input_u64(in);
+  if (tsr__input_fits(in, bounds, box_size)) (void)tsr__input_take(in, bounds * box_size);
+  TSR_TRY(tsr__input_check(in, "bounding coordinates", error));
+  if (metadata->dense) TSR_TRY(count_dense_tiles(metadata, error));
+  TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
+  TSR_TRY(decode_old_slots(in, metadata, error));
+  if (tsr__input_left(in)) {
+    return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to metadata of version %u",
+                     (unsigned long long)tsr__input_left(in), (unsigned long long)in->size, metadata->version);
+  }
+  metadata->processed_loaded = true;
+  return TSR_OK;
+}
+
+/* ---- From a file ------------------------------------------------------------------------------------------------ */
+
+static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_memory *memory,
+                    tsr_fragment_metadata *metadata, tsr_error *error) {
+  tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
+  tsr_buffer content = {.memory = memory};
+  tsr__arena_init(&made.arena, memory);
+  int code = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MOST, &content, error);
+  if (code == TSR_OK) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = decode_old(&in, find, argument, &made, error);
+  }
+  tsr__buffer_release(&content);
+  if (code < 0) {
+    tsr__arena_release(&made.arena);
+    return code;
+  }
+  *metadata = made;
+  return TSR_OK;
+}
+
+/* The size of a footer that is not written behind it: versions 3 to 9, dimensions of fixed size only. */
+static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
+  bool own_files = version >= 5;
+  uint64_t slots = schema->attribute_count + UINT64_C(1) + (own_files ? schema->dimension_count : 0);
+  uint64_t size = 4 + 1 + 1 + 8 + 8 + 8; /* version, two flags, two counts, the R-tree's offset */
+  for (uint32_t d = 0; d < schema->dimension_count; d++) size += 2 * tsr_datatype_size(schema->fields[d].datatype);
+  for (size_t r = 0; r < COUNT(footer_sizes) + COUNT(footer_offsets); r++) {
+    const footer_row *one = r < COUNT(footer_sizes) ? &footer_sizes[r] : &footer_offsets[r - COUNT(footer_sizes)];
+    if (version >= one->since) size += 8 * (slots - (one->variable && !own_files));
+  }
+  return size;
+}
+
+static int fragment_metadata_find_footer(tsr_file *file, uint32_t version, tsr_schema_finder find, void *argument,
+                                         uint64_t *at, uint64_t *size, tsr_error *error) {
+  uint64_t found, behind = 0;
+  const tsr_schema *schema = NULL;
+  if (version < 10) TSR_TRY(find(argument, TSR_OLD_SCHEMA, &schema, error));
+  if (!schema || tsr__schema_has_text(schema)) {
+    uint8_t bytes[8];
+    if (file->size < sizeof bytes) {
+      return tsr__fail(error, TSR_CORRUPT, "a file of %llu bytes has no footer", (unsigned long long)file->size);
+    }
+    TSR_TRY(tsr__store_read_at(file, file->size - sizeof bytes, bytes, sizeof bytes, error));
+    found = tsr__load64(bytes);
+    behind = sizeof bytes;
+  } else {
+    found = footer_size(schema, version);
+  }
+  if (found > file->size - behind) {
+    return tsr__fail(error, TSR_CORRUPT, "a footer of %llu bytes in a file of %llu", (unsigned long long)found,
+                     (unsigned long long)file->size);
+  }
+  *at = file->size - behind - found;
+  *size = found;
+  return TSR_OK;
+}
+
+int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
+                                void *argument, tsr_memory *memory, tsr_fragment_metadata *metadata, tsr_error *error) {
+  bool told = version != 0;
+  if (!told) {
+    uint8_t bytes[4];
+    TSR_TRY(tsr__store_read_at(file, 0, bytes, sizeof bytes, error));
+    version = tsr__load32(bytes);
+    if (version < TSR_FORMAT_READ_MIN || version >= 5) {
+      return tsr__fail(error, TSR_CORRUPT, "the fragment's name has no version, and its metadata begins with %u",
+                       version);
+    }
+  }
+  if (version < 3) return read_old(file, key, find, argument, memory, metadata, error);
+  if (version > TSR_FORMAT_READ_MAX) {
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u; %u is the newest that can be read", version,
+                     TSR_FORMAT_READ_MAX);
+  }
+  uint64_t at = 0, size = 0;
+  TSR_TRY(fragment_metadata_find_footer(file, version, find, argument, &at, &size, error));
+  void *bytes;
+  TSR_TRY(tsr__alloc(memory, size, &bytes, error));
+  tsr_fragment_metadata made;
+  int code = tsr__store_read_at(file, at, bytes, size, error);
+  if (code == TSR_OK) {
+    code = tsr__fragment_metadata_decode_footer(bytes, size, file->size, at, find, argument, memory, &made, error);
+  }
+  tsr__free(bytes);
+  TSR_TRY(code);
+  if (told && made.version != version) {
+    uint32_t found = made.version;
+    tsr__fragment_metadata_release(&made);
+    return tsr__fail(error, TSR_CORRUPT, "the footer says version %u, the fragment's name %u", found, version);
+  }
+  *metadata = made;
+  return TSR_OK;
+}
+
+void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
+  tsr__arena_release(&metadata->arena);
+  *metadata = (tsr_fragment_metadata){0};
+}
+
+/* ---- What is loaded when it is needed ---------------------------------------------------------------------------- */
+
+int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
+                                uint64_t most, tsr_buffer *content, tsr_error *error) {
+  uint64_t next;
+  TSR_TRY(check_offset(metadata, at, "a generic tile", NULL, error));
+  int code = tsr__generic_tile_read(file, at, key, most, content, &next, error);
+  if (code == TSR_TOOBIG) {
+    return tsr__fail(error, TSR_CORRUPT, "the generic tile holds more than the %llu bytes that can be here",
+                     (unsigned long long)most);
+  }
+  return code;
+}
+
+/* A level has no more boxes than the one below. */
+static uint64_t rtree_most(const tsr_fragment_metadata *metadata) {
+  const tsr_schema *schema = metadata->schema;
+  uint64_t box = 0;
+  if (tsr__schema_has_text(schema)) return TSR_METADATA_MOST;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) box += 2 * tsr_datatype_size(schema->fields[d].datatype);
+  return tsr__add_sat(tsr__mul_sat(tsr__mul_sat(metadata->tile_count, 2), box), TSR_RTREE_LEVELS * (8 + box) + 16);
+}
+
+int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
+                                      tsr_error *error) {
+  if (metadata->rtree) return TSR_OK;
+  tsr_buffer content = {.memory = metadata->arena.memory};
+  void *made = NULL;
+  int code =
+      tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_most(metadata), &content, error);
+  if (code == TSR_OK) code = tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &made, error);
+  if (code == TSR_OK) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = tsr__rtree_decode(&in, metadata->schema, metadata->version, &metadata->arena, made, error);
+  }
+  tsr__buffer_release(&content);
+  if (code < 0) return tsr__wrap(error, "R-tree at byte %llu", (unsigned long long)metadata->rtree_at);
+  tsr_rtree *rtree = made;
+  uint64_t leaves = rtree->levels ? rtree->counts[rtree->levels - 1] : 0;
+  if (!metadata->dense && leaves != metadata->tile_count) {
+    return tsr__fail(error, TSR_CORRUPT, "the R-tree has %llu leaves, the fragment %llu tiles",
+                     (unsigned long long)leaves, (unsigned long long)metadata->tile_count);
+  }
+  metadata->rtree = rtree;
+  return TSR_OK;
+}
+
+/* u64 count, then for each u64 size and a marker, "__commits/NAME.del": NAME is kept. */
+static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
+  uint64_t count = tsr__input_u64(in);
+  if (!tsr__input_fits(in, count, 8)) return tsr__input_check(in, "processed conditions", error);
+  if (count > UINT32_MAX) {
+    return tsr__fail(error, TSR_CORRUPT, "%llu processed conditions", (unsigned long long)count);
+  }
+  void *names;
+  TSR_TRY(tsr__arena_array(&metadata->arena, count, sizeof(char *), &names, error));
+  char **processed = names;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t size = tsr__input_u64(in);
+    const uint8_t *marker = tsr__input_take(in, size);
+    TSR_TRY(tsr__input_check(in, "processed conditions", error));
+    void *copy;
+    TSR_TRY(tsr__arena_copy(&metadata->arena, marker, size, &copy, error));
+    if (strlen(copy) != size)
+      return tsr__fail(error, TSR_CORRUPT, "marker %llu has a NUL in it", (unsigned long long)i);
+    char *slash = strrchr(copy, '/'), *name = slash ? slash + 1 : copy;
+    uint64_t stem;
+    if (tsr__name_suffix(name, ".del", &stem)) name[stem] = 0;
+    processed[i] = name;
+  }
+  if (tsr__input_left(in)) {
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes follow the last marker", (unsigned long long)tsr__input_left(in));
+  }
+  metadata->processed = processed;
+  metadata->processed_count = (uint32_t)count;
+  return TSR_OK;
+}
+
+int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
+                                          tsr_error *error) {
+  if (metadata->processed_loaded) return TSR_OK;
+  int code = TSR_OK;
+  if (metadata->version >= 16) {
+    tsr_buffer content = {.memory = metadata->arena.memory};
+    uint64_t at = metadata->processed_conditions_at;
+    code = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MOST, &content, error);
+    if (code == TSR_OK) {
+      tsr_input in = tsr__input(content.data, content.size);
+      code = decode_processed(&in, metadata, error);
+    }
+    tsr__buffer_release(&content);
+    if (code < 0) return tsr__wrap(error, "processed conditions at byte %llu", (unsigned long long)at);
+  }
+  metadata->processed_loaded = true;
+  return TSR_OK;
+}

@@ -1,0 +1,213 @@
+/* fragment_metadata_write.c: __fragment_metadata.tdb is written; its bytes stand in fragment_metadata.c and
+ * fragment_slot.c.
+ *
+ * Generic tiles come in TileDB's order: R-tree; tile offsets of all slots, offsets of variable tiles, their sizes,
+ * offsets of validity tiles; minima, maxima, sums, null counts (11 on); fragment statistics (12 on); processed
+ * conditions (16 on). Lists of a part that a slot does not have are zeros. The footer follows. Fragment statistics are,
+ * for each slot: u64 size and the minimum, u64 size and the maximum, 8 bytes of sum, u64 null count.
+ */
+#include "format/fragment_metadata_write.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "format/format_footer.h"
+#include "format/fragment_statistics.h"
+#include "format/generic_tile.h"
+#include "format/rtree.h"
+
+#define FLUSH_SIZE (UINT64_C(1) << 20)
+
+typedef struct fragment_metadata_write_writer {
+  tsr_fragment_metadata *metadata;
+  const tsr_statistics_writer *statistics;
+  tsr_file *file;
+  const uint8_t *key;
+  tsr_buffer content; /* of the present generic tile */
+  tsr_buffer out; /* what is not in the file yet */
+  tsr_error *error;
+} fragment_metadata_write_writer;
+
+static int fragment_metadata_write_flush(fragment_metadata_write_writer *w, uint64_t most) {
+  if (w->out.size <= most) return TSR_OK;
+  TSR_TRY(tsr__store_append(w->file, w->out.data, w->out.size, w->error));
+  w->out.size = 0;
+  return TSR_OK;
+}
+
+/* The content becomes a generic tile; `at` is where it stands. */
+static int put_tile(fragment_metadata_write_writer *w, uint64_t *at) {
+  *at = w->file->size + w->out.size;
+  TSR_TRY(tsr__generic_tile_encode(w->content.data, w->content.size, w->metadata->version, w->key, &w->out, w->error));
+  w->content.size = 0;
+  return fragment_metadata_write_flush(w, FLUSH_SIZE);
+}
+
+/* u64 count and as many numbers; zeros where there are none. */
+static int put_list(fragment_metadata_write_writer *w, const uint64_t *values, uint64_t *at) {
+  uint64_t count = w->metadata->tile_count;
+  TSR_TRY(tsr__buffer_append_u64(&w->content, count, w->error));
+  TSR_TRY(tsr__buffer_reserve(&w->content, tsr__mul_sat(count, 8), w->error));
+  if (values) memcpy(w->content.data + w->content.size, values, count * 8);
+  else memset(w->content.data + w->content.size, 0, count * 8);
+  w->content.size += count * 8;
+  return put_tile(w, at);
+}
+
+static int put_bounds(fragment_metadata_write_writer *w, const tsr_buffer *values, const tsr_buffer *text,
+                      uint64_t *at) {
+  TSR_TRY(tsr__buffer_append_u64(&w->content, values->size, w->error));
+  TSR_TRY(tsr__buffer_append_u64(&w->content, text->size, w->error));
+  if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));
+  if (text->size) TSR_TRY(tsr__buffer_append(&w->content, text->data, text->size, w->error));
+  return put_tile(w, at);
+}
+
+/* u64 count and 8 bytes each; the count is 0 where there are none. */
+static int put_numbers(fragment_metadata_write_writer *w, const tsr_buffer *values, uint64_t *at) {
+  TSR_TRY(tsr__buffer_append_u64(&w->content, values->size / 8, w->error));
+  if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));
+  return put_tile(w, at);
+}
+
+static int put_rtree(fragment_metadata_write_writer *w) {
+  tsr_rtree none = {.dimensions = w->metadata->schema->dimension_count};
+  const tsr_rtree *rtree = w->metadata->rtree ? w->metadata->rtree : &none;
+  TSR_TRY(tsr__rtree_encode(rtree, w->metadata->schema, w->metadata->version, &w->content, w->error));
+  return put_tile(w, &w->metadata->rtree_at);
+}
+
+static int put_slots(fragment_metadata_write_writer *w) {
+  tsr_fragment_metadata *m = w->metadata;
+  tsr_slot *slots = m->slots;
+  uint32_t count = m->slot_count;
+  uint32_t variable = m->version < 5 ? count - 1 : count; /* rows of variable parts: without __coords below 5 */
+  for (uint32_t s = 0; s < count; s++)
+    TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_FIXED], &slots[s].offsets_at[TSR_PART_FIXED]));
+  for (uint32_t s = 0; s < variable; s++)
+    TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_VARIABLE], &slots[s].offsets_at[TSR_PART_VARIABLE]));
+  for (uint32_t s = 0; s < variable; s++) TSR_TRY(put_list(w, slots[s].var_sizes, &slots[s].var_sizes_at));
+  for (uint32_t s = 0; s < count && m->version >= 7; s++)
+    TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_VALIDITY], &slots[s].offsets_at[TSR_PART_VALIDITY]));
+  if (m->version < 11) return TSR_OK;
+  for (uint32_t s = 0; s < count; s++)
+    TSR_TRY(put_bounds(w, &w->statistics[s].min, &w->statistics[s].min_text, &slots[s].min_at));
+  for (uint32_t s = 0; s < count; s++)
+    TSR_TRY(put_bounds(w, &w->statistics[s].max, &w->statistics[s].max_text, &slots[s].max_at));
+  for (uint32_t s = 0; s < count; s++) TSR_TRY(put_numbers(w, &w->statistics[s].sums, &slots[s].sum_at));
+  for (uint32_t s = 0; s < count; s++) TSR_TRY(put_numbers(w, &w->statistics[s].null_counts, &slots[s].null_count_at));
+  return TSR_OK;
+}
+
+static int put_fragment_statistics(fragment_metadata_write_writer *w) {
+  if (w->metadata->version < 12) return TSR_OK;
+  for (uint32_t s = 0; s < w->metadata->slot_count; s++) {
+    tsr_cell_statistics all;
+    tsr__statistics_of_fragment(&w->statistics[s], &all);
+    uint64_t min_size = all.min ? all.min_size : 0, max_size = all.max ? all.max_size : 0;
+    TSR_TRY(tsr__buffer_append_u64(&w->content, min_size, w->error));
+    if (min_size) TSR_TRY(tsr__buffer_append(&w->content, all.min, min_size, w->error));
+    TSR_TRY(tsr__buffer_append_u64(&w->content, max_size, w->error));
+    if (max_size) TSR_TRY(tsr__buffer_append(&w->content, all.max, max_size, w->error));
+    TSR_TRY(tsr__buffer_append(&w->content, all.sum, 8, w->error));
+    TSR_TRY(tsr__buffer_append_u64(&w->content, all.null_count, w->error));
+  }
+  return put_tile(w, &w->metadata->fragment_statistics_at);
+}
+
+static int put_processed(fragment_metadata_write_writer *w) {
+  static const char before[] = "__commits/", behind[] = ".del";
+  const tsr_fragment_metadata *m = w->metadata;
+  if (m->version < 16) return TSR_OK;
+  TSR_TRY(tsr__buffer_append_u64(&w->content, m->processed_count, w->error));
+  for (uint32_t i = 0; i < m->processed_count; i++) {
+    uint64_t size = strlen(before) + strlen(m->processed[i]) + strlen(behind);
+    TSR_TRY(tsr__buffer_append_u64(&w->content, size, w->error));
+    TSR_TRY(tsr__buffer_printf(&w->content, w->error, "%s%s%s", before, m->processed[i], behind));
+  }
+  return put_tile(w, &w->metadata->processed_conditions_at);
+}
+
+/* ---- The footer ----------------------------------------------------------------------------- */
+
+static int put_interval(fragment_metadata_write_writer *w, const tsr_field *field, const tsr_interval *interval) {
+  tsr_buffer *out = &w->out;
+  uint64_t size = field->cell_size;
+  if (size) {
+    static const tsr_interval none = {{0}, {0}, NULL, NULL, 0, 0};
+    if (!interval) interval = &none;
+    TSR_TRY(tsr__buffer_append(out, interval->low, size, w->error));
+    return tsr__buffer_append(out, interval->high, size, w->error);
+  }
+  if (!interval) return TSR_OK; /* nothing stands for it in an empty domain */
+  TSR_TRY(tsr__buffer_append_u64(out, interval->low_size + interval->high_size, w->error));
+  TSR_TRY(tsr__buffer_append_u64(out, interval->low_size, w->error));
+  TSR_TRY(tsr__buffer_append(out, interval->low_text, interval->low_size, w->error));
+  return tsr__buffer_append(out, interval->high_text, interval->high_size, w->error);
+}
+
+static int put_row(fragment_metadata_write_writer *w, const footer_row *row) {
+  const tsr_fragment_metadata *m = w->metadata;
+  if (m->version < row->since) return TSR_OK;
+  uint32_t count = row->variable && m->version < 5 ? m->slot_count - 1 : m->slot_count;
+  for (uint32_t s = 0; s < count; s++) {
+    uint64_t value;
+    memcpy(&value, (const uint8_t *)&m->slots[s] + row->member, sizeof value);
+    TSR_TRY(tsr__buffer_append_u64(&w->out, value, w->error));
+  }
+  return TSR_OK;
+}
+
+static int put_footer_body(fragment_metadata_write_writer *w) {
+  const tsr_fragment_metadata *m = w->metadata;
+  tsr_buffer *out = &w->out;
+  TSR_TRY(tsr__buffer_append_u32(out, m->version, w->error));
+  if (m->version >= 10) {
+    TSR_TRY(tsr__buffer_append_u64(out, strlen(m->schema_name), w->error));
+    TSR_TRY(tsr__buffer_append(out, m->schema_name, strlen(m->schema_name), w->error));
+  }
+  TSR_TRY(tsr__buffer_append_u8(out, m->dense, w->error));
+  TSR_TRY(tsr__buffer_append_u8(out, m->empty_domain, w->error));
+  for (uint32_t d = 0; d < m->schema->dimension_count; d++)
+    TSR_TRY(put_interval(w, &m->schema->fields[d], m->empty_domain ? NULL : &m->non_empty_domain[d]));
+  TSR_TRY(tsr__buffer_append_u64(out, m->dense ? 0 : m->tile_count, w->error));
+  TSR_TRY(tsr__buffer_append_u64(out, m->last_tile_cells, w->error));
+  if (m->version >= 14) TSR_TRY(tsr__buffer_append_u8(out, m->has_times, w->error));
+  if (m->version >= 15) TSR_TRY(tsr__buffer_append_u8(out, m->has_delete_metadata, w->error));
+  for (size_t r = 0; r < COUNT(footer_sizes); r++) TSR_TRY(put_row(w, &footer_sizes[r]));
+  TSR_TRY(tsr__buffer_append_u64(out, m->rtree_at, w->error));
+  for (size_t r = 0; r < COUNT(footer_offsets); r++) TSR_TRY(put_row(w, &footer_offsets[r]));
+  if (m->version >= 12) TSR_TRY(tsr__buffer_append_u64(out, m->fragment_statistics_at, w->error));
+  if (m->version >= 16) TSR_TRY(tsr__buffer_append_u64(out, m->processed_conditions_at, w->error));
+  return TSR_OK;
+}
+
+static int put_footer(fragment_metadata_write_writer *w) {
+  tsr_fragment_metadata *m = w->metadata;
+  bool sized = m->version >= 10;
+  for (uint32_t d = 0; d < m->schema->dimension_count; d++) sized = sized || !m->schema->fields[d].cell_size;
+  uint64_t begin = w->out.size;
+  m->footer_at = w->file->size + begin;
+  TSR_TRY(put_footer_body(w));
+  return sized ? tsr__buffer_append_u64(&w->out, w->out.size - begin, w->error) : TSR_OK;
+}
+
+int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_statistics_writer *statistics,
+                                 tsr_file *file, const uint8_t *key, tsr_error *error) {
+  tsr_memory *memory = metadata->arena.memory;
+  fragment_metadata_write_writer w = {
+      .metadata = metadata, .statistics = statistics, .file = file, .key = key, .error = error};
+  w.content.memory = w.out.memory = memory;
+  int code = put_rtree(&w);
+  if (code >= 0) code = put_slots(&w);
+  if (code >= 0) code = put_fragment_statistics(&w);
+  if (code >= 0) code = put_processed(&w);
+  if (code >= 0) code = put_footer(&w);
+  if (code >= 0) code = fragment_metadata_write_flush(&w, 0);
+  tsr__buffer_release(&w.content);
+  tsr__buffer_release(&w.out);
+  if (code < 0) return tsr__wrap(error, "fragment metadata");
+  metadata->file_size = file->size;
+  return TSR_OK;
+}

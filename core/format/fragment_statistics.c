@@ -1,0 +1,316 @@
+/* fragment_statistics.c: minima, maxima, sums and null counts of what is written, for each tile and for the fragment.
+ *
+ * TileDB's readers answer from them, so they are its own to the last bit (errata.md, "Statistics"):
+ *   - bounds, of attributes: single numbers, datetimes and times; CHAR and ASCII of any length, which are compared as
+ *     unsigned bytes up to the first NUL. Sums, of dimensions too: single numbers and CHAR, as a signed byte
+ *   - a bound begins at the far end of the datatype and is replaced by each value that it is not beyond: a NaN resets
+ * it
+ *   - sums of integers are of 64 bits and stick at their ends, those of floats are doubles and stick at the greatest
+ *     finite ones; a sum that sticks ends its run, the next run goes on
+ *   - a tile of nulls alone has bounds of zero bytes, or of no bytes
+ * Null counts are true for every nullable field, also where TileDB's are not.
+ */
+#include "format/fragment_statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/datatype.h"
+
+static bool fragment_statistics_is_text(const tsr_field *field) {
+  return field->datatype == TSR_CHAR || field->datatype == TSR_ASCII;
+}
+
+static bool fragment_statistics_is_number(const tsr_field *field) {
+  tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+bool tsr__statistics_have_bounds(const tsr_field *field) {
+  return !field->is_dimension && (fragment_statistics_is_text(field) || fragment_statistics_is_number(field));
+}
+
+bool tsr__statistics_have_sum(const tsr_field *field) {
+  return fragment_statistics_is_number(field) || (field->datatype == TSR_CHAR && field->values_per_cell == 1);
+}
+
+/* ---- Numbers -------------------------------------------------------------------------------- */
+
+static bool add_signed(int64_t *sum, int64_t value) {
+  if (!__builtin_add_overflow(*sum, value, sum)) return true;
+  *sum = value > 0 ? INT64_MAX : INT64_MIN;
+  return false;
+}
+
+static bool add_unsigned(uint64_t *sum, uint64_t value) {
+  if (!__builtin_add_overflow(*sum, value, sum)) return true;
+  *sum = UINT64_MAX;
+  return false;
+}
+
+static bool add_float(double *sum, double value) {
+  const double most = __DBL_MAX__;
+  if ((*sum < 0) == (value < 0) && fabs(*sum) > most - fabs(value)) {
+    *sum = *sum < 0 ? -most : most;
+    return false;
+  }
+  *sum += value;
+  return true;
+}
+
+#define SUM_I8    int64_t
+#define SUM_I16   int64_t
+#define SUM_I32   int64_t
+#define SUM_I64   int64_t
+#define SUM_U8    uint64_t
+#define SUM_U16   uint64_t
+#define SUM_U32   uint64_t
+#define SUM_U64   uint64_t
+#define SUM_F32   double
+#define SUM_F64   double
+#define ADD_I8    add_signed
+#define ADD_I16   add_signed
+#define ADD_I32   add_signed
+#define ADD_I64   add_signed
+#define ADD_U8    add_unsigned
+#define ADD_U16   add_unsigned
+#define ADD_U32   add_unsigned
+#define ADD_U64   add_unsigned
+#define ADD_F32   add_float
+#define ADD_F64   add_float
+#define LEAST_I8  INT8_MIN
+#define MOST_I8   INT8_MAX
+#define LEAST_I16 INT16_MIN
+#define MOST_I16  INT16_MAX
+#define LEAST_I32 INT32_MIN
+#define MOST_I32  INT32_MAX
+#define LEAST_I64 INT64_MIN
+#define MOST_I64  INT64_MAX
+#define LEAST_U8  0
+#define MOST_U8   UINT8_MAX
+#define LEAST_U16 0
+#define MOST_U16  UINT16_MAX
+#define LEAST_U32 0
+#define MOST_U32  UINT32_MAX
+#define LEAST_U64 0
+#define MOST_U64  UINT64_MAX
+#define LEAST_F32 -__FLT_MAX__
+#define MOST_F32  __FLT_MAX__
+#define LEAST_F64 -__DBL_MAX__
+#define MOST_F64  __DBL_MAX__
+
+/* The bounds of the datatype's ends, which a bound may still point to. */
+#define X(name, type) static const type ends_##name[2] = {LEAST_##name, MOST_##name};
+TSR_MACHINES(X)
+#undef X
+
+/* Bounds and sum of single values; pointers go to where the values stand. */
+static void look_at_numbers(tsr_machine machine, const uint8_t *values, const uint8_t *validity, const tsr_run *runs,
+                            uint64_t run_count, tsr_cell_statistics *tile) {
+  switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: {                                                                                           \
+    type low = ends_##name[1], high = ends_##name[0], value;                                                           \
+    const uint8_t *low_at = (const uint8_t *)&ends_##name[1], *high_at = (const uint8_t *)&ends_##name[0];             \
+    SUM_##name sum = 0;                                                                                                \
+    for (uint64_t r = 0; r < run_count; r++) {                                                                         \
+      const uint8_t *at = values + runs[r].first * sizeof(type);                                                       \
+      bool adds = true;                                                                                                \
+      for (uint64_t i = 0; i < runs[r].count; i++, at += sizeof(type)) {                                               \
+        if (validity && !validity[runs[r].first + i]) continue;                                                        \
+        memcpy(&value, at, sizeof(type));                                                                              \
+        if (!(low < value)) low = value, low_at = at;                                                                  \
+        if (!(high > value)) high = value, high_at = at;                                                               \
+        if (adds) adds = ADD_##name(&sum, (SUM_##name)value);                                                          \
+      }                                                                                                                \
+    }                                                                                                                  \
+    tile->min = low_at;                                                                                                \
+    tile->max = high_at;                                                                                               \
+    tile->min_size = tile->max_size = sizeof(type);                                                                    \
+    memcpy(tile->sum, &sum, 8);                                                                                        \
+    return;                                                                                                            \
+  }
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+/* ---- Strings -------------------------------------------------------------------------------- */
+
+/* As strncmp does: at most `size` bytes, none behind a NUL. */
+static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
+  for (uint64_t i = 0; i < size; i++) {
+    if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
+    if (!a[i]) return 0;
+  }
+  return 0;
+}
+
+/* Values of one size: the first of equals stays. */
+static void bound_fixed_text(const uint8_t *value, uint64_t size, tsr_cell_statistics *all) {
+  if (!all->min || compare_bytes(all->min, value, size) > 0) all->min = value;
+  if (!all->max || compare_bytes(all->max, value, size) < 0) all->max = value;
+  all->min_size = all->max_size = size;
+}
+
+static void bound_text(const uint8_t *low, uint64_t low_size, const uint8_t *high, uint64_t high_size,
+                       tsr_cell_statistics *all) {
+  int c = all->min ? compare_bytes(all->min, low, TSR_MIN(all->min_size, low_size)) : 1;
+  if (c > 0 || (c == 0 && low_size < all->min_size)) {
+    all->min = low;
+    all->min_size = low_size;
+  }
+  c = all->max ? compare_bytes(all->max, high, TSR_MIN(all->max_size, high_size)) : -1;
+  if (c < 0 || (c == 0 && high_size > all->max_size)) {
+    all->max = high;
+    all->max_size = high_size;
+  }
+}
+
+static void look_at_texts(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
+                          const uint8_t *validity, const tsr_run *runs, uint64_t run_count, tsr_cell_statistics *tile) {
+  for (uint64_t r = 0; r < run_count; r++) {
+    for (uint64_t i = runs[r].first; i < runs[r].first + runs[r].count; i++) {
+      if (validity && !validity[i]) continue;
+      if (offsets) {
+        const uint8_t *value = values + offsets[i];
+        uint64_t size = offsets[i + 1] - offsets[i];
+        bound_text(value, size, value, size, tile);
+      } else {
+        bound_fixed_text(values + i * field->cell_size, field->cell_size, tile);
+      }
+    }
+  }
+}
+
+/* ---- Tiles ---------------------------------------------------------------------------------- */
+
+void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
+                             const uint8_t *validity, const tsr_run *runs, uint64_t run_count,
+                             tsr_cell_statistics *tile) {
+  *tile = (tsr_cell_statistics){0};
+  uint64_t cells = 0;
+  for (uint64_t r = 0; r < run_count; r++) {
+    cells += runs[r].count;
+    for (uint64_t i = 0; validity && i < runs[r].count; i++) tile->null_count += !validity[runs[r].first + i];
+  }
+  tile->valued = tile->null_count < cells;
+  if (!tile->valued) return;
+  if (fragment_statistics_is_number(field))
+    look_at_numbers(tsr__datatype_machine(field->datatype), values, validity, runs, run_count, tile);
+  if (!fragment_statistics_is_text(field) || field->is_dimension) return;
+  if (tsr__statistics_have_sum(field)) look_at_numbers(TSR_MACHINE_I8, values, validity, runs, run_count, tile);
+  tile->min = tile->max = NULL;
+  look_at_texts(field, values, offsets, validity, runs, run_count, tile);
+}
+
+/* ---- All tiles ------------------------------------------------------------------------------ */
+
+static tsr_buffer *buffers_of(tsr_statistics_writer *writer, unsigned i) {
+  tsr_buffer *all[] = {&writer->min,  &writer->max,         &writer->min_text, &writer->max_text,
+                       &writer->sums, &writer->null_counts, &writer->valued};
+  return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+void tsr__statistics_writer_init(tsr_statistics_writer *writer, const tsr_field *field, tsr_memory *memory) {
+  *writer = (tsr_statistics_writer){.field = field};
+  for (unsigned i = 0; buffers_of(writer, i); i++) buffers_of(writer, i)->memory = memory;
+}
+
+void tsr__statistics_writer_release(tsr_statistics_writer *writer) {
+  for (unsigned i = 0; buffers_of(writer, i); i++) tsr__buffer_release(buffers_of(writer, i));
+}
+
+static int fragment_statistics_add_bound(const tsr_field *field, const uint8_t *value, uint64_t size,
+                                         tsr_buffer *values, tsr_buffer *text, tsr_error *error) {
+  if (field->cell_size) {
+    TSR_TRY(tsr__buffer_reserve(values, field->cell_size, error));
+    memset(values->data + values->size, 0, field->cell_size);
+    if (value) memcpy(values->data + values->size, value, field->cell_size);
+    values->size += field->cell_size;
+    return TSR_OK;
+  }
+  TSR_TRY(tsr__buffer_append_u64(values, text->size, error));
+  return size ? tsr__buffer_append(text, value, size, error) : TSR_OK;
+}
+
+int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_statistics *tile, tsr_error *error) {
+  const tsr_field *field = writer->field;
+  if (tsr__statistics_have_bounds(field)) {
+    TSR_TRY(fragment_statistics_add_bound(field, tile->min, tile->min_size, &writer->min, &writer->min_text, error));
+    TSR_TRY(fragment_statistics_add_bound(field, tile->max, tile->max_size, &writer->max, &writer->max_text, error));
+  }
+  if (tsr__statistics_have_sum(field)) TSR_TRY(tsr__buffer_append(&writer->sums, tile->sum, 8, error));
+  if (field->nullable) TSR_TRY(tsr__buffer_append_u64(&writer->null_counts, tile->null_count, error));
+  return tsr__buffer_append_u8(&writer->valued, tile->valued, error);
+}
+
+static void join_sums(const tsr_statistics_writer *writer, tsr_cell_statistics *all) {
+  tsr_machine machine = tsr__datatype_machine(writer->field->datatype);
+  if (writer->field->datatype == TSR_CHAR) machine = TSR_MACHINE_I8;
+  bool adds = true;
+  for (uint64_t i = 0; i < writer->valued.size && adds; i++) {
+    const uint8_t *one = writer->sums.data + 8 * i;
+    if (!writer->valued.data[i]) continue;
+    switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: {                                                                                           \
+    SUM_##name sum, value;                                                                                             \
+    memcpy(&sum, all->sum, 8);                                                                                         \
+    memcpy(&value, one, 8);                                                                                            \
+    adds = ADD_##name(&sum, value);                                                                                    \
+    memcpy(all->sum, &sum, 8);                                                                                         \
+    break;                                                                                                             \
+  }
+      TSR_MACHINES(X)
+#undef X
+    }
+  }
+}
+
+static void fragment_statistics_text_of(const tsr_buffer *offsets, const tsr_buffer *text, uint64_t i,
+                                        const uint8_t **value, uint64_t *size) {
+  uint64_t begin = tsr__load64(offsets->data + 8 * i);
+  uint64_t end = 8 * (i + 1) < offsets->size ? tsr__load64(offsets->data + 8 * (i + 1)) : text->size;
+  *value = text->data ? text->data + begin : (const uint8_t *)"";
+  *size = end - begin;
+}
+
+/* Bounds of the tiles' bounds, by the rules of values. */
+static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics *all) {
+  const tsr_field *field = writer->field;
+  for (uint64_t i = 0; i < writer->valued.size; i++) {
+    if (!writer->valued.data[i]) continue;
+    if (!field->cell_size) {
+      const uint8_t *low, *high;
+      uint64_t low_size, high_size;
+      fragment_statistics_text_of(&writer->min, &writer->min_text, i, &low, &low_size);
+      fragment_statistics_text_of(&writer->max, &writer->max_text, i, &high, &high_size);
+      bound_text(low, low_size, high, high_size, all);
+    } else if (fragment_statistics_is_text(field)) {
+      const uint8_t *low = writer->min.data + i * field->cell_size, *high = writer->max.data + i * field->cell_size;
+      if (!all->min || compare_bytes(all->min, low, field->cell_size) > 0) all->min = low;
+      if (!all->max || compare_bytes(all->max, high, field->cell_size) < 0) all->max = high;
+      all->min_size = all->max_size = field->cell_size;
+    }
+  }
+  if (fragment_statistics_is_text(field)) return;
+  /* Tiles of nulls alone are passed over as null cells are. */
+  tsr_machine machine = tsr__datatype_machine(field->datatype);
+  const tsr_run run = {0, writer->valued.size};
+  tsr_cell_statistics other = {0};
+  look_at_numbers(machine, writer->min.data, writer->valued.data, &run, 1, all);
+  look_at_numbers(machine, writer->max.data, writer->valued.data, &run, 1, &other);
+  all->max = other.max;
+  memset(all->sum, 0, sizeof all->sum);
+}
+
+void tsr__statistics_of_fragment(const tsr_statistics_writer *writer, tsr_cell_statistics *fragment) {
+  tsr_cell_statistics all = {0};
+  for (uint64_t i = 0; i < writer->valued.size; i++) all.valued = all.valued || writer->valued.data[i];
+  for (uint64_t i = 0; i < writer->null_counts.size; i += 8)
+    all.null_count += tsr__load64(writer->null_counts.data + i);
+  if (writer->field && tsr__statistics_have_bounds(writer->field)) join_bounds(writer, &all);
+  if (writer->field && tsr__statistics_have_sum(writer->field)) join_sums(writer, &all);
+  *fragment = all;
+}

@@ -1,0 +1,534 @@
+/* schema.c: array schemas, the content of the generic tile in __schema/NAME, __array_schema.tdb (below version 10) or
+ * __kv_schema.tdb (key-value stores, versions 1 to 3: sparse arrays but for the file's name).
+ *
+ *   u32 version
+ *   u8  allows duplicates                          from 5
+ *   u8  0 dense, 1 sparse | u8 tile order | u8 cell order | u64 capacity
+ *   pipelines of coordinates, of offsets | of validity, from 7
+ *   u8  datatype of all dimensions                 below 5
+ *   u32 count, dimensions:  u32 length, name
+ *                           u8 datatype, u32 values per cell, pipeline, u64 domain size   from 5
+ *                           low, high | u8 1: no extent; 0: extent follows
+ *   u32 count, attributes:  u32 length, name | u8 datatype | u32 values per cell | pipeline
+ *                           u64 length, fill value                                        from 6
+ *                           u8 nullable, u8 validity of the fill value                    from 7
+ *                           u8 order of the data                                          from 17
+ *                           u32 length, name of its enumeration (length 0: none)          from 20
+ *   u32 count, labels       from 18:  u32 dimension | u32 length, name | u8 relative | u64 length, URI
+ *                           u32 length, attribute | u8 order | u8 datatype | u32 values per cell | u8 external
+ *   u32 count, enumerations from 20:  u32 length, name | u32 length, file
+ *   current domain          from 22:  u32 version 0 | u8 1: none | u8 0 (a box); for each dimension low, high
+ *                           or, for a string: u64 length of both, u64 length of low, low, high
+ *
+ * What is accepted: names differ, hold no NUL, and can be told apart by bytes; dimensions are 1 to TSR_MAX_DIMENSIONS,
+ * of a dimension's datatype, with low <= high, finite, and an extent that is not 0 (of integers: taken as unsigned, as
+ * one that spans most of a signed type is stored); dense arrays have attributes and dimensions of one integer or time
+ * type; fill values fit their cells; sparse tiles hold cells; labels and enumerations that are named exist.
+ */
+#include "format/schema.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "model/domain.h"
+#include "model/name.h"
+#include "filter/filter_pipeline.h"
+
+#define NO_FILL_MAX                   ((uint64_t)1 << 24) /* bytes of all fill values that are not in the file (below version 6) */
+#define SCHEMA_HILBERT_MAX_DIMENSIONS 16
+
+typedef struct schema_decoder {
+  tsr_input *in;
+  tsr_arena *arena;
+  tsr_schema *schema;
+  uint32_t version;
+  uint64_t made_fills; /* bytes of the fill values that are not in the file */
+  tsr_error *error;
+} schema_decoder;
+
+static int ended(const schema_decoder *d) { return tsr__input_check(d->in, "it", d->error); }
+
+/* Bytes that become a NUL-terminated string of the arena. */
+static int schema_read_text(schema_decoder *d, uint64_t size, const char *what, char **text) {
+  const uint8_t *bytes = tsr__input_take(d->in, size);
+  if (!bytes) return ended(d);
+  if (memchr(bytes, 0, size)) return tsr__fail(d->error, TSR_CORRUPT, "%s holds a NUL byte", what);
+  void *copy;
+  TSR_TRY(tsr__arena_copy(d->arena, bytes, size, &copy, d->error));
+  *text = copy;
+  return TSR_OK;
+}
+
+/* A byte that may be 0 to `most`. */
+static int read_choice(schema_decoder *d, uint8_t most, const char *what, uint8_t *value) {
+  uint8_t v = tsr__input_u8(d->in);
+  TSR_TRY(ended(d));
+  if (v > most) return tsr__fail(d->error, TSR_CORRUPT, "%s is %u, not 0 to %u", what, v, most);
+  *value = v;
+  return TSR_OK;
+}
+
+static int schema_read_flag(schema_decoder *d, const char *what, bool *flag) {
+  uint8_t v = 0;
+  TSR_TRY(read_choice(d, 1, what, &v));
+  *flag = v;
+  return TSR_OK;
+}
+
+static int read_datatype(schema_decoder *d, tsr_datatype *datatype) {
+  uint8_t v = tsr__input_u8(d->in);
+  TSR_TRY(ended(d));
+  if (!tsr__datatype_valid(v)) return tsr__fail(d->error, TSR_CORRUPT, "datatype %u is unknown", v);
+  *datatype = (tsr_datatype)v;
+  return TSR_OK;
+}
+
+/* A u32 count of records of at least `least` bytes each. */
+static int read_count(schema_decoder *d, uint64_t least, const char *what, uint32_t *count) {
+  uint32_t n = tsr__input_u32(d->in);
+  TSR_TRY(ended(d));
+  if (!tsr__input_fits(d->in, n, least))
+    return tsr__fail(d->error, TSR_CORRUPT, "%u %s cannot stand in the %llu bytes that are left", n, what,
+                     (unsigned long long)tsr__input_left(d->in));
+  *count = n;
+  return TSR_OK;
+}
+
+static int read_pipeline(schema_decoder *d, const char *what, tsr_pipeline *pipeline) {
+  int code = tsr__pipeline_read(d->in, d->version, d->arena, pipeline, d->error);
+  if (code < 0) tsr__wrap(d->error, "%s", what);
+  return code;
+}
+
+static bool schema_is_zero(const uint8_t *bytes, uint64_t size) {
+  for (uint64_t i = 0; i < size; i++)
+    if (bytes[i]) return false;
+  return true;
+}
+
+/* ---- Dimensions ---------------------------------------------------------------------------------------------------
+ */
+
+static int check_range(schema_decoder *d, const tsr_field *field, const uint8_t *low, const uint8_t *high,
+                       const char *what) {
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
+      (!isfinite(tsr__value_double(field->datatype, low)) || !isfinite(tsr__value_double(field->datatype, high))))
+    return tsr__fail(d->error, TSR_CORRUPT, "its %s is not finite", what);
+  if (tsr__key(field->datatype, low) > tsr__key(field->datatype, high))
+    return tsr__fail(d->error, TSR_CORRUPT, "the low end of its %s is above the high end", what);
+  return TSR_OK;
+}
+
+static int read_extent(schema_decoder *d, tsr_field *field) {
+  bool none;
+  TSR_TRY(schema_read_flag(d, "'no tile extent'", &none));
+  if (none) return TSR_OK;
+  uint64_t size = tsr_datatype_size(field->datatype);
+  const uint8_t *bytes = tsr__input_take(d->in, size);
+  if (!bytes) return ended(d);
+  if (!field->has_domain) return tsr__fail(d->error, TSR_CORRUPT, "it has a tile extent but no domain");
+  bool positive = !schema_is_zero(bytes, size);
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
+    double extent = tsr__value_double(field->datatype, bytes);
+    positive = !(extent <= 0);
+    if (!isfinite(extent) && positive) return TSR_OK; /* TileDB lets NaN pass; all cells are in one tile then */
+  }
+  if (!positive) return tsr__fail(d->error, TSR_CORRUPT, "its tile extent is not above 0");
+  memcpy(field->extent, bytes, size);
+  field->has_extent = true;
+  return TSR_OK;
+}
+
+static int read_domain_ends(schema_decoder *d, tsr_field *field, uint64_t domain_size) {
+  uint64_t size = tsr_datatype_size(field->datatype);
+  bool text = field->values_per_cell == TSR_VARIABLE;
+  if (domain_size != (text ? 0 : 2 * size))
+    return tsr__fail(d->error, TSR_CORRUPT, "its domain has %llu bytes", (unsigned long long)domain_size);
+  if (text) return TSR_OK;
+  const uint8_t *bytes = tsr__input_take(d->in, domain_size);
+  if (!bytes) return ended(d);
+  TSR_TRY(check_range(d, field, bytes, bytes + size, "domain"));
+  memcpy(field->low, bytes, size);
+  memcpy(field->high, bytes + size, size);
+  field->has_domain = true;
+  return TSR_OK;
+}
+
+static int read_dimension_body(schema_decoder *d, tsr_datatype common, tsr_field *field) {
+  field->datatype = common;
+  field->values_per_cell = common == TSR_ASCII ? TSR_VARIABLE : 1;
+  field->filters.max_chunk_size = d->schema->coords_filters.max_chunk_size;
+  field->filters.uncut = d->schema->coords_filters.uncut;
+  uint64_t domain_size = 2 * tsr_datatype_size(common);
+  if (d->version >= 5) {
+    TSR_TRY(read_datatype(d, &field->datatype));
+    field->values_per_cell = tsr__input_u32(d->in);
+    TSR_TRY(read_pipeline(d, "filters", &field->filters));
+    domain_size = tsr__input_u64(d->in);
+    TSR_TRY(ended(d));
+  } else if (field->values_per_cell == TSR_VARIABLE) domain_size = 0;
+  if (!tsr__datatype_is_dimension(field->datatype))
+    return tsr__fail(d->error, TSR_CORRUPT, "%s is not a dimension's datatype", tsr_datatype_name(field->datatype));
+  uint32_t values = field->datatype == TSR_ASCII ? TSR_VARIABLE : 1;
+  if (field->values_per_cell != values)
+    return tsr__fail(d->error, TSR_CORRUPT, "a dimension of %s has %u values per cell",
+                     tsr_datatype_name(field->datatype), field->values_per_cell);
+  field->cell_size = values == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);
+  TSR_TRY(read_domain_ends(d, field, domain_size));
+  return read_extent(d, field);
+}
+
+static int read_dimensions(schema_decoder *d, tsr_field **fields) {
+  tsr_schema *s = d->schema;
+  tsr_datatype common = TSR_INT32;
+  if (d->version < 5) TSR_TRY(read_datatype(d, &common));
+  TSR_TRY(read_count(d, d->version < 5 ? 5 : 26, "dimensions", &s->dimension_count));
+  if (!s->dimension_count) return tsr__fail(d->error, TSR_CORRUPT, "it has no dimension");
+  if (s->dimension_count > TSR_MAX_DIMENSIONS)
+    return tsr__fail(d->error, TSR_UNSUPPORTED, "%u dimensions are more than %d", s->dimension_count,
+                     TSR_MAX_DIMENSIONS);
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_field), &room, d->error));
+  *fields = room;
+  for (uint32_t i = 0; i < s->dimension_count; i++) {
+    tsr_field *field = *fields + i;
+    field->is_dimension = true;
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension's name", &field->name));
+    int code = read_dimension_body(d, common, field);
+    if (code < 0) {
+      tsr__wrap(d->error, "dimension %u '%s'", i, field->name);
+      return code;
+    }
+  }
+  return TSR_OK;
+}
+
+/* ---- Attributes ---------------------------------------------------------------------------------------------------
+ */
+
+/* Below version 6: the default value for each value of the cell; one value for a variable cell. */
+static int default_fill(schema_decoder *d, tsr_field *field) {
+  uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
+  d->made_fills = tsr__add_sat(d->made_fills, bytes);
+  if (d->made_fills > NO_FILL_MAX)
+    return tsr__fail(d->error, TSR_UNSUPPORTED,
+                     "cells of %llu bytes in version %u: its fill values take more than %llu bytes together",
+                     (unsigned long long)bytes, d->version, (unsigned long long)NO_FILL_MAX);
+  void *room;
+  TSR_TRY(tsr__arena_alloc(d->arena, bytes, &room, d->error));
+  field->fill = room;
+  field->fill_size = bytes;
+  tsr__datatype_fill(field->datatype, field->fill);
+  for (uint64_t done = size; done < bytes; done *= 2)
+    memcpy(field->fill + done, field->fill, TSR_MIN(done, bytes - done));
+  return TSR_OK;
+}
+
+static int read_fill(schema_decoder *d, tsr_field *field) {
+  if (d->version < 6) return default_fill(d, field);
+  uint64_t size = tsr__input_u64(d->in);
+  const uint8_t *bytes = tsr__input_take(d->in, size);
+  if (!bytes) return ended(d);
+  if (field->cell_size && size != field->cell_size)
+    return tsr__fail(d->error, TSR_CORRUPT, "its fill value has %llu bytes, its cells %llu", (unsigned long long)size,
+                     (unsigned long long)field->cell_size);
+  void *copy;
+  TSR_TRY(tsr__arena_copy(d->arena, bytes, size, &copy, d->error));
+  field->fill = copy;
+  field->fill_size = size;
+  return TSR_OK;
+}
+
+static int read_attribute_body(schema_decoder *d, tsr_field *field) {
+  TSR_TRY(read_datatype(d, &field->datatype));
+  field->values_per_cell = tsr__input_u32(d->in);
+  TSR_TRY(ended(d));
+  if (!field->values_per_cell || (field->datatype == TSR_ANY && field->values_per_cell != TSR_VARIABLE))
+    return tsr__fail(d->error, TSR_CORRUPT, "an attribute of %s has %u values per cell",
+                     tsr_datatype_name(field->datatype), field->values_per_cell);
+  if (field->values_per_cell != TSR_VARIABLE)
+    field->cell_size = field->values_per_cell * tsr_datatype_size(field->datatype);
+  TSR_TRY(read_pipeline(d, "filters", &field->filters));
+  TSR_TRY(read_fill(d, field));
+  if (d->version >= 7) {
+    TSR_TRY(schema_read_flag(d, "'nullable'", &field->nullable));
+    field->fill_validity = tsr__input_u8(d->in) != 0;
+  }
+  if (d->version >= 17) TSR_TRY(read_choice(d, 2, "its order", &field->data_order));
+  if (d->version >= 20) {
+    uint32_t length = tsr__input_u32(d->in);
+    if (length) TSR_TRY(schema_read_text(d, length, "the name of its enumeration", &field->enumeration));
+  }
+  return ended(d);
+}
+
+static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
+  tsr_schema *s = d->schema;
+  TSR_TRY(read_count(d, 17, "attributes", &s->attribute_count));
+  void *room;
+  uint64_t count = (uint64_t)s->dimension_count + s->attribute_count;
+  if (count > UINT32_MAX) return tsr__fail(d->error, TSR_UNSUPPORTED, "%llu fields", (unsigned long long)count);
+  TSR_TRY(tsr__arena_array(d->arena, count, sizeof(tsr_field), &room, d->error));
+  s->fields = room;
+  memcpy(s->fields, dimensions, s->dimension_count * sizeof(tsr_field));
+  for (uint32_t i = 0; i < s->attribute_count; i++) {
+    tsr_field *field = s->fields + s->dimension_count + i;
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an attribute's name", &field->name));
+    int code = read_attribute_body(d, field);
+    if (code < 0) {
+      tsr__wrap(d->error, "attribute %u '%s'", i, field->name);
+      return code;
+    }
+  }
+  return TSR_OK;
+}
+
+/* ---- Labels, enumerations, current domain ---------------------------------------------------------------------------
+ */
+
+static int read_labels(schema_decoder *d) {
+  tsr_schema *s = d->schema;
+  TSR_TRY(read_count(d, 28, "dimension labels", &s->label_count));
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, s->label_count, sizeof(tsr_label), &room, d->error));
+  s->labels = room;
+  for (uint32_t i = 0; i < s->label_count; i++) {
+    tsr_label *label = s->labels + i;
+    char *attribute;
+    uint8_t order;
+    bool external;
+    label->dimension = tsr__input_u32(d->in);
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's name", &label->name));
+    TSR_TRY(schema_read_flag(d, "a dimension label's 'relative'", &label->relative));
+    TSR_TRY(schema_read_text(d, tsr__input_u64(d->in), "a dimension label's URI", &label->uri));
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's attribute", &attribute));
+    TSR_TRY(read_choice(d, 2, "a dimension label's order", &order));
+    TSR_TRY(read_datatype(d, &label->datatype));
+    uint32_t values = tsr__input_u32(d->in);
+    TSR_TRY(schema_read_flag(d, "a dimension label's 'external'", &external));
+    if (!values || label->dimension >= s->dimension_count)
+      return tsr__fail(d->error, TSR_CORRUPT, "label '%s' is on dimension %u of %u, with %u values per cell",
+                       label->name, label->dimension, s->dimension_count, values);
+  }
+  return TSR_OK;
+}
+
+static int read_enumerations(schema_decoder *d) {
+  tsr_schema *s = d->schema;
+  TSR_TRY(read_count(d, 8, "enumerations", &s->enumeration_count));
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, s->enumeration_count, sizeof(tsr_enumeration), &room, d->error));
+  s->enumerations = room;
+  for (uint32_t i = 0; i < s->enumeration_count; i++) {
+    tsr_enumeration *e = s->enumerations + i;
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's name", &e->name));
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's file name", &e->file));
+    if (!e->name[0]) return tsr__fail(d->error, TSR_CORRUPT, "enumeration %u has no name", i);
+    if (!e->file[0] || strchr(e->file, '/') || !strcmp(e->file, ".") || !strcmp(e->file, ".."))
+      return tsr__fail(d->error, TSR_CORRUPT, "enumeration '%s' is in '%s', which is no file name", e->name, e->file);
+  }
+  return TSR_OK;
+}
+
+static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_interval *interval) {
+  if (field->values_per_cell == TSR_VARIABLE) {
+    uint64_t both = tsr__input_u64(d->in), low = tsr__input_u64(d->in);
+    const uint8_t *bytes = tsr__input_take(d->in, both);
+    if (!bytes) return ended(d);
+    if (low > both)
+      return tsr__fail(d->error, TSR_CORRUPT, "its low end has %llu of %llu bytes", (unsigned long long)low,
+                       (unsigned long long)both);
+    if (tsr__bytes_compare(bytes, low, bytes + low, both - low) > 0)
+      return tsr__fail(d->error, TSR_CORRUPT, "its low end is above its high end");
+    void *copy;
+    TSR_TRY(tsr__arena_copy(d->arena, bytes, both, &copy, d->error));
+    interval->low_text = copy;
+    interval->high_text = (uint8_t *)copy + low;
+    interval->low_size = low;
+    interval->high_size = both - low;
+    return TSR_OK;
+  }
+  uint64_t size = field->cell_size;
+  const uint8_t *bytes = tsr__input_take(d->in, 2 * size);
+  if (!bytes) return ended(d);
+  TSR_TRY(check_range(d, field, bytes, bytes + size, "current domain"));
+  if (tsr__key(field->datatype, bytes) < tsr__key(field->datatype, field->low) ||
+      tsr__key(field->datatype, bytes + size) > tsr__key(field->datatype, field->high))
+    return tsr__fail(d->error, TSR_CORRUPT, "it reaches outside the domain");
+  memcpy(interval->low, bytes, size);
+  memcpy(interval->high, bytes + size, size);
+  return TSR_OK;
+}
+
+static int read_current_domain(schema_decoder *d) {
+  tsr_schema *s = d->schema;
+  uint32_t version = tsr__input_u32(d->in);
+  TSR_TRY(ended(d));
+  if (version > 1) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of version %u", version);
+  bool none;
+  TSR_TRY(schema_read_flag(d, "'no current domain'", &none));
+  if (none) return TSR_OK;
+  uint8_t type = tsr__input_u8(d->in);
+  TSR_TRY(ended(d));
+  if (type) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of type %u", type);
+  void *room;
+  TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_interval), &room, d->error));
+  tsr_interval *intervals = room;
+  for (uint32_t i = 0; i < s->dimension_count; i++) {
+    int code = schema_read_interval(d, s->fields + i, intervals + i);
+    if (code < 0) {
+      tsr__wrap(d->error, "current domain of dimension '%s'", s->fields[i].name);
+      return code;
+    }
+  }
+  s->current_domain = intervals;
+  return TSR_OK;
+}
+
+/* ---- What must hold between the parts -------------------------------------------------------------------------------
+ */
+
+/* `names` is sorted here. */
+static int check_unique(schema_decoder *d, char **names, uint64_t count, const char *what) {
+  qsort(names, count, sizeof *names, tsr__names_compare);
+  for (uint64_t i = 1; i < count; i++)
+    if (!strcmp(names[i - 1], names[i])) return tsr__fail(d->error, TSR_CORRUPT, "two %s '%s'", what, names[i]);
+  return TSR_OK;
+}
+
+static int schema_check_names(schema_decoder *d) {
+  tsr_schema *s = d->schema;
+  uint64_t fields = (uint64_t)s->dimension_count + s->attribute_count, most = TSR_MAX(fields, s->enumeration_count);
+  void *room;
+  TSR_TRY(tsr__alloc_array(d->arena->memory, most, sizeof(char *), &room, d->error));
+  char **names = room;
+  for (uint64_t i = 0; i < fields; i++) names[i] = s->fields[i].name;
+  int code = check_unique(d, names, fields, "fields are named");
+  if (code >= 0) {
+    for (uint64_t i = 0; i < s->enumeration_count; i++) names[i] = s->enumerations[i].name;
+    code = check_unique(d, names, s->enumeration_count, "enumerations are named");
+  }
+  for (uint64_t i = s->dimension_count; code >= 0 && i < fields; i++) {
+    const tsr_field *field = s->fields + i;
+    if (!field->enumeration) continue;
+    const void *key = &field->enumeration;
+    if (!bsearch(key, names, s->enumeration_count, sizeof *names, tsr__names_compare))
+      code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has the enumeration '%s', which is not listed",
+                       field->name, field->enumeration);
+    else if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
+      code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has an enumeration but no single integer", field->name);
+  }
+  tsr__free(names);
+  return code;
+}
+
+static int check_dense(schema_decoder *d) {
+  const tsr_schema *s = d->schema;
+  if (s->cell_order == TSR_ORDER_HILBERT) return tsr__fail(d->error, TSR_CORRUPT, "a dense array in Hilbert order");
+  if (!s->attribute_count) return tsr__fail(d->error, TSR_CORRUPT, "a dense array without attributes");
+  for (uint32_t i = 0; i < s->dimension_count; i++) {
+    tsr_datatype datatype = s->fields[i].datatype;
+    tsr_kind kind = tsr_datatype_kind(datatype);
+    if (!tsr__datatype_is_integral(datatype) && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
+      return tsr__fail(d->error, TSR_CORRUPT, "a dense array with dimension '%s' of %s", s->fields[i].name,
+                       tsr_datatype_name(datatype));
+    if (datatype != s->fields[0].datatype)
+      return tsr__fail(d->error, TSR_CORRUPT, "a dense array with dimensions of %s and %s",
+                       tsr_datatype_name(s->fields[0].datatype), tsr_datatype_name(datatype));
+  }
+  return TSR_OK;
+}
+
+static int schema_check_whole(schema_decoder *d) {
+  const tsr_schema *s = d->schema;
+  TSR_TRY(schema_check_names(d));
+  if (s->dense) return check_dense(d);
+  if (!s->capacity) return tsr__fail(d->error, TSR_CORRUPT, "a sparse array with tiles of no cells");
+  if (s->cell_order == TSR_ORDER_HILBERT && s->dimension_count > SCHEMA_HILBERT_MAX_DIMENSIONS)
+    return tsr__fail(d->error, TSR_CORRUPT, "Hilbert order over %u dimensions", s->dimension_count);
+  return TSR_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------------------------------
+ */
+
+static int read_head(schema_decoder *d) {
+  tsr_schema *s = d->schema;
+  d->version = s->version = tsr__input_u32(d->in);
+  TSR_TRY(ended(d));
+  if (s->version < TSR_FORMAT_READ_MIN) return tsr__fail(d->error, TSR_CORRUPT, "format version 0");
+  if (s->version > TSR_FORMAT_READ_MAX)
+    return tsr__fail(d->error, TSR_UNSUPPORTED, "format version %u is newer than %d, the newest that is known",
+                     s->version, TSR_FORMAT_READ_MAX);
+  if (s->version >= 5) TSR_TRY(schema_read_flag(d, "'allows duplicates'", &s->allows_duplicates));
+  bool sparse = false;
+  uint8_t tile_order = 0;
+  TSR_TRY(schema_read_flag(d, "the array type", &sparse));
+  TSR_TRY(read_choice(d, 1, "the tile order", &tile_order));
+  uint8_t cell_order = tsr__input_u8(d->in);
+  s->capacity = tsr__input_u64(d->in);
+  TSR_TRY(ended(d));
+  if (cell_order != TSR_ORDER_ROW && cell_order != TSR_ORDER_COL && cell_order != TSR_ORDER_HILBERT)
+    return tsr__fail(d->error, TSR_CORRUPT, "cell order %u is unknown", cell_order);
+  s->dense = !sparse;
+  s->tile_order = (tsr_order)tile_order;
+  s->cell_order = (tsr_order)cell_order;
+  TSR_TRY(read_pipeline(d, "filters of coordinates", &s->coords_filters));
+  TSR_TRY(read_pipeline(d, "filters of offsets", &s->offsets_filters));
+  s->validity_filters.max_chunk_size = s->offsets_filters.max_chunk_size;
+  s->validity_filters.uncut = s->offsets_filters.uncut;
+  if (s->version >= 7) TSR_TRY(read_pipeline(d, "filters of validity", &s->validity_filters));
+  return TSR_OK;
+}
+
+static int read_schema(schema_decoder *d) {
+  TSR_TRY(read_head(d));
+  tsr_field *dimensions = NULL;
+  TSR_TRY(read_dimensions(d, &dimensions));
+  TSR_TRY(read_attributes(d, dimensions));
+  if (d->version >= 18) TSR_TRY(read_labels(d));
+  if (d->version >= 20) TSR_TRY(read_enumerations(d));
+  if (d->version >= 22) TSR_TRY(read_current_domain(d));
+  if (tsr__input_left(d->in))
+    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
+  return schema_check_whole(d);
+}
+
+int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
+  tsr_schema s = {.key_value = !strcmp(name, "__kv_schema.tdb")};
+  schema_decoder d = {.in = in, .arena = arena, .schema = &s, .error = error};
+  tsr_name parsed;
+  void *copy;
+  int code = tsr__arena_copy(arena, name, strlen(name), &copy, error);
+  if (code >= 0) {
+    s.name = copy;
+    if (tsr__name_parse(name, strlen(name), &parsed)) s.time = parsed.end;
+    code = read_schema(&d);
+  }
+  if (code < 0)
+    tsr__wrap(error, "schema '%s', byte %llu of %llu", name, (unsigned long long)in->at, (unsigned long long)in->size);
+  else *schema = s;
+  return code;
+}
+
+int64_t tsr__schema_field(const tsr_schema *schema, const char *name) {
+  uint64_t count = (uint64_t)schema->dimension_count + schema->attribute_count;
+  for (uint64_t i = 0; i < count; i++)
+    if (!strcmp(schema->fields[i].name, name)) return (int64_t)i;
+  return -1;
+}
+
+bool tsr__schema_has_text(const tsr_schema *schema) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (schema->fields[d].values_per_cell == TSR_VARIABLE) return true;
+  return false;
+}
+
+const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field) {
+  const tsr_field *f = schema->fields + field;
+  /* Below version 5 dimensions have no list that could be empty: those of newer fragments in such an array are not
+   * filtered; only __coords goes through the filters of coordinates. */
+  return f->is_dimension && !f->filters.count && schema->version >= 5 ? &schema->coords_filters : &f->filters;
+}

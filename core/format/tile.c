@@ -1,0 +1,237 @@
+/* tile.c: data tiles: the stored bytes of one tile of one slot become columns.
+ *
+ * A slot's files are sequences of tiles as filter.h describes them, one after the other; where each begins stands in
+ * the fragment's metadata. What a tile holds after its filters ran backward:
+ *
+ *   fixed size     cells * cell size bytes                                     filters: the field's own
+ *   variable       NAME.tdb: for each cell u64, where its value begins within  filters: the schema's offsets filters
+ *                  the tile's values, in bytes; the first is 0
+ *                  NAME_var.tdb: the values                                    filters: the field's own
+ *   validity       a byte for each cell, 0 = null                              filters: the schema's validity filters
+ *   t, dt, dci     u64 for each cell                                           filters: the schema's coords filters
+ *   __coords       below version 5: all coordinates of the cells               filters: the schema's coords filters
+ *
+ * Where the values' pipeline keeps the offsets itself (strings with RLE or dictionary first, filter.h), the tile in
+ * NAME.tdb is there, without a chunk. Tiles of no bytes, as of empty strings alone, have one chunk of original size 0.
+ *
+ * __coords holds the values of the first dimension of all cells, then of the second, and so on; in version 1 without a
+ * compressor, cell after cell. It is always decoded to the former.
+ *
+ * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. Where only some cells are wanted, their chunks
+ * alone are decoded (of values of fixed size: no filter looks beyond a chunk). Sizes are those that cells and metadata
+ * ask for, and are compared with what the chunks say before memory is taken.
+ */
+#include "format/tile.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "filter/filter.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+
+void tsr__tile_hold(tsr_tile *tile) { atomic_fetch_add_explicit(&tile->references, 1, memory_order_relaxed); }
+
+void tsr__tile_drop(tsr_tile *tile) {
+  if (tile && atomic_fetch_sub_explicit(&tile->references, 1, memory_order_acq_rel) == 1) tsr__free(tile);
+}
+
+static bool tile_has_compressor(const tsr_pipeline *pipeline) {
+  for (uint32_t i = 0; i < pipeline->count; i++) {
+    switch (pipeline->filters[i].type) {
+    case TSR_FILTER_GZIP:
+    case TSR_FILTER_ZSTD:
+    case TSR_FILTER_LZ4:
+    case TSR_FILTER_RLE:
+    case TSR_FILTER_BZIP2:
+    case TSR_FILTER_DOUBLE_DELTA: return true;
+    default: break;
+    }
+  }
+  return false;
+}
+
+int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const uint8_t *key, tsr_tile_format *format,
+                     tsr_error *error) {
+  const tsr_schema *schema = metadata->schema;
+  if (slot >= metadata->slot_count || !metadata->slots[slot].present) {
+    return tsr__fail(error, TSR_ERROR, "slot %u has no tiles", slot);
+  }
+  tsr_special special;
+  int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+  tsr_tile_format made = {.datatype = TSR_UINT64,
+                          .values_per_cell = 1,
+                          .version = metadata->version,
+                          .values = &schema->coords_filters,
+                          .offsets = &schema->offsets_filters,
+                          .validity = &schema->validity_filters,
+                          .key = key};
+  if (field >= 0) {
+    made.datatype = schema->fields[field].datatype;
+    made.values_per_cell = schema->fields[field].values_per_cell;
+    made.nullable = schema->fields[field].nullable;
+    made.values = tsr__schema_pipeline(schema, (uint32_t)field);
+  } else if (special == TSR_SLOT_COORDS) {
+    made.datatype = schema->fields[0].datatype;
+    made.coordinate_dimensions = schema->dimension_count;
+    made.coordinates_split = metadata->version > 1 || tile_has_compressor(&schema->coords_filters);
+  }
+  *format = made;
+  return TSR_OK;
+}
+
+/* The chunks of a stored part hold just what is expected. */
+static int check_size(const tsr_tile_source *source, tsr_part_kind part, uint64_t expected, tsr_error *error) {
+  uint64_t size = 0;
+  TSR_TRY(tsr__pipeline_original_size(source->bytes[part], source->sizes[part], &size, error));
+  if (size == expected) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "its chunks hold %llu bytes, %llu cells take %llu", (unsigned long long)size,
+                   (unsigned long long)source->cells, (unsigned long long)expected);
+}
+
+static int tile_check_offsets(tsr_tile *tile, tsr_error *error) {
+  uint64_t before = 0;
+  tile->offsets[tile->cells] = tile->values_size;
+  for (uint64_t i = 0; i <= tile->cells; i++) {
+    if (tile->offsets[i] < before || (i == 0 && tile->offsets[0] != 0)) {
+      return tsr__fail(error, TSR_CORRUPT, "cell %llu ends at byte %llu of %llu, but begins at %llu",
+                       (unsigned long long)(i ? i - 1 : 0), (unsigned long long)tile->offsets[i],
+                       (unsigned long long)tile->values_size, (unsigned long long)before);
+    }
+    before = tile->offsets[i];
+  }
+  return TSR_OK;
+}
+
+static int decode_variable(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
+                           tsr_tile *tile, tsr_error *error) {
+  tsr_tile_shape shape = {format->datatype, tsr_datatype_size(format->datatype), format->version, format->key};
+  tsr_tile_shape offsets = {TSR_UINT64, sizeof(uint64_t), format->version, format->key};
+  const uint8_t *in = source->bytes[TSR_PART_VARIABLE];
+  uint64_t in_size = source->sizes[TSR_PART_VARIABLE];
+  if (tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version)) {
+    TSR_TRY(tsr__pipeline_decode_strings(format->values, &shape, in, in_size, tile->values, tile->values_size,
+                                         tile->offsets, tile->cells, memory, error));
+  } else {
+    int code =
+        tsr__pipeline_decode(format->offsets, &offsets, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                             (uint8_t *)tile->offsets, tile->cells * sizeof(uint64_t), memory, error);
+    if (code < 0) return tsr__wrap(error, "offsets");
+    TSR_TRY(tsr__pipeline_decode(format->values, &shape, in, in_size, tile->values, tile->values_size, memory, error));
+  }
+  int code = tile_check_offsets(tile, error);
+  return code < 0 ? tsr__wrap(error, "offsets") : TSR_OK;
+}
+
+/* Cell by cell to dimension after dimension. */
+static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *memory, tsr_error *error) {
+  uint64_t size = tile->cell_size / dimensions;
+  void *copy;
+  TSR_TRY(tsr__alloc(memory, tile->values_size, &copy, error));
+  memcpy(copy, tile->values, tile->values_size);
+  const uint8_t *from = copy;
+  for (uint64_t cell = 0; cell < tile->cells; cell++) {
+    for (uint64_t d = 0; d < dimensions; d++, from += size) {
+      memcpy(tile->values + (d * tile->cells + cell) * size, from, size);
+    }
+  }
+  tsr__free(copy);
+  return TSR_OK;
+}
+
+bool tsr__tile_divides(const tsr_tile_format *format) {
+  return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
+}
+
+static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
+                        tsr_tile *tile, tsr_error *error) {
+  tsr_tile_shape shape = {format->datatype, tile->cell_size, format->version, format->key};
+  if (tile->end > 0)
+    return tsr__pipeline_decode_part(format->values, &shape, source->bytes[TSR_PART_FIXED],
+                                     source->sizes[TSR_PART_FIXED], tile->first * tile->cell_size,
+                                     tile->end * tile->cell_size, tile->values, memory, error);
+  TSR_TRY(tsr__pipeline_decode(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                               tile->values, tile->values_size, memory, error));
+  if (format->coordinate_dimensions > 1 && !format->coordinates_split) {
+    return split_coordinates(tile, format->coordinate_dimensions, memory, error);
+  }
+  return TSR_OK;
+}
+
+static int decode_validity(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
+                           tsr_tile *tile, tsr_error *error) {
+  tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
+  int code = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
+                                  source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
+  return code < 0 ? tsr__wrap(error, "validity") : TSR_OK;
+}
+
+/* The cells of the chunks that hold what is wanted. Below version 11 a chunk may end within a cell: then all. */
+static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size,
+                           uint64_t *first, uint64_t *end, tsr_error *error) {
+  uint64_t from, to;
+  *first = *end = 0;
+  if (source->end == 0 || !tsr__tile_divides(format)) return TSR_OK;
+  TSR_TRY(tsr__pipeline_chunks(source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED], source->first * cell_size,
+                               source->end * cell_size, &from, &to, error));
+  if (from % cell_size != 0 || to % cell_size != 0 || to / cell_size - from / cell_size == source->cells) return TSR_OK;
+  *first = from / cell_size;
+  *end = to / cell_size;
+  return TSR_OK;
+}
+
+/* Compares what the parts hold with what the cells take, and allocates the tile. */
+static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
+                          tsr_tile **tile, tsr_error *error) {
+  bool variable = format->values_per_cell == TSR_VARIABLE;
+  uint64_t values_per_cell = format->coordinate_dimensions ? format->coordinate_dimensions : format->values_per_cell;
+  uint64_t cell_size = variable ? 0 : values_per_cell * tsr_datatype_size(format->datatype); /* of two u32 */
+  uint64_t values_size = variable ? source->variable_size : tsr__mul_sat(source->cells, cell_size);
+  uint64_t offsets_size = variable ? tsr__mul_sat(tsr__add_sat(source->cells, 1), sizeof(uint64_t)) : 0;
+  TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED, values_size, error));
+  if (variable) {
+    bool held = tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
+    int code = check_size(source, TSR_PART_FIXED, held ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
+    if (code < 0) return tsr__wrap(error, "offsets");
+  }
+  if (format->nullable) {
+    int code = check_size(source, TSR_PART_VALIDITY, source->cells, error);
+    if (code < 0) return tsr__wrap(error, "validity");
+  }
+  uint64_t first, end;
+  TSR_TRY(tile_find_cells(format, source, cell_size, &first, &end, error));
+  if (end > 0) values_size = (end - first) * cell_size;
+  uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
+  uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
+  uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
+  bytes = tsr__add_sat(values_at, tsr__add_sat(values_room, format->nullable ? source->cells : 0));
+  void *block;
+  TSR_TRY(tsr__alloc(memory, bytes, &block, error));
+  tsr_tile *made = block;
+  *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
+  made->first = first;
+  made->end = end;
+  atomic_init(&made->references, 1);
+  uint8_t *base = block;
+  if (variable) made->offsets = (uint64_t *)(void *)(base + ((sizeof(tsr_tile) + 15) & ~UINT64_C(15)));
+  made->values = base + values_at;
+  if (format->nullable) made->validity = base + values_at + values_room;
+  *tile = made;
+  return TSR_OK;
+}
+
+int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
+                     tsr_error *error) {
+  tsr_tile *made = NULL;
+  TSR_TRY(tile_make_tile(format, source, memory, &made, error));
+  int code = made->offsets ? decode_variable(format, source, memory, made, error)
+                           : decode_fixed(format, source, memory, made, error);
+  if (code == TSR_OK && made->validity) code = decode_validity(format, source, memory, made, error);
+  if (code < 0) {
+    tsr__tile_drop(made);
+    return code;
+  }
+  *tile = made;
+  return TSR_OK;
+}

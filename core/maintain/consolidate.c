@@ -1,0 +1,578 @@
+/* consolidate.c: fragments that follow each other in time become one.
+ *
+ * Which: a run of fragments is merged only if every reader, whatever its times, sees the same cells afterwards:
+ *  - they have the same fields (an attribute that a fragment lacks is not written for it by a merge);
+ *  - no other fragment's times meet those of the run, from its first to its last: it would stand between them;
+ *  - merged sparse cells keep their times (version 15 and later), so fragments without them must have one time;
+ *  - dense: only as long as the boxes of what is written are fewer than the fragments.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "model/domain_boxes.h"
+#include "filter/filter_pipeline.h"
+#include "format/schema.h"
+#include "format/schema_rules.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/progress.h"
+#include "array/snapshot.h"
+#include "read/load.h"
+#include "write/write_boxes.h"
+#include "maintain/consolidate_files.h"
+#include "maintain/merge_dense.h"
+#include "maintain/merge_sparse.h"
+#include "maintain/replace.h"
+
+#define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
+#define NO_GAIN                    32 /* dense: fragments that are tried after the last that helped */
+#define PASSES                     8
+#define TIMED_VERSION              15
+
+typedef struct consolidate_item { /* a fragment that is listed and that no vacuum file hides, or may become one */
+  const char *name;
+  tsr_name parsed;
+  bool prepared; /* it is not published, and stays for its database to publish */
+  int64_t index; /* in the snapshot: it may be merged; -1: it may not */
+  uint64_t latest; /* the last time of all up to this one */
+  uint64_t bytes, head; /* of its files; of a tile in memory */
+} consolidate_item;
+
+typedef struct consolidation {
+  tsr_array *array;
+  const tsr_consolidate_options *options;
+  uint64_t since, as_of;
+  uint32_t version; /* of what is written */
+  bool dense, keep_times;
+  tsr_memory memory;
+  tsr_arena arena; /* of one pass */
+  tsr_snapshot *snapshot; /* of one pass */
+  tsr_buffer items;
+  bool split; /* a run was cut short by the memory: another pass may go on */
+  bool full; /* or by max_fragment_bytes */
+  bool planning; /* nothing is merged: `merged` counts what would be */
+  uint64_t merged;
+} consolidation;
+
+static consolidate_item *consolidate_item_at(const consolidation *c, uint64_t i) {
+  return (consolidate_item *)(void *)c->items.data + i;
+}
+static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(consolidate_item); }
+
+/* ---- What there is -------------------------------------------------------------------------- */
+
+static int add_item(consolidation *c, const char *name, const tsr_name *parsed, bool prepared, tsr_error *error) {
+  void *copy;
+  consolidate_item one = {.parsed = *parsed, .index = -1, .prepared = prepared};
+  TSR_TRY(tsr__arena_copy(&c->arena, name, strlen(name), &copy, error));
+  one.name = copy;
+  return tsr__buffer_append(&c->items, &one, sizeof one, error);
+}
+
+static int add_young(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+  return add_item(argument, name, parsed, true, error);
+}
+
+static int compare_items(const void *a, const void *b) {
+  const consolidate_item *x = a, *y = b;
+  if (x->parsed.start != y->parsed.start) return x->parsed.start < y->parsed.start ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+static void sort_items(consolidation *c) {
+  uint64_t latest = 0;
+  if (item_count(c) > 1) qsort(c->items.data, item_count(c), sizeof(consolidate_item), compare_items);
+  for (uint64_t i = 0; i < item_count(c); i++) {
+    latest = TSR_MAX(latest, consolidate_item_at(c, i)->parsed.end);
+    consolidate_item_at(c, i)->latest = latest;
+  }
+}
+
+/* A snapshot's fragments by name. */
+static int map_fragments(const tsr_snapshot *snapshot, tsr_map *by_name, tsr_error *error) {
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++)
+    TSR_TRY(tsr__map_put(by_name, snapshot->fragments[f].fragment->name, &snapshot->fragments[f], error));
+  return TSR_OK;
+}
+
+static bool is_named(const consolidation *c, const char *name) {
+  for (uint64_t i = 0; i < c->options->fragment_count; i++)
+    if (strcmp(c->options->fragments[i], name) == 0) return true;
+  return c->options->fragment_count == 0;
+}
+
+static bool may_merge(const consolidation *c, const tsr_fragment *fragment) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  if (fragment->parsed.start < c->since || fragment->parsed.end > c->as_of || !is_named(c, fragment->name))
+    return false;
+  if (c->dense) return m->dense;
+  return !c->keep_times || m->has_times || fragment->parsed.start == fragment->parsed.end;
+}
+
+/* Bytes on disk, and what a tile takes in memory. */
+static int consolidate_weigh(consolidation *c, consolidate_item *one, tsr_error *error) {
+  tsr_fragment *fragment = c->snapshot->fragments[one->index].fragment;
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  for (uint32_t s = 0; s < m->slot_count && m->tile_count; s++) {
+    uint64_t cost;
+    if (!m->slots[s].present) continue;
+    for (int p = 0; p < TSR_PART_COUNT; p++) one->bytes = tsr__add_sat(one->bytes, m->slots[s].file_size[p]);
+    TSR_TRY(tsr__tile_cost(c->array, fragment, s, 0, &cost, error));
+    one->head = tsr__add_sat(one->head, cost);
+  }
+  tsr__array_files_done(c->array);
+  uint64_t rows = 8 * (2 * (uint64_t)m->schema->dimension_count + 3);
+  one->head = tsr__add_sat(one->head, tsr__mul_sat(fragment->cells_per_tile, rows));
+  return TSR_OK;
+}
+
+static int find_items(consolidation *c, tsr_error *error) {
+  tsr_map hidden = {.memory = &c->memory}, by_name = {.memory = &c->memory};
+  c->items.size = 0;
+  int code = tsr__replaced(c->array, &hidden, error);
+  const tsr_commit_list *fragments = &c->array->listing->fragments;
+  for (uint64_t i = 0; i < fragments->count && code >= 0; i++)
+    if (!tsr__map_get(&hidden, fragments->items[i].name))
+      code = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, fragments->items[i].prepared, error);
+  tsr__map_release(&hidden);
+  if (code >= 0) code = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
+  sort_items(c);
+  if (code >= 0) code = map_fragments(c->snapshot, &by_name, error);
+  for (uint64_t i = 0; i < item_count(c) && code >= 0; i++) {
+    consolidate_item *one = consolidate_item_at(c, i);
+    const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
+    if (found && !one->prepared && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
+    if (one->index >= 0) code = consolidate_weigh(c, one, error);
+    if (code >= 0 && i % 64 == 63) code = tsr__interrupted(c->array->environment, error);
+  }
+  tsr__map_release(&by_name);
+  return code;
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
+
+typedef struct fragment_run { /* items first..first + count - 1 */
+  uint64_t first, count;
+} fragment_run;
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+static bool same_fields(const tsr_schema *a, const tsr_schema *b) {
+  if (a == b) return true;
+  if (a->dimension_count != b->dimension_count || a->attribute_count != b->attribute_count) return false;
+  for (uint32_t f = 0; f < a->dimension_count + a->attribute_count; f++) {
+    const tsr_field *x = &a->fields[f], *y = &b->fields[f];
+    if (!same_text(x->name, y->name) || x->datatype != y->datatype || x->values_per_cell != y->values_per_cell ||
+        x->nullable != y->nullable || !same_text(x->enumeration, y->enumeration))
+      return false;
+  }
+  return a->cell_order == b->cell_order && a->tile_order == b->tile_order;
+}
+
+static const tsr_schema *consolidate_schema_of(const consolidation *c, uint64_t i) {
+  return c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment->metadata.schema;
+}
+
+static uint64_t start_of(const consolidation *c, uint64_t first) { return consolidate_item_at(c, first)->parsed.start; }
+
+/* Do times of what stands before the run meet it? */
+static bool is_overlapped(const consolidation *c, uint64_t first) {
+  return first > 0 && consolidate_item_at(c, first - 1)->latest >= start_of(c, first);
+}
+
+/* The last time of a run that nothing before it meets. */
+static uint64_t consolidate_end_of(const consolidation *c, const fragment_run *run) {
+  return consolidate_item_at(c, run->first + run->count - 1)->latest;
+}
+
+/* Is there a fragment outside of the run whose times meet the run's? Items stand in the order of their first times. */
+static bool has_between(const consolidation *c, const fragment_run *run) {
+  const uint64_t behind = run->first + run->count;
+  return is_overlapped(c, run->first) || (behind < item_count(c) && start_of(c, behind) <= consolidate_end_of(c, run));
+}
+
+static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes, uint64_t heads) {
+  const uint64_t next = run->first + run->count;
+  if (next >= item_count(c) || consolidate_item_at(c, next)->index < 0) return false;
+  if (run->count == 0) return true;
+  if (!same_fields(consolidate_schema_of(c, run->first), consolidate_schema_of(c, next))) return false;
+  if (c->options->max_fragment_bytes &&
+      tsr__add_sat(bytes, consolidate_item_at(c, next)->bytes) > c->options->max_fragment_bytes) {
+    c->full = true;
+    return false;
+  }
+  if (tsr__add_sat(heads, consolidate_item_at(c, next)->head) > c->memory.limit / 2 && run->count >= 2) {
+    c->split = true;
+    return false;
+  }
+  return true;
+}
+
+/* The longest run that begins with an item, of those that the rules allow; count 0 if there is none. */
+static fragment_run find_run(consolidation *c, uint64_t first) {
+  fragment_run run = {first, 0};
+  uint64_t bytes = 0, heads = 0;
+  if (is_overlapped(c, first)) return run;
+  while (may_extend(c, &run, bytes, heads)) {
+    bytes = tsr__add_sat(bytes, consolidate_item_at(c, first + run.count)->bytes);
+    heads = tsr__add_sat(heads, consolidate_item_at(c, first + run.count)->head);
+    run.count++;
+  }
+  while (run.count && has_between(c, &run)) run.count--;
+  return run;
+}
+
+static int consolidate_add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
+  const tsr_fragment *fragment = c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment;
+  if (fragment->metadata.empty_domain) return TSR_OK;
+  return tsr__box_set_add(set, fragment->box_low, fragment->box_high, error);
+}
+
+static int add_boxes(const consolidation *c, const fragment_run *run, tsr_box_set *set, tsr_error *error) {
+  for (uint64_t i = run->first; i < run->first + run->count; i++) TSR_TRY(consolidate_add_box(c, i, set, error));
+  return TSR_OK;
+}
+
+/* Dense: cuts the run where most fragments are saved. */
+static int cut_dense(consolidation *c, fragment_run *run, tsr_error *error) {
+  tsr_box_set set = {.dimensions = c->snapshot->schema->dimension_count, .ends.memory = &c->memory};
+  uint64_t best = 0, gain = 0;
+  int code = TSR_OK;
+  for (uint64_t n = 1; n <= run->count && n <= best + NO_GAIN && code >= 0; n++) {
+    code = consolidate_add_box(c, run->first + n - 1, &set, error);
+    const uint64_t boxes = tsr__box_set_count(&set);
+    const fragment_run part = {run->first, n};
+    if (code < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
+    if (boxes > TSR_BOXES_MOST || has_between(c, &part)) continue;
+    gain = n - boxes;
+    best = n;
+  }
+  tsr__buffer_release(&set.ends);
+  run->count = best;
+  return code;
+}
+
+/* ---- A merged fragment ---------------------------------------------------------------------- */
+
+typedef struct merging {
+  consolidation *c;
+  fragment_run run;
+  tsr_merge_plan plan;
+  const tsr_schema *schema;
+  tsr_merge_conditions conditions;
+  tsr_replacement made;
+} merging;
+
+static tsr_fragment_target consolidate_target_of(merging *m, const char *directory, const tsr_interval *box) {
+  const consolidation *c = m->c;
+  return (tsr_fragment_target){.environment = c->array->environment,
+                               .store = c->array->store,
+                               .directory = directory,
+                               .metadata_name = "__fragment_metadata.tdb",
+                               .schema = m->schema,
+                               .version = c->version,
+                               .key = tsr__array_key(c->array),
+                               .box = box,
+                               .has_times = m->plan.keep_times,
+                               .has_delete_metadata = m->conditions.dated && !m->plan.purge,
+                               .processed_count = m->conditions.count,
+                               .processed = m->conditions.names,
+                               .memory = m->plan.memory,
+                               .window_bytes = c->memory.limit / 8,
+                               .threads = m->plan.threads,
+                               .durable = true};
+}
+
+static int consolidate_write_sparse(merging *m, tsr_error *error) {
+  uint64_t cells = 0;
+  for (uint32_t i = 0; i < m->plan.count; i++) {
+    tsr_fragment_info info;
+    TSR_TRY(tsr_fragment_describe(m->plan.snapshot, m->plan.fragments[i], &info, error));
+    tsr__work_more(m->c->array->environment, info.cells);
+  }
+  char directory[160];
+  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  const tsr_fragment_target target = consolidate_target_of(m, directory, NULL);
+  TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
+  if (!cells) tsr__replacement_end(&m->made); /* all was purged */
+  return TSR_OK;
+}
+
+static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *error) {
+  const tsr_grid *grid;
+  const uint32_t n = m->schema->dimension_count;
+  void *room;
+  TSR_TRY(tsr__array_grid(m->c->array, m->schema, &grid, error));
+  TSR_TRY(tsr__arena_array(&m->c->arena, 2 * (uint64_t)n, sizeof(uint64_t), &room, error));
+  uint64_t *low = room, *high = low + n;
+  TSR_TRY(tsr__arena_array(&m->c->arena, n, sizeof(tsr_interval), &room, error));
+  tsr_interval *box = room;
+  for (uint32_t d = 0; d < n; d++) {
+    low[d] = ends[2 * d];
+    high[d] = ends[2 * d + 1];
+    tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + low[d], box[d].low);
+    tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + high[d], box[d].high);
+  }
+  char directory[160];
+  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  const tsr_fragment_target target = consolidate_target_of(m, directory, box);
+  return tsr__merge_dense(&m->plan, low, high, &target, error);
+}
+
+static int consolidate_write_dense(merging *m, tsr_error *error) {
+  tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
+  int code = add_boxes(m->c, &m->run, &set, error);
+  for (uint64_t i = 0; code >= 0 && i < tsr__box_set_count(&set); i++) {
+    const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions;
+    uint64_t cells = 1;
+    for (uint32_t d = 0; d < set.dimensions; d++) cells = tsr__mul_sat(cells, ends[2 * d + 1] - ends[2 * d] + 1);
+    tsr__work_more(m->c->array->environment, cells);
+  }
+  for (uint64_t i = 0; i < tsr__box_set_count(&set) && code >= 0; i++)
+    code = consolidate_write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
+  tsr__buffer_release(&set.ends);
+  return code;
+}
+
+/* ---- One run -------------------------------------------------------------------------------- */
+
+/* May deleted cells go? Not where an older fragment, outside of the run, may hold older versions of them. */
+static bool may_purge(const merging *m) {
+  const consolidation *c = m->c;
+  if (!c->options->purge_deleted || !m->plan.keep_times) return false;
+  if (m->schema->allows_duplicates) return true;
+  for (uint64_t i = 0; i < item_count(c); i++)
+    if ((i < m->run.first || i >= m->run.first + m->run.count) &&
+        consolidate_item_at(c, i)->parsed.start <= m->made.end)
+      return false;
+  return true;
+}
+
+/* The newest of the run's schemas by name: they have the same fields. */
+static const tsr_schema *choose_schema(const consolidation *c, const fragment_run *run) {
+  const tsr_schema *newest = consolidate_schema_of(c, run->first);
+  for (uint64_t i = run->first + 1; i < run->first + run->count; i++)
+    if (strcmp(consolidate_schema_of(c, i)->name, newest->name) > 0) newest = consolidate_schema_of(c, i);
+  return newest;
+}
+
+static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
+  const consolidation *c = m->c;
+  const tsr_snapshot *snapshot = m->plan.snapshot;
+  tsr_map by_name = {.memory = m->plan.memory};
+  int code = map_fragments(snapshot, &by_name, error);
+  for (uint64_t i = 0; i < m->run.count && code >= 0; i++) {
+    const char *name = consolidate_item_at(c, m->run.first + i)->name;
+    const tsr_snapshot_fragment *found = tsr__map_get(&by_name, name);
+    if (!found) {
+      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      break;
+    }
+    fragments[i] = (uint32_t)(found - snapshot->fragments);
+    m->made.sources[i] = found->fragment;
+  }
+  tsr__map_release(&by_name);
+  return code;
+}
+
+/* The run's fragments in a snapshot of its schema. */
+static int plan_merge(merging *m, tsr_error *error) {
+  consolidation *c = m->c;
+  void *room;
+  m->schema = choose_schema(c, &m->run);
+  m->made.start = start_of(c, m->run.first);
+  m->made.end = consolidate_end_of(c, &m->run);
+  TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
+  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(uint32_t), &room, error));
+  uint32_t *fragments = room;
+  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(tsr_fragment *), &room, error));
+  m->made.sources = room;
+  m->plan.fragments = fragments;
+  TSR_TRY(find_sources(m, fragments, error));
+  m->plan.count = m->made.source_count = (uint32_t)m->run.count;
+  m->plan.keep_times = c->keep_times;
+  m->plan.purge = may_purge(m);
+  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MOST : 1, sizeof m->made.names[0], &room, error));
+  m->made.names = room;
+  return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
+}
+
+static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error) {
+  merging m = {.c = c, .run = *run, .made = {.array = c->array, .memory = &c->memory, .version = c->version}};
+  m.plan.array = c->array;
+  m.plan.memory = &c->memory;
+  m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
+  int code = plan_merge(&m, error);
+  bool worth = code >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
+  if (worth) code = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
+  if (code >= 0 && worth && m.made.count) {
+    code = tsr__replacement_commit(&m.made, error);
+    if (code >= 0) c->merged += run->count;
+  }
+  tsr__replacement_end(&m.made);
+  tsr__map_release(&m.conditions.numbers);
+  tsr_snapshot_close(m.plan.snapshot);
+  return code;
+}
+
+/* ---- All runs ------------------------------------------------------------------------------- */
+
+/* Fragments that were named must all be there ... */
+static int consolidate_check_names(const consolidation *c, tsr_error *error) {
+  for (uint64_t n = 0; n < c->options->fragment_count; n++) {
+    const char *name = c->options->fragments[n];
+    uint64_t i = 0;
+    while (i < item_count(c) && strcmp(consolidate_item_at(c, i)->name, name) != 0) i++;
+    if (i == item_count(c))
+      return tsr__fail(error, TSR_NOT_FOUND, "no fragment '%s' is committed, or another one has replaced it", name);
+    if (consolidate_item_at(c, i)->index < 0)
+      return tsr__fail(error, TSR_UNSUPPORTED,
+                       "fragment %s cannot be merged: it is not within the times given, or has several times but not "
+                       "those of its cells",
+                       name);
+  }
+  return TSR_OK;
+}
+
+/* ... and are merged with each other. */
+static int check_named(const consolidation *c, const fragment_run *run, tsr_error *error) {
+  uint64_t candidates = 0;
+  for (uint64_t i = 0; i < item_count(c); i++) candidates += consolidate_item_at(c, i)->index >= 0;
+  if (run->count == candidates) return TSR_OK;
+  if (c->split)
+    return tsr__fail(error, TSR_CONSTRAINT,
+                     "the fragments named cannot be merged with each other within memory_mb: it has "
+                     "room for %llu of %llu",
+                     (unsigned long long)run->count, (unsigned long long)candidates);
+  if (c->full)
+    return tsr__fail(error, TSR_CONSTRAINT,
+                     "the fragments named cannot be merged with each other: max_fragment_mb is reached "
+                     "by %llu of %llu",
+                     (unsigned long long)run->count, (unsigned long long)candidates);
+  return tsr__fail(error, TSR_CONSTRAINT,
+                   "the fragments named cannot be merged with each other: others lie between them in time, their "
+                   "fields differ, or their boxes do not join");
+}
+
+static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
+  const bool named = c->options->fragment_count > 0;
+  const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
+  c->split = c->full = false;
+  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
+  TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
+  TSR_TRY(find_items(c, error));
+  TSR_TRY(consolidate_check_names(c, error));
+  for (uint64_t i = 0; i < item_count(c);) {
+    if (consolidate_item_at(c, i)->index < 0) {
+      i++;
+      continue;
+    }
+    TSR_TRY(tsr__interrupted(c->array->environment, error));
+    fragment_run run = find_run(c, i);
+    if (c->dense && run.count) TSR_TRY(cut_dense(c, &run, error));
+    if (named) TSR_TRY(check_named(c, &run, error));
+    if (run.count < least) {
+      i++;
+      continue;
+    }
+    if (c->planning) c->merged += run.count;
+    else TSR_TRY(merge_run(c, &run, error));
+    i = run.first + run.count;
+  }
+  *merged = c->merged - before;
+  return TSR_OK;
+}
+
+/* Coordinates that a filter has moved cannot be written again as they were. */
+static int check_filters(const tsr_schema *schema, tsr_error *error) {
+  for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++)
+    if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d)))
+      return tsr__fail(error, TSR_UNSUPPORTED,
+                       "dimension '%s' goes through scale_float, which changes coordinates: such fragments are not "
+                       "merged",
+                       schema->fields[d].name);
+  return TSR_OK;
+}
+
+static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
+  int code = check_filters(schema, error);
+  if (code >= 0) code = tsr__schema_check_writable(schema, error);
+  uint64_t merged = 1;
+  for (int pass = 0; pass < PASSES && code >= 0 && merged; pass++) {
+    tsr__arena_init(&c->arena, &c->memory);
+    c->array->uncached = true;
+    code = run_pass(c, &merged, error);
+    c->array->uncached = false;
+    tsr_snapshot_close(c->snapshot);
+    c->snapshot = NULL;
+    tsr__arena_release(&c->arena);
+    if (!c->split || c->planning) break;
+  }
+  tsr__buffer_release(&c->items);
+  return code;
+}
+
+static int consolidate_open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
+  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
+  TSR_TRY(tsr__array_schema_at(c->array, UINT64_MAX, schema, error));
+  if ((*schema)->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
+  TSR_TRY(tsr__schema_write_version(*schema, &c->version, error));
+  c->dense = (*schema)->dense;
+  c->keep_times = !c->dense && c->version >= TIMED_VERSION;
+  return TSR_OK;
+}
+
+static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error) {
+  const tsr_schema *schema;
+  TSR_TRY(consolidate_open_schema(c, &schema, error));
+  const tsr_maintained object = {c->array->environment, c->array->store, tsr__array_key(c->array), c->array, c->version,
+                                 c->array->path};
+  if (what == TSR_MAINTAIN_COMMITS) return tsr__consolidate_commits(c->array, c->version, &c->merged, error);
+  if (what == TSR_MAINTAIN_FRAGMENT_META)
+    return tsr__consolidate_footers(c->array, c->version, c->since, c->as_of, &c->merged, error);
+  if (what == TSR_MAINTAIN_METADATA) return tsr__consolidate_metadata(&object, c->since, c->as_of, &c->merged, error);
+  if (what != TSR_MAINTAIN_FRAGMENTS) return tsr__fail(error, TSR_ERROR, "one thing is consolidated at a time");
+  if (c->version < 7)
+    return tsr__fail(error, TSR_UNSUPPORTED, "fragments of format version %u are not consolidated", c->version);
+  return consolidate_fragments(c, schema, error);
+}
+
+static void consolidate_begin(consolidation *c, tsr_array *array, const tsr_consolidate_options *options) {
+  static const tsr_consolidate_options none = {0};
+  if (!options) options = &none;
+  *c = (consolidation){.array = array, .options = options, .since = options->since};
+  uint64_t now = tsr__environment_present(array->environment);
+  c->as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
+  tsr__memory_init(&c->memory, &array->memory,
+                   options->memory_bytes ? options->memory_bytes : CONSOLIDATE_DEFAULT_MEMORY, "memory_mb");
+  c->items.memory = &c->memory;
+}
+
+int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
+                          uint64_t *merged, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  consolidation c;
+  consolidate_begin(&c, array, options);
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
+  int code = consolidate(&c, what, error);
+  tsr_work_end(array->environment, &work);
+  if (code < 0) return tsr__wrap(error, "array %s", array->path);
+  *merged = c.merged;
+  return TSR_OK;
+}
+
+int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,
+                        tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  consolidation c;
+  consolidate_begin(&c, array, options);
+  c.planning = true;
+  int code = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
+  *fragments = code < 0 ? 0 : c.merged;
+  if (code == TSR_UNSUPPORTED || code == TSR_READONLY) return TSR_OK;
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}

@@ -1,0 +1,644 @@
+/* consolidate_files.c: many small files become one: commits, footers of fragments, metadata of arrays and groups. Their
+ * bytes stand in commits.c and metadata.c. The new file appears whole; what it replaces stays until it is vacuumed.
+ *
+ *   __commits/__FIRST_LAST_UUID_V.con        all commits of fragments of version 12 and later, and all deletes
+ *   __fragment_meta/__FIRST_LAST_UUID_V.meta footers of fragments of versions 5 to 10, and 12 and later
+ *   __meta/__T1_T2_UUID, and .vac            the last value of each key, and which keys are gone
+ *
+ * A .con and a .meta of the very same fragments get the same name, the second that of the first: readers then take what is
+ * committed from the footers, which they need, and leave the .con closed (listing.c).
+ */
+#include "maintain/consolidate_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/metadata.h"
+#include "format/schema.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/group_open.h"
+#include "array/listing.h"
+#include "array/patience.h"
+#include "array/progress.h"
+#include "array/snapshot.h"
+#include "array/timed_files.h"
+#include "maintain/replace.h"
+
+#define FILE_MOST                  (UINT64_C(1) << 30)
+#define CONSOLIDATE_FILES_ATTEMPTS 8 /* while others merge and vacuum */
+
+/* ---- Files that appear whole ---------------------------------------------------------------- */
+
+static void consolidate_files_split(const char *path, char directory[160], const char **name) {
+  const char *slash = strrchr(path, '/');
+  *name = slash ? slash + 1 : path;
+  snprintf(directory, 160, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+#define STAGED_SIZE 200
+
+static void unstage(tsr_store *store, const char staged[STAGED_SIZE]) {
+  tsr_error unseen;
+  (void)tsr__store_remove(store, staged, &unseen);
+}
+
+/* The file that is to become `path`, whole and on disk. Below the root nobody looks at names that begin with a dot. */
+static int consolidate_files_stage(tsr_store *store, const char *path, const void *bytes, uint64_t size,
+                                   char staged[STAGED_SIZE], tsr_error *error) {
+  char directory[160];
+  const char *name;
+  tsr_file *file;
+  consolidate_files_split(path, directory, &name);
+  snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
+  TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
+  int code = tsr__store_append(file, bytes, size, error);
+  if (code >= 0) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code < 0) unstage(store, staged);
+  return code;
+}
+
+static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const char *path, tsr_error *error) {
+  char directory[160];
+  const char *name;
+  consolidate_files_split(path, directory, &name);
+  const int code = tsr__store_rename_exclusive(store, staged, path, error);
+  if (code < 0) unstage(store, staged);
+  return code < 0 ? code : tsr__store_sync_directory(store, directory, error);
+}
+
+int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+  char staged[STAGED_SIZE];
+  TSR_TRY(consolidate_files_stage(store, path, bytes, size, staged, error));
+  return name_staged(store, staged, path, error);
+}
+
+int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines, tsr_con_look look, void *argument,
+                     tsr_error *error) {
+  char staged[STAGED_SIZE];
+  tsr_error one;
+  TSR_TRY(consolidate_files_stage(store, path, lines->data, lines->size, staged, error));
+  int code = look(argument, error);
+  if (code <= 0) unstage(store, staged);
+  if (code == 0) return tsr__fail(error, TSR_ABORT, "%s: what it names was vacuumed meanwhile", path);
+  if (code < 0) return code;
+  code = name_staged(store, staged, path, &one);
+  if (code == TSR_NOT_FOUND)
+    return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed it before it had its name", path);
+  if (code < 0) *error = one;
+  return code;
+}
+
+typedef struct consolidated_file { /* to be published */
+  const char *directory, *suffix;
+  uint64_t start, end;
+  uint32_t version;
+  char twin[128]; /* a name that it is to have if that is free; or "" */
+} consolidated_file;
+
+/* 1, and its path; 0: it is there already. `look` NULL: it is no .con. */
+static int consolidate_files_publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes,
+                                     tsr_con_look look, void *argument, char path[160], tsr_error *error) {
+  if (*file->twin) {
+    tsr_error one;
+    bool exists;
+    snprintf(path, 160, "%s/%.128s%s", file->directory, file->twin, file->suffix);
+    int code = look ? tsr__con_publish(store, path, bytes, look, argument, &one)
+                    : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
+    if (code >= 0) return 1;
+    if (code != TSR_EXISTS) return *error = one, code;
+    TSR_TRY(tsr__store_find(store, path, &exists, error));
+    if (exists) return 0; /* else what a crash has left is in the way */
+  }
+  TSR_TRY(tsr__file_path(file->directory, file->start, file->end, file->version, file->suffix, path, error));
+  if (look) TSR_TRY(tsr__con_publish(store, path, bytes, look, argument, error));
+  else TSR_TRY(tsr__file_publish(store, path, bytes->data, bytes->size, error));
+  return 1;
+}
+
+/* The other one of a pair may be there: a .meta for new commits, a .con for new footers (the other is NULL). */
+static int find_twin(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers, consolidated_file *file,
+                     tsr_error *error) {
+  const char *directory = commits ? "__fragment_meta" : "__commits", *suffix = commits ? ".meta" : ".con";
+  tsr_listing entries = {.memory = &array->memory};
+  int code = tsr__store_list(array->store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0 && !*file->twin; i++) {
+    const char *name = entries.entries[i].name;
+    const tsr_commit_file *other;
+    tsr_name parsed;
+    uint64_t stem;
+    tsr_error unseen; /* gone, or damaged: no twin */
+    if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->twin || !tsr__name_parse(name, stem, &parsed))
+      continue;
+    if (parsed.start != file->start || parsed.end != file->end) continue;
+    tsr_path p = tsr__path_of(directory, name, "");
+    if (tsr__array_commit_file(array, p.text, &other, &unseen) < 0) continue;
+    if (tsr__commits_match(commits ? commits : &other->commits, commits ? &other->footers : footers))
+      snprintf(file->twin, sizeof file->twin, "%.*s", (int)stem, name);
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const char *name, tsr_buffer *out,
+                     tsr_error *error) {
+  char here[4096];
+  const char *slash = *directory ? "/" : "";
+  if (object->version >= 19 && object->array)
+    return tsr__buffer_printf(out, error, "/%s%s%s\n", directory, slash, name);
+  const bool whole = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
+  return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", whole ? "" : here, whole ? "" : "/", object->path,
+                            directory, slash, name);
+}
+
+static int consolidate_files_make_directory(tsr_store *store, const char *directory, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_make_directory(store, directory, &one);
+  if (code >= 0) return tsr__store_sync_directory(store, "", error);
+  if (code == TSR_EXISTS) return TSR_OK;
+  *error = one;
+  return code;
+}
+
+int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
+                   char path[160], tsr_error *error) {
+  uint8_t random[16];
+  tsr_name name;
+  char text[128];
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(start, end, version, &name, random));
+  tsr__name_print(&name, text);
+  snprintf(path, 160, "%s%s%.110s%s", directory, *directory ? "/" : "", text, suffix);
+  return TSR_OK;
+}
+
+/* ---- Commits -------------------------------------------------------------------------------- */
+
+/* Names of loose commit files, and how many consolidated ones there are. */
+static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidated, tsr_error *error) {
+  tsr_listing entries = {.memory = &array->memory};
+  int code = tsr__store_list(array->store, "__commits", &entries, error);
+  *loose = *consolidated = 0;
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  tsr_map known = {.memory = &array->memory};
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    uint64_t stem;
+    const tsr_commit_file *file;
+    char path[300];
+    if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
+    snprintf(path, sizeof path, "__commits/%.280s", entries.entries[i].name);
+    tsr_error one;
+    code = tsr__array_commit_file(array, path, &file, &one);
+    if (code == TSR_NOT_FOUND) { /* vacuumed meanwhile */
+      code = TSR_OK;
+      continue;
+    }
+    if (code < 0) *error = one;
+    for (uint64_t k = 0; code >= 0 && k < file->commits.count; k++)
+      code = tsr__map_put(&known, file->commits.commits[k].name, file->commits.commits[k].name, error);
+    (*consolidated)++;
+  }
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    char *name = entries.entries[i].name;
+    uint64_t stem;
+    if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".del", &stem)) continue;
+    name[stem] = 0;
+    *loose += !tsr__map_get(&known, name);
+  }
+  tsr__map_release(&known);
+  tsr__listing_release(&entries);
+  return code;
+}
+
+static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
+  if (item->bytes) return tsr__commits_encode_delete(item->name, item->bytes, item->size, out, error);
+  tsr_buffer bytes = {.memory = &array->memory};
+  int code = tsr__store_read_all(array->store, item->path, FILE_MOST, &bytes, error);
+  if (code >= 0) code = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, out, error);
+  tsr__buffer_release(&bytes);
+  return code;
+}
+
+static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
+  *start = TSR_MIN(*start, name->start);
+  *end = TSR_MAX(*end, name->end);
+}
+
+/* Entries of a new .con for all that is committed, without what merges have replaced, which a vacuum may be removing. */
+static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
+  tsr_map replaced = {.memory = &array->memory};
+  int code = tsr__replaced(array, &replaced, error);
+  const tsr_commit_listing *listing = array->listing;
+  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+    const tsr_committed *item = &listing->fragments.items[i];
+    tsr_work_done(array->environment, 1);
+    code = tsr__interrupted(array->environment, error);
+    if (code < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
+    note_times(&item->parsed, start, end);
+    code = tsr__commits_encode_write(item->name, out, error);
+  }
+  for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
+    note_times(&listing->deletes.items[i].parsed, start, end);
+    code = tsr__interrupted(array->environment, error);
+    if (code >= 0) code = put_delete(array, &listing->deletes.items[i], out, error);
+    tsr_work_done(array->environment, 1);
+  }
+  tsr__map_release(&replaced);
+  return code;
+}
+
+/* A vacuum of another library does not look for what is staged: fragments of a new .con that it has removed since the last look
+ * are cancelled, as a commit of what is not there would be damage. */
+static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
+  const tsr_commit_file *file;
+  tsr_buffer lines = {.memory = &array->memory};
+  uint64_t start = UINT64_MAX, end = 0;
+  char path[300];
+  tsr_error one;
+  int code = tsr__array_commit_file(array, con, &file, &one);
+  if (code == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
+  if (code < 0) *error = one;
+  for (uint64_t i = 0; code >= 0 && i < file->commits.count; i++) {
+    const tsr_commit *commit = &file->commits.commits[i];
+    tsr_name parsed;
+    bool exists = false;
+    if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
+    snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
+    code = tsr__directory_find(array->store, path, &exists, error);
+    if (code < 0 || exists) continue;
+    note_times(&parsed, &start, &end);
+    code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
+  }
+  if (code >= 0 && lines.size) {
+    code = tsr__file_path("__commits", start, end, version, ".ign", path, error);
+    if (code >= 0) code = tsr__file_publish(array->store, path, lines.data, lines.size, error);
+  }
+  tsr__buffer_release(&lines);
+  return code;
+}
+
+typedef struct consolidate_files_gathered { /* what a new .con is to name */
+  tsr_array *array;
+  tsr_commits commits;
+} consolidate_files_gathered;
+
+/* Is all of it still committed? A vacuum first takes commits away, then removes what others have staged, then looks for new .con
+ * files, then removes the fragments. So a .con that was staged before the vacuum looked for it never gets its name, or had it
+ * before, and is cancelled; one that was staged later finds here that the commits have gone. */
+static int still_committed(void *argument, tsr_error *error) {
+  const consolidate_files_gathered *g = argument;
+  TSR_TRY(tsr__array_list(g->array, true, true, error));
+  for (uint64_t i = 0; i < g->commits.count; i++) {
+    const tsr_commit *commit = &g->commits.commits[i];
+    if (commit->kind == TSR_COMMIT_WRITE && !tsr__map_get(&g->array->listing->names, commit->name)) return 0;
+  }
+  return 1;
+}
+
+static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines, uint64_t start, uint64_t end,
+                     tsr_error *error) {
+  consolidated_file file = {.directory = "__commits", .suffix = ".con", .start = start, .end = end, .version = version};
+  tsr_input in = tsr__input(lines->data, lines->size);
+  consolidate_files_gathered g = {.array = array};
+  tsr_arena arena;
+  char path[160];
+  tsr__arena_init(&arena, &array->memory);
+  int code = tsr__commits_decode(&in, &arena, &g.commits, error);
+  if (code >= 0) code = find_twin(array, &g.commits, NULL, &file, error);
+  if (code >= 0) code = consolidate_files_publish(array->store, &file, lines, still_committed, &g, path, error);
+  tsr__arena_release(&arena);
+  return code <= 0 ? code : settle_con(array, path, version, error);
+}
+
+/* One .con of all that is committed. *written false: nothing is. */
+static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
+  tsr_buffer out = {.memory = &array->memory};
+  int code = TSR_ABORT;
+  for (int i = 0; code == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
+    uint64_t start = UINT64_MAX, end = 0;
+    out.size = 0;
+    code = gather_commits(array, &out, &start, &end, error);
+    *written = out.size > 0;
+    if (code >= 0 && out.size) code = write_con(array, version, &out, start, end, error);
+  }
+  tsr__buffer_release(&out);
+  return code;
+}
+
+/* Of each delete that a .con holds there is a file of its own: TileDB looks for it when it consolidates commits, and fails
+ * where it, or another one, has vacuumed it. It counts once. */
+static int restore_delete(tsr_store *store, const tsr_committed *item, bool *restored, tsr_error *error) {
+  const tsr_path path = tsr__path_of("__commits", item->name, ".del");
+  char staged[STAGED_SIZE];
+  tsr_error one;
+  bool exists;
+  TSR_TRY(tsr__store_find(store, path.text, &exists, error));
+  if (exists) return TSR_OK;
+  int code = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
+  if (code == TSR_EXISTS) return TSR_OK; /* another one does the same */
+  if (code >= 0 && (code = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
+  if (code < 0 && code != TSR_EXISTS && code != TSR_NOT_FOUND) return *error = one, code;
+  *restored = true;
+  return TSR_OK;
+}
+
+static int restore_deletes(tsr_array *array, tsr_error *error) {
+  const tsr_commit_list *deletes = &array->listing->deletes;
+  bool restored = false;
+  for (uint64_t i = 0; i < deletes->count; i++)
+    if (deletes->items[i].bytes) TSR_TRY(restore_delete(array->store, &deletes->items[i], &restored, error));
+  return restored ? tsr__store_sync_directory(array->store, "__commits", error) : TSR_OK;
+}
+
+/* A .con that is cut counts as not written (unfinished.c). Its writer may still be at it, and may vacuum when it is done what
+ * it names: all that is committed now is in a .con of our own before it goes. */
+int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
+  const tsr_commit_listing *listing = array->listing;
+  bool written = false;
+  if (listing->unfinished.count == 0) return TSR_OK;
+  TSR_TRY(consolidate_files_write_all(array, TSR_MAX(version, 12), &written, error));
+  TSR_TRY(tsr__array_list(array, true, true, error));
+  listing = array->listing;
+  for (uint64_t i = 0; i < listing->unfinished.count; i++) {
+    const char *path = listing->unfinished.items[i].path;
+    tsr_look look;
+    tsr_error one;
+    int code = tsr__store_look(array->store, path, &look, &one);
+    if (code > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue; /* it may name .ok files */
+    if (code >= 0) code = tsr__store_remove(array->store, path, &one);
+    if (code == TSR_NOT_FOUND) continue;
+    if (code < 0) return *error = one, code;
+    (*removed)++;
+  }
+  TSR_TRY(tsr__store_sync_directory(array->store, "__commits", error));
+  return tsr__array_list(array, true, true, error);
+}
+
+int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
+  uint64_t loose, consolidated, mended = 0;
+  bool written = false;
+  if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
+  TSR_TRY(count_commits(array, &loose, &consolidated, error));
+  tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
+  if (array->listing->unfinished.count) {
+    TSR_TRY(tsr__mend_commits(array, version, &mended, error));
+    written = true;
+  } else if (loose + consolidated >= 2) TSR_TRY(consolidate_files_write_all(array, version, &written, error));
+  if (written) *merged = loose + consolidated;
+  return restore_deletes(array, error);
+}
+
+/* ---- Footers -------------------------------------------------------------------------------- */
+
+/* Appends a fragment's footer, without the length that may stand behind it. */
+static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  tsr_file *file;
+  uint8_t size_bytes[8];
+  uint64_t at = m->footer_at, size;
+  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  bool sized = m->version >= 10 || tsr__schema_has_text(m->schema);
+  if (sized && file->size >= sizeof size_bytes) {
+    TSR_TRY(tsr__store_read_at(file, file->size - sizeof size_bytes, size_bytes, sizeof size_bytes, error));
+    size = tsr__load64(size_bytes);
+    at = file->size - sizeof size_bytes - TSR_MIN(size, file->size - sizeof size_bytes);
+  } else {
+    size = file->size - TSR_MIN(at, file->size);
+  }
+  TSR_TRY(tsr__buffer_reserve(out, size, error));
+  TSR_TRY(tsr__store_read_at(file, at, out->data + out->size, size, error));
+  out->size += size;
+  tsr__array_files_done(array);
+  return TSR_OK;
+}
+
+/* Footers of 1 to 4 and of 11 cannot be found by all readers (commits.c); nor those without a length that came from
+ * such a file themselves. */
+static bool has_footer(const tsr_fragment *fragment) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  if (m->version < 5 || m->version == 11 || fragment->parsed.version != m->version) return false;
+  return m->version >= 10 || tsr__schema_has_text(m->schema) || m->footer_at;
+}
+
+typedef struct footers {
+  tsr_buffer names, starts, bytes; /* char *; u64: where each begins in bytes */
+  uint64_t start, end;
+} footers;
+
+static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
+  tsr_snapshot *snapshot;
+  TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
+  int code = TSR_OK;
+  tsr__work_more(array->environment, snapshot->fragment_count);
+  for (uint64_t i = 0; i < snapshot->fragment_count && code >= 0; i++) {
+    tsr_fragment *fragment = snapshot->fragments[i].fragment;
+    tsr_work_done(array->environment, 1);
+    if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
+    note_times(&fragment->parsed, &f->start, &f->end);
+    code = tsr__interrupted(array->environment, error);
+    if (code >= 0) code = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
+    if (code >= 0) code = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
+    if (code >= 0) code = consolidate_files_read_footer(array, fragment, &f->bytes, error);
+  }
+  tsr_snapshot_close(snapshot); /* names live as long as the fragments are listed */
+  return code;
+}
+
+static int encode_footers(const tsr_maintained *object, const footers *f, tsr_buffer *out, tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)f->names.data;
+  const uint64_t *starts = (const uint64_t *)(const void *)f->starts.data, count = f->starts.size / sizeof(uint64_t);
+  tsr_buffer table = {.memory = out->memory};
+  uint64_t size = 4;
+  int code = TSR_OK;
+  /* twice: footers stand behind the table, whose size is known only then */
+  for (int round = 0; round < 2 && code >= 0; round++) {
+    table.size = 0;
+    code = tsr__buffer_append_u32(&table, (uint32_t)count, error);
+    for (uint64_t i = 0; i < count && code >= 0; i++) {
+      uint64_t before = table.size;
+      code = tsr__buffer_append_u64(&table, 0, error);
+      if (code >= 0 && object->version >= 9) code = tsr__buffer_printf(&table, error, "%s", names[i]);
+      else if (code >= 0) code = tsr__buffer_printf(&table, error, "file://%s/%s", object->path, names[i]);
+      if (code < 0) break;
+      tsr__store64(table.data + before, table.size - before - 8);
+      code = tsr__buffer_append_u64(&table, size + starts[i], error);
+    }
+    size = table.size;
+  }
+  if (code >= 0) code = tsr__buffer_append(out, table.data, table.size, error);
+  if (code >= 0) code = tsr__buffer_append(out, f->bytes.data, f->bytes.size, error);
+  tsr__buffer_release(&table);
+  return code;
+}
+
+static int find_con(tsr_array *array, const tsr_buffer *content, consolidated_file *file, tsr_error *error) {
+  tsr_footers all;
+  tsr_arena arena;
+  tsr__arena_init(&arena, &array->memory);
+  int code = tsr__footers_decode(content->data, content->size, &arena, &all, error);
+  if (code >= 0) code = find_twin(array, NULL, &all, file, error);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since, uint64_t as_of, uint64_t *merged,
+                             tsr_error *error) {
+  tsr_memory *memory = &array->memory;
+  const tsr_maintained object = {.store = array->store, .array = array, .version = version, .path = array->path};
+  footers f = {.names.memory = memory, .starts.memory = memory, .bytes.memory = memory, .start = UINT64_MAX};
+  tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
+  consolidated_file file = {.directory = version < 12 ? "" : "__fragment_meta", .suffix = ".meta", .version = version};
+  char path[160];
+  int code = gather_footers(array, since, as_of, &f, error);
+  uint64_t count = f.starts.size / sizeof(uint64_t);
+  file.start = f.start;
+  file.end = f.end;
+  if (code >= 0 && count >= 2) {
+    code = encode_footers(&object, &f, &content, error);
+    if (code >= 0)
+      code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
+    if (code >= 0 && *file.directory) code = consolidate_files_make_directory(array->store, file.directory, error);
+    if (code >= 0 && *file.directory) code = find_con(array, &content, &file, error);
+    if (code >= 0) code = consolidate_files_publish(array->store, &file, &tile, NULL, NULL, path, error);
+    if (code >= 0) *merged = count;
+  }
+  tsr__buffer_release(&f.names);
+  tsr__buffer_release(&f.starts);
+  tsr__buffer_release(&f.bytes);
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+/* ---- Metadata ------------------------------------------------------------------------------- */
+
+typedef struct consolidate_files_ranked { /* an entry, and its place among all */
+  tsr_metadata_entry entry;
+  uint64_t rank;
+} consolidate_files_ranked;
+
+static int consolidate_files_by_key(const void *a, const void *b) {
+  const consolidate_files_ranked *x = a, *y = b;
+  int order = tsr__bytes_compare(x->entry.key, x->entry.key_size, y->entry.key, y->entry.key_size);
+  return order ? order : x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int read_metadata(const tsr_maintained *object, const char *path, tsr_arena *arena, tsr_buffer *all,
+                         tsr_error *error) {
+  tsr_buffer content = {.memory = arena->memory};
+  tsr_generic_tile header;
+  tsr_metadata_entries entries = {0};
+  int code = tsr__read_tile(object->store, object->key, path, FILE_MOST, &content, &header, error);
+  if (code >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    code = tsr__metadata_decode(&in, arena, &entries, error);
+    if (code < 0) tsr__wrap(error, "%s", path);
+  }
+  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+    const consolidate_files_ranked one = {entries.entries[i], all->size / sizeof(consolidate_files_ranked)};
+    code = tsr__buffer_append(all, &one, sizeof one, error);
+  }
+  tsr__buffer_release(&content);
+  return code;
+}
+
+/* What is gone is kept, too: an older file, outside of the times given, may have it. */
+static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
+  consolidate_files_ranked *entries = (consolidate_files_ranked *)(void *)all->data;
+  const uint64_t count = all->size / sizeof *entries;
+  if (count > 1) qsort(entries, count, sizeof *entries, consolidate_files_by_key);
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_metadata_entry *e = &entries[i].entry, *next = i + 1 < count ? &entries[i + 1].entry : NULL;
+    if (next && tsr__bytes_compare(e->key, e->key_size, next->key, next->key_size) == 0) continue;
+    TSR_TRY(tsr__metadata_encode(e, out, error));
+  }
+  return TSR_OK;
+}
+
+static int consolidate_files_write_metadata(const tsr_maintained *object, const tsr_timed_files *files,
+                                            tsr_arena *arena, tsr_buffer *out, tsr_buffer *lines, tsr_error *error) {
+  tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
+  uint64_t start = UINT64_MAX, end = 0;
+  char path[160], vacuum[170];
+  int code = TSR_OK;
+  tsr__work_more(object->environment, files->count);
+  for (uint64_t i = 0; i < files->count && code >= 0; i++) {
+    const char *name = strrchr(files->paths[i], '/') + 1;
+    tsr_work_done(object->environment, 1);
+    tsr_name parsed;
+    code = tsr__interrupted(object->environment, error);
+    if (code >= 0) code = read_metadata(object, files->paths[i], arena, &all, error);
+    if (code >= 0) code = tsr__vacuum_line(object, "__meta", name, lines, error);
+    if (code >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);
+  }
+  if (code >= 0) code = encode_metadata(&all, out, error);
+  if (code >= 0) code = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
+  if (code >= 0) code = tsr__file_path("__meta", start, end, 0, "", path, error);
+  if (code >= 0) code = tsr__file_publish(object->store, path, tile.data, tile.size, error);
+  if (code >= 0) {
+    snprintf(vacuum, sizeof vacuum, "%s.vac", path);
+    code = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
+    tsr_error unseen;
+    bool exists = true; /* what it hides would be lost */
+    if (code < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
+      (void)tsr__store_remove(object->store, path, &unseen);
+  }
+  tsr__buffer_release(&all);
+  tsr__buffer_release(&tile);
+  return code;
+}
+
+static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
+                        tsr_error *error) {
+  tsr_memory *memory = object->store->memory;
+  tsr_buffer out = {.memory = memory}, lines = {.memory = memory};
+  tsr_timed_files files = {0};
+  tsr_arena arena;
+  tsr__arena_init(&arena, memory);
+  int code = tsr__timed_files(object->environment, object->store, "__meta", since, as_of, &arena, &files, error);
+  if (code >= 0 && files.count >= 2) {
+    code = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
+    if (code >= 0) *merged = files.count;
+  }
+  tsr__buffer_release(&out);
+  tsr__buffer_release(&lines);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+/* A listed file that is gone has been vacuumed meanwhile: what took its place is listed now. */
+int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
+                              tsr_error *error) {
+  int code = TSR_NOT_FOUND;
+  for (int i = 0; code == TSR_NOT_FOUND && i < CONSOLIDATE_FILES_ATTEMPTS; i++)
+    code = try_metadata(object, since, as_of, merged, error);
+  return code;
+}
+
+int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
+                          tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  static const tsr_consolidate_options none = {0};
+  if (!options) options = &none;
+  const tsr_maintained object = {.environment = group->environment,
+                                 .store = group->store,
+                                 .key = tsr__group_key(group),
+                                 .version = TSR_FORMAT_WRITE_MAX,
+                                 .path = group->store->name};
+  uint64_t count = 0, now = tsr__environment_present(group->environment);
+  tsr_work work;
+  tsr_work_begin(group->environment, &work, "consolidate", object.path, 0);
+  int code = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,
+                                       &count, error);
+  tsr_work_end(group->environment, &work);
+  if (code < 0) return tsr__wrap(error, "group %s", object.path);
+  *merged = count;
+  return TSR_OK;
+}

@@ -1,0 +1,185 @@
+/* merge_dense.c: dense fragments become boxes of written cells, and each box one fragment.
+ *
+ * A box covers nothing that was not written (domain_boxes.c).
+ *
+ * A space tile of a box is put together from the same tile of the fragments that reach into it: a cell has the same
+ * place in all of them, and is taken from the newest whose box covers it.
+ */
+#include "maintain/merge_dense.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "read/load.h"
+#include "write/mix.h"
+#include "maintain/merge_sparse.h"
+
+/* ---- Tiles ---------------------------------------------------------------------------------- */
+
+typedef struct dense_merge {
+  const tsr_merge_plan *plan;
+  const tsr_grid *grid;
+  const uint64_t *low, *high; /* of the box */
+  uint32_t fields;
+  uint64_t *tile, *from, *to, *at; /* the present tile; a part of it and a cell, counted from its first */
+  tsr_pick *picks;
+  tsr_want *wants; /* of the present tile's fragments: one for each attribute that they have */
+  uint64_t want_count;
+  tsr_column *columns; /* [source * fields + field] */
+  const tsr_column **sources;
+  bool *used;
+  tsr_mixer mixer;
+} dense_merge;
+
+static const tsr_snapshot_fragment *merge_dense_fragment_of(const dense_merge *m, uint32_t source) {
+  return &m->plan->snapshot->fragments[m->plan->fragments[source]];
+}
+
+/* The part of the present tile that lies in a box; false if there is none. */
+static bool merge_dense_clip(dense_merge *m, const uint64_t *low, const uint64_t *high) {
+  for (uint32_t d = 0; d < m->grid->dimensions; d++) {
+    uint64_t base = m->tile[d] * m->grid->extent[d];
+    uint64_t first = TSR_MAX(TSR_MAX(low[d], m->low[d]), base);
+    uint64_t last = TSR_MIN(TSR_MIN(high[d], m->high[d]), tsr__add_sat(base, m->grid->extent[d] - 1));
+    if (first > last) return false;
+    m->from[d] = first - base;
+    m->to[d] = last - base;
+  }
+  return true;
+}
+
+/* The cells of that part which nobody owns become the source's: how many. */
+static uint64_t own(dense_merge *m, uint32_t source) {
+  const tsr_grid *grid = m->grid;
+  const uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
+  uint64_t owned = 0;
+  memcpy(m->at, m->from, n * sizeof(uint64_t));
+  for (bool more = true; more;) {
+    uint64_t cell = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t d = grid->col_major_cells ? n - 1 - i : i;
+      cell = cell * grid->extent[d] + m->at[d];
+    }
+    for (uint64_t end = cell + m->to[fast] - m->from[fast]; cell <= end; cell++)
+      if (m->picks[cell].source == TSR_NO_SOURCE) {
+        m->picks[cell] = (tsr_pick){source, (uint32_t)cell};
+        owned++;
+      }
+    more = false;
+    for (uint32_t i = 1; i < n && !more; i++) {
+      uint32_t d = grid->col_major_cells ? i : n - 1 - i;
+      more = ++m->at[d] <= m->to[d];
+      if (!more) m->at[d] = m->from[d];
+    }
+  }
+  return owned;
+}
+
+static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment *fragment, const uint64_t *tile) {
+  uint64_t number = 0;
+  for (uint32_t i = 0; i < grid->dimensions; i++) {
+    uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - i : i;
+    number = number * fragment->tile_count[d] + (tile[d] - fragment->tile_low[d]);
+  }
+  return number;
+}
+
+static void choose_owners(dense_merge *m) {
+  const uint64_t cells = m->grid->tile_cells;
+  for (uint64_t i = 0; i < cells; i++) m->picks[i] = (tsr_pick){TSR_NO_SOURCE, 0};
+  m->want_count = 0;
+  for (uint32_t s = m->plan->count; s-- > 0;) { /* the newest first */
+    tsr_fragment *fragment = merge_dense_fragment_of(m, s)->fragment;
+    m->used[s] = merge_dense_clip(m, merge_dense_fragment_of(m, s)->box_low, merge_dense_fragment_of(m, s)->box_high) &&
+                 own(m, s) > 0;
+    if (!m->used[s]) continue;
+    for (uint32_t f = m->grid->dimensions; f < m->fields; f++)
+      m->wants[m->want_count++] = (tsr_want){.fragment = fragment,
+                                             .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
+                                             .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
+  }
+}
+
+static void show_columns(dense_merge *m, const tsr_schema *schema) {
+  uint64_t w = 0;
+  for (uint32_t s = m->plan->count; s-- > 0;) {
+    m->sources[s] = m->columns + (uint64_t)s * m->fields;
+    for (uint32_t f = m->grid->dimensions; f < m->fields && m->used[s]; f++) {
+      const tsr_tile *tile = m->wants[w++].tile;
+      m->columns[(uint64_t)s * m->fields + f] = (tsr_column){.values = tile->values,
+                                                             .offsets = tile->offsets,
+                                                             .validity = tile->validity,
+                                                             .cell_size = schema->fields[f].cell_size};
+    }
+  }
+}
+
+static int merge_dense_write_tile(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
+  const tsr_merge_plan *plan = m->plan;
+  choose_owners(m);
+  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->wants, m->want_count, plan->memory, error));
+  show_columns(m, schema);
+  int code = tsr__mixer_write(&m->mixer, m->sources, m->picks, m->grid->tile_cells, error);
+  for (uint64_t i = 0; i < m->want_count; i++) tsr__tile_return(m->wants[i].tile, plan->memory);
+  return code;
+}
+
+static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
+  const tsr_grid *grid = m->grid;
+  for (uint32_t d = 0; d < grid->dimensions; d++) m->tile[d] = m->low[d] / grid->extent[d];
+  for (bool more = true; more;) {
+    TSR_TRY(tsr__interrupted(m->plan->array->environment, error));
+    TSR_TRY(merge_dense_write_tile(m, schema, error));
+    more = false;
+    for (uint32_t i = 0; i < grid->dimensions && !more; i++) {
+      uint32_t d = grid->col_major_tiles ? i : grid->dimensions - 1 - i;
+      more = ++m->tile[d] <= m->high[d] / grid->extent[d];
+      if (!more) m->tile[d] = m->low[d] / grid->extent[d];
+    }
+  }
+  return TSR_OK;
+}
+
+static int merge_dense_prepare(dense_merge *m, tsr_arena *arena, tsr_error *error) {
+  const uint64_t n = m->grid->dimensions, count = m->plan->count;
+  void *room;
+  TSR_TRY(tsr__arena_array(arena, 4 * n, sizeof(uint64_t), &room, error));
+  m->tile = room;
+  m->from = m->tile + n;
+  m->to = m->from + n;
+  m->at = m->to + n;
+  TSR_TRY(tsr__arena_array(arena, m->grid->tile_cells, sizeof(tsr_pick), &room, error));
+  m->picks = room;
+  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_want), &room, error));
+  m->wants = room;
+  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_column), &room, error));
+  m->columns = room;
+  TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_column *), &room, error));
+  m->sources = room;
+  TSR_TRY(tsr__arena_array(arena, count, sizeof(bool), &room, error));
+  m->used = room;
+  return TSR_OK;
+}
+
+int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint64_t *high,
+                     const tsr_fragment_target *target, tsr_error *error) {
+  const tsr_schema *schema = target->schema;
+  dense_merge m = {.plan = plan, .low = low, .high = high};
+  tsr_arena arena;
+  tsr_fragment_writer *writer = NULL;
+  m.fields = schema->dimension_count + schema->attribute_count;
+  tsr__arena_init(&arena, plan->memory);
+  int code = tsr__array_grid(plan->array, schema, &m.grid, error);
+  if (code >= 0) code = merge_dense_prepare(&m, &arena, error);
+  if (code >= 0) code = tsr__fragment_writer_open(target, &writer, error);
+  if (code >= 0) code = tsr__mixer_init(&m.mixer, schema, 0, true, plan->memory, writer, error);
+  if (code >= 0) code = merge_dense_write_tiles(&m, schema, error);
+  if (code >= 0) code = tsr__fragment_writer_finish(writer, error);
+  tsr__mixer_release(&m.mixer);
+  tsr__fragment_writer_close(writer);
+  tsr__arena_release(&arena);
+  return code;
+}

@@ -1,0 +1,407 @@
+/* merge_sparse.c: sparse fragments become one.
+ *
+ * Each fragment is a source of merge.c, tile after tile. Cells bring their times along: their own, or their fragment's.
+ * Delete conditions that a fragment's cells have not been through are evaluated here: a cell gets the time of the first
+ * one that deletes it, unless it has an earlier one from a merge before.
+ *
+ * A fragment whose tiles do not follow each other (TileDB sorts strings with bytes above 127 in another order than it
+ * merges them) is taken apart: each tile is a source, and the merge begins again.
+ */
+#include "maintain/merge_sparse.h"
+
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "read/load.h"
+#include "maintain/merge.h"
+
+enum { TIMES, DELETE_TIMES, DELETE_CONDITIONS };
+
+typedef struct tile_source { /* tiles `at` to `end` of a fragment */
+  tsr_merge_source base;
+  struct sparse_merge *merge;
+  const tsr_snapshot_fragment *fragment;
+  uint32_t index; /* of its fragment in the plan */
+  uint64_t at, end;
+  tsr_want *wants; /* of the present tile; one for each slot */
+  uint32_t want_count;
+  bool loaded;
+  tsr_column *columns; /* of the block */
+  tsr_buffer dates, conditions; /* u64: times of deletion, and of which condition */
+  tsr_column *corner;
+  tsr_buffer corner_bytes;
+  uint64_t time; /* of cells without their own */
+  const uint32_t *renumbered; /* [condition of the fragment's processed list] -> of the merged one's */
+  uint32_t *numbers; /* [condition of the snapshot's fragment] -> the same */
+} tile_source;
+
+typedef struct sparse_merge {
+  const tsr_merge_plan *plan;
+  const tsr_merge_conditions *conditions;
+  const tsr_schema *schema, *present; /* of what is merged; the array's newest */
+  uint32_t fields, specials;
+  tsr_arena arena;
+  tile_source *sources;
+  tsr_merge_source **list;
+  uint32_t count;
+} sparse_merge;
+
+static const uint64_t never = UINT64_MAX;
+
+/* ---- The present tile ----------------------------------------------------------------------- */
+
+static void give_back(tile_source *s) {
+  for (uint32_t i = 0; s->loaded && i < s->want_count; i++) tsr__tile_return(s->wants[i].tile, s->merge->plan->memory);
+  s->loaded = false;
+}
+
+static const tsr_tile *merge_sparse_tile_of(const tile_source *s, int64_t slot) {
+  for (uint32_t i = 0; i < s->want_count; i++)
+    if (s->wants[i].slot == (uint32_t)slot) return s->wants[i].tile;
+  return NULL;
+}
+
+static void want(tile_source *s, int64_t slot) {
+  for (uint32_t i = 0; i < s->want_count && slot >= 0; i++)
+    if (s->wants[i].slot == (uint32_t)slot) return;
+  if (slot < 0) return;
+  s->wants[s->want_count++] = (tsr_want){.fragment = s->fragment->fragment, .slot = (uint32_t)slot, .number = s->at};
+}
+
+static int merge_sparse_find_field(const tile_source *s, const tsr_condition *condition, const char *name,
+                                   const tsr_field **field, int64_t *slot, tsr_error *error) {
+  return tsr__condition_field(s->merge->plan->array, s->merge->present, s->fragment->fragment, condition, name, field,
+                              slot, error);
+}
+
+static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
+  const tsr_merge_plan *plan = s->merge->plan;
+  const tsr_fragment_metadata *m = &s->fragment->fragment->metadata;
+  s->want_count = 0;
+  for (uint32_t f = 0; f < s->merge->fields; f++) want(s, s->fragment->slots[f]);
+  for (int i = TIMES; i <= DELETE_CONDITIONS; i++)
+    want(s, tsr__fragment_special_slot(m, (tsr_special)(TSR_SLOT_TIMES + i)));
+  for (uint32_t i = 0; i < s->fragment->condition_count; i++)
+    for (uint32_t k = 0; k < s->fragment->conditions[i]->field_count; k++) {
+      const tsr_field *field;
+      int64_t slot;
+      TSR_TRY(merge_sparse_find_field(s, s->fragment->conditions[i], s->fragment->conditions[i]->fields[k], &field,
+                                      &slot, error));
+      want(s, slot);
+    }
+  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->wants, s->want_count, plan->memory, error));
+  s->loaded = true;
+  return TSR_OK;
+}
+
+static void slot_column(const tile_source *s, const tsr_field *field, uint32_t dimension, int64_t slot,
+                        tsr_column *column) {
+  const tsr_tile *tile = merge_sparse_tile_of(s, slot);
+  *column = (tsr_column){.values = tile->values, .offsets = tile->offsets, .validity = tile->validity};
+  if (field->values_per_cell == TSR_VARIABLE) return;
+  column->cell_size = field->cell_size;
+  if (field->is_dimension && s->fragment->fragment->metadata.version < 5) /* __coords, one dimension after the other */
+    column->values = tile->values + dimension * tile->cells * field->cell_size;
+}
+
+static void special_column(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
+  int64_t slot = tsr__fragment_special_slot(&s->fragment->fragment->metadata, (tsr_special)(TSR_SLOT_TIMES + which));
+  *column = (tsr_column){.values = constant, .cell_size = sizeof(uint64_t), .constant = true};
+  if (slot >= 0) *column = (tsr_column){.values = merge_sparse_tile_of(s, slot)->values, .cell_size = sizeof(uint64_t)};
+}
+
+/* ---- Deletes -------------------------------------------------------------------------------- */
+
+typedef struct getter {
+  const tile_source *source;
+  const tsr_condition *condition;
+  tsr_column *columns;
+  uint32_t count;
+} getter;
+
+static int merge_sparse_condition_column(void *argument, const char *name, const tsr_field **field,
+                                         const tsr_column **column, tsr_error *error) {
+  getter *g = argument;
+  tsr_column *out = &g->columns[g->count++];
+  int64_t slot;
+  TSR_TRY(merge_sparse_find_field(g->source, g->condition, name, field, &slot, error));
+  if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
+  *out = (tsr_column){.constant = true, .unwritten = true};
+  const tsr_schema *theirs = g->source->fragment->fragment->metadata.schema;
+  if (slot >= 0) slot_column(g->source, *field, (uint32_t)tsr__schema_field(theirs, name), slot, out);
+  *column = out;
+  return TSR_OK;
+}
+
+static int apply(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep, tsr_error *error) {
+  const tsr_condition *condition = s->fragment->conditions[number];
+  getter g = {.source = s, .condition = condition};
+  void *room;
+  TSR_TRY(tsr__alloc_array(s->merge->plan->memory, condition->field_count, sizeof(tsr_column), &room, error));
+  g.columns = room;
+  int code = tsr__condition_evaluate(condition, merge_sparse_condition_column, &g, NULL, cells, keep,
+                                     s->merge->plan->memory, error);
+  tsr__free(room);
+  if (code < 0)
+    return tsr__wrap(error, "fragment %s, tile %llu", s->fragment->fragment->name, (unsigned long long)s->at);
+  uint64_t *dates = (uint64_t *)(void *)s->dates.data, *conditions = (uint64_t *)(void *)s->conditions.data;
+  const tsr_column *times = &s->columns[s->merge->fields];
+  for (uint64_t i = 0; i < cells; i++) {
+    uint64_t time = ((const uint64_t *)times->values)[times->constant ? 0 : i];
+    if (keep[i] || time > condition->time || dates[i] <= condition->time) continue;
+    dates[i] = condition->time;
+    conditions[i] = s->numbers[number];
+  }
+  return TSR_OK;
+}
+
+static int renumber(const tile_source *s, const tsr_column *stored, uint64_t cells, uint64_t *conditions,
+                    tsr_error *error) {
+  const tsr_fragment_metadata *m = &s->fragment->fragment->metadata;
+  for (uint64_t i = 0; i < cells; i++) {
+    uint64_t number = stored->constant ? never : tsr__load64((const uint8_t *)stored->values + 8 * i);
+    if (number != never && number >= m->processed_count)
+      return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: cell %llu was deleted by condition %llu of %u",
+                       s->fragment->fragment->name, (unsigned long long)s->at, (unsigned long long)i,
+                       (unsigned long long)number, m->processed_count);
+    conditions[i] = number == never ? never : s->renumbered[number];
+  }
+  return TSR_OK;
+}
+
+/* Times of deletion of the cells, and their conditions. */
+static int date_cells(tile_source *s, uint64_t cells, tsr_error *error) {
+  tsr_column stored, by;
+  s->dates.size = s->conditions.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&s->dates, cells * sizeof(uint64_t), error));
+  TSR_TRY(tsr__buffer_reserve(&s->conditions, cells * sizeof(uint64_t), error));
+  uint64_t *dates = (uint64_t *)(void *)s->dates.data, *conditions = (uint64_t *)(void *)s->conditions.data;
+  special_column(s, DELETE_TIMES, &never, &stored);
+  special_column(s, DELETE_CONDITIONS, &never, &by);
+  for (uint64_t i = 0; i < cells; i++)
+    dates[i] = stored.constant ? never : tsr__load64((const uint8_t *)stored.values + 8 * i);
+  TSR_TRY(renumber(s, &by, cells, conditions, error));
+  void *keep;
+  TSR_TRY(tsr__alloc(s->merge->plan->memory, cells, &keep, error));
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < s->fragment->condition_count && code >= 0; i++) code = apply(s, i, cells, keep, error);
+  tsr__free(keep);
+  s->columns[s->merge->fields + DELETE_TIMES] = (tsr_column){.values = dates, .cell_size = sizeof(uint64_t)};
+  s->columns[s->merge->fields + DELETE_CONDITIONS] = (tsr_column){.values = conditions, .cell_size = sizeof(uint64_t)};
+  return code;
+}
+
+/* ---- The source ----------------------------------------------------------------------------- */
+
+static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, tsr_error *error) {
+  tile_source *s = (tile_source *)source;
+  const tsr_schema *schema = s->merge->schema;
+  if (s->loaded) {
+    give_back(s);
+    s->at++;
+  }
+  if (s->at == s->end) return 0;
+  TSR_TRY(merge_sparse_load_tile(s, error));
+  uint64_t cells = tsr__fragment_tile_cells(&s->fragment->fragment->metadata, s->at);
+  for (uint32_t f = 0; f < s->merge->fields; f++)
+    slot_column(s, &schema->fields[f], f, s->fragment->slots[f], &s->columns[f]);
+  if (s->merge->specials) special_column(s, TIMES, &s->time, &s->columns[s->merge->fields]);
+  if (s->merge->specials == 3) TSR_TRY(date_cells(s, cells, error));
+  *block = (tsr_merge_block){cells, s->columns};
+  return 1;
+}
+
+/* The low corner of the next tile's box. */
+static const tsr_column *corner(tsr_merge_source *source) {
+  tile_source *s = (tile_source *)source;
+  const tsr_rtree *rtree = s->fragment->fragment->metadata.rtree;
+  uint64_t at = s->loaded ? s->at + 1 : s->at;
+  if (at >= s->end) return NULL;
+  const uint32_t leaf = rtree->levels - 1;
+  for (uint32_t d = 0; d < rtree->dimensions; d++) {
+    const uint64_t k = (at * rtree->dimensions + d) * 2;
+    const tsr_field *field = &s->merge->schema->fields[d];
+    uint64_t *number = (uint64_t *)(void *)s->corner_bytes.data + 2 * (uint64_t)d;
+    if (field->cell_size) {
+      tsr__key_value(field->datatype, rtree->keys[leaf][k], number);
+      s->corner[d] = (tsr_column){.values = number, .cell_size = field->cell_size, .constant = true};
+    } else {
+      number[0] = 0;
+      number[1] = rtree->sizes[leaf][k];
+      s->corner[d] = (tsr_column){.values = rtree->text + rtree->keys[leaf][k], .offsets = number, .constant = true};
+    }
+  }
+  return s->corner;
+}
+
+/* ---- Open and close ------------------------------------------------------------------------- */
+
+static uint32_t merge_sparse_number_of(const tsr_merge_conditions *conditions, const char *name) {
+  return (uint32_t)(uintptr_t)tsr__map_get(&conditions->numbers, name) - 1;
+}
+
+static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t end, const uint32_t *renumbered,
+                      uint32_t *numbers, tsr_error *error) {
+  tile_source *s = &m->sources[m->count];
+  const tsr_snapshot_fragment *fragment = &m->plan->snapshot->fragments[m->plan->fragments[index]];
+  const tsr_fragment_metadata *metadata = &fragment->fragment->metadata;
+  const uint64_t dimensions = m->schema->dimension_count;
+  void *room;
+  *s = (tile_source){.merge = m, .fragment = fragment, .index = index, .at = from, .end = end};
+  s->renumbered = renumbered;
+  s->base = (tsr_merge_source){.next = merge_sparse_next, .corner = corner, .loose = true};
+  s->numbers = numbers;
+  s->time = fragment->fragment->parsed.start;
+  s->dates.memory = s->conditions.memory = s->corner_bytes.memory = m->plan->memory;
+  m->list[m->count++] = &s->base;
+  TSR_TRY(tsr__arena_array(&m->arena, metadata->slot_count, sizeof(tsr_want), &room, error));
+  s->wants = room;
+  TSR_TRY(tsr__arena_array(&m->arena, m->fields + 3, sizeof(tsr_column), &room, error));
+  s->columns = room;
+  TSR_TRY(tsr__arena_array(&m->arena, dimensions, sizeof(tsr_column), &room, error));
+  s->corner = room;
+  TSR_TRY(tsr__buffer_reserve(&s->corner_bytes, 2 * sizeof(uint64_t) * dimensions, error));
+  return TSR_OK;
+}
+
+static int merge_sparse_add_fragment(sparse_merge *m, uint32_t index, bool apart, tsr_error *error) {
+  const tsr_snapshot_fragment *fragment = &m->plan->snapshot->fragments[m->plan->fragments[index]];
+  tsr_fragment_metadata *metadata = &fragment->fragment->metadata;
+  const tsr_rtree *rtree;
+  void *room;
+  TSR_TRY(tsr__fragment_rtree(m->plan->array, fragment->fragment, &rtree, error));
+  TSR_TRY(tsr__fragment_processed(m->plan->array, fragment->fragment, error));
+  TSR_TRY(tsr__arena_array(&m->arena, metadata->processed_count, sizeof(uint32_t), &room, error));
+  uint32_t *renumbered = room;
+  for (uint32_t i = 0; i < metadata->processed_count; i++)
+    renumbered[i] = merge_sparse_number_of(m->conditions, metadata->processed[i]);
+  TSR_TRY(tsr__arena_array(&m->arena, fragment->condition_count, sizeof(uint32_t), &room, error));
+  uint32_t *numbers = room;
+  for (uint32_t i = 0; i < fragment->condition_count; i++)
+    numbers[i] = merge_sparse_number_of(m->conditions, fragment->conditions[i]->name);
+  if (!apart) return add_source(m, index, 0, metadata->tile_count, renumbered, numbers, error);
+  for (uint64_t t = 0; t < metadata->tile_count; t++)
+    TSR_TRY(add_source(m, index, t, t + 1, renumbered, numbers, error));
+  return TSR_OK;
+}
+
+static void close_sources(sparse_merge *m) {
+  for (uint32_t i = 0; i < m->count; i++) {
+    give_back(&m->sources[i]);
+    tsr__buffer_release(&m->sources[i].dates);
+    tsr__buffer_release(&m->sources[i].conditions);
+    tsr__buffer_release(&m->sources[i].corner_bytes);
+  }
+  m->count = 0;
+  tsr__arena_reset(&m->arena);
+}
+
+static int open_sources(sparse_merge *m, const bool *apart, tsr_error *error) {
+  uint64_t most = 0;
+  void *room;
+  for (uint32_t i = 0; i < m->plan->count; i++) {
+    const tsr_fragment *f = m->plan->snapshot->fragments[m->plan->fragments[i]].fragment;
+    most += apart[i] ? f->metadata.tile_count : 1;
+  }
+  if (most >= UINT32_MAX) return tsr__fail(error, TSR_UNSUPPORTED, "too many tiles out of order");
+  TSR_TRY(tsr__arena_array(&m->arena, most, sizeof(tile_source), &room, error));
+  m->sources = room;
+  TSR_TRY(tsr__arena_array(&m->arena, most, sizeof(tsr_merge_source *), &room, error));
+  m->list = room;
+  for (uint32_t i = 0; i < m->plan->count; i++) {
+    TSR_TRY(tsr__interrupted(m->plan->array->environment, error));
+    TSR_TRY(merge_sparse_add_fragment(m, i, apart[i], error));
+  }
+  return TSR_OK;
+}
+
+static int write_merged(sparse_merge *m, const tsr_fragment_target *target, uint64_t *cells, uint32_t *unsorted,
+                        tsr_error *error) {
+  tsr_fragment_writer *writer = NULL;
+  tsr_merge_options options = {.schema = m->schema,
+                               .specials = m->specials,
+                               .purge = m->plan->purge,
+                               .environment = m->plan->array->environment,
+                               .memory = m->plan->memory};
+  int code = tsr__fragment_writer_open(target, &writer, error);
+  if (code >= 0) code = tsr__merge(&options, m->list, m->count, writer, cells, unsorted, error);
+  if (code >= 0 && *cells) code = tsr__fragment_writer_finish(writer, error);
+  tsr__fragment_writer_close(writer);
+  return code;
+}
+
+/* Nothing is left of an attempt but the directory. */
+static int merge_sparse_clear(const tsr_fragment_target *target, tsr_error *error) {
+  TSR_TRY(tsr__fragment_remove(target->store, target->directory, error));
+  return tsr__store_make_directory(target->store, target->directory, error);
+}
+
+static int merge_sparse_attempt(sparse_merge *m, bool *apart, const tsr_fragment_target *target, uint64_t *cells,
+                                tsr_error *error) {
+  for (;;) {
+    uint32_t unsorted = UINT32_MAX;
+    int code = open_sources(m, apart, error);
+    if (code >= 0) code = write_merged(m, target, cells, &unsorted, error);
+    uint32_t index = unsorted < m->count ? m->sources[unsorted].index : UINT32_MAX;
+    close_sources(m);
+    if (code != TSR_CORRUPT || index == UINT32_MAX || apart[index]) return code;
+    apart[index] = true;
+    TSR_TRY(merge_sparse_clear(target, error));
+  }
+}
+
+int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *conditions,
+                      const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {
+  const tsr_schema *schema = target->schema;
+  sparse_merge m = {.plan = plan, .conditions = conditions, .schema = schema};
+  m.fields = schema->dimension_count + schema->attribute_count;
+  m.specials = !plan->keep_times ? 0 : conditions->dated ? 3 : 1;
+  void *apart;
+  TSR_TRY(tsr__array_schema_at(plan->array, UINT64_MAX, &m.present, error));
+  TSR_TRY(tsr__alloc_array(plan->memory, plan->count, sizeof(bool), &apart, error));
+  tsr__arena_init(&m.arena, plan->memory);
+  int code = merge_sparse_attempt(&m, apart, target, cells, error);
+  tsr__arena_release(&m.arena);
+  tsr__free(apart);
+  return code;
+}
+
+/* ---- Conditions ----------------------------------------------------------------------------- */
+
+static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name, tsr_arena *arena, tsr_error *error) {
+  if (tsr__map_get(&conditions->numbers, name)) return TSR_OK;
+  if (conditions->count == *room) {
+    uint32_t more = *room ? 2 * *room : 16;
+    void *names;
+    TSR_TRY(tsr__arena_array(arena, more, sizeof(char *), &names, error));
+    if (conditions->count) memcpy(names, conditions->names, conditions->count * sizeof(char *));
+    conditions->names = names;
+    *room = more;
+  }
+  conditions->names[conditions->count++] = name;
+  return tsr__map_put(&conditions->numbers, name, (void *)(uintptr_t)conditions->count, error);
+}
+
+int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merge_conditions *conditions,
+                          tsr_error *error) {
+  uint32_t room = 0;
+  *conditions = (tsr_merge_conditions){.numbers.memory = plan->memory};
+  for (uint32_t i = 0; i < plan->count; i++) {
+    const tsr_snapshot_fragment *item = &plan->snapshot->fragments[plan->fragments[i]];
+    tsr_fragment_metadata *m = &item->fragment->metadata;
+    TSR_TRY(tsr__interrupted(plan->array->environment, error));
+    TSR_TRY(tsr__fragment_processed(plan->array, item->fragment, error));
+    for (uint32_t p = 0; p < m->processed_count; p++)
+      TSR_TRY(add_name(conditions, &room, m->processed[p], arena, error));
+    for (uint32_t c = 0; c < item->condition_count; c++)
+      TSR_TRY(add_name(conditions, &room, item->conditions[c]->name, arena, error));
+    conditions->dated = conditions->dated || m->has_delete_metadata || item->condition_count;
+  }
+  return TSR_OK;
+}

@@ -1,0 +1,351 @@
+/* recover.c: commits that were prepared and never published are published or undone, as the host's record says. Whatever
+ * is done here can be cut off and done again; two processes may do it at once.
+ *
+ * Of a marker (pending.c) four things are asked, in this order:
+ *   1. Does its writer live? Then nothing is done: the writer publishes or takes back what it has prepared.
+ *   2. Has the commit been published, by whatever file that says so (committed.c)? Then the marker alone goes.
+ *   3. What does the host say: has its database committed it, is it that database's own?
+ *   4. To undo: is it certain that no writer lives? A marker that says "locked", where locks cannot be asked, stays.
+ * What cannot be told is left as it is. tsr_array_disown does the same for databases that are gone, by the marker's age.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "array/array.h"
+#include "array/committed.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/listing.h"
+#include "maintain/recover_late.h"
+
+#define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
+
+typedef struct recover_found { /* a marker and what it says */
+  const char *marker;
+  tsr_pending pending;
+  tsr_writer_state writer;
+  bool publish; /* its database has committed it */
+} recover_found;
+
+typedef struct recovery {
+  tsr_array *array;
+  const char *file; /* the database's, to be settled before anything is published; or NULL */
+  tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared);
+  void *argument;
+  tsr_arena arena;
+  tsr_buffer markers; /* found */
+  tsr_published published;
+  uint64_t changed, refused;
+  char why[256]; /* the first that was refused */
+} recovery;
+
+/* ---- Markers ------------------------------------------------------------------------------------------------------ */
+
+static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
+  tsr_error one;
+  bool locked;
+  f->writer = TSR_WRITER_UNKNOWN;
+  if (!f->pending.locked) return 1;
+  const int code = tsr__pending_is_locked(r->array->store, f->marker, &locked, &one);
+  if (code == TSR_NOT_FOUND) return 0; /* published or taken back meanwhile */
+  if (code == TSR_NOMEM) return *error = one, code;
+  if (code >= 0) f->writer = locked ? TSR_WRITER_LIVES : TSR_WRITER_GONE;
+  return 1;
+}
+
+static int find_markers(recovery *r, tsr_error *error) {
+  const tsr_commit_list *prepared = &r->array->listing->prepared;
+  for (uint64_t i = 0; i < prepared->count; i++) {
+    recover_found one = {0};
+    void *copy;
+    const char *path = prepared->items[i].path; /* of the listing, which is renewed */
+    TSR_TRY(tsr__arena_copy(&r->arena, path, strlen(path), &copy, error));
+    one.marker = copy;
+    int code = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
+    if (code > 0) code = find_writer(r, &one, error);
+    if (code > 0) code = tsr__buffer_append(&r->markers, &one, sizeof one, error);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+static uint64_t marker_count(const recovery *r) { return r->markers.size / sizeof(recover_found); }
+static recover_found *marker_at(const recovery *r, uint64_t i) { return (recover_found *)(void *)r->markers.data + i; }
+
+/* One that lies ahead of the clock is young. */
+static int find_age(const recovery *r, const char *marker, uint64_t *age, tsr_error *error) {
+  uint64_t modified;
+  const uint64_t now = tsr__environment_now();
+  TSR_TRY(tsr__store_modified(r->array->store, marker, &modified, error));
+  *age = modified < now ? now - modified : 0;
+  return TSR_OK;
+}
+
+static tsr_prepared recover_describe(const recover_found *f, bool published, uint64_t age) {
+  return (tsr_prepared){.commit = f->pending.commit,
+                        .marker = f->marker,
+                        .owner = f->pending.owner,
+                        .host = f->pending.host,
+                        .file = f->pending.file,
+                        .fragment_count = f->pending.fragment_count,
+                        .fragments = f->pending.fragments,
+                        .writer = f->writer,
+                        .published = published,
+                        .age = age};
+}
+
+/* ---- What is done ------------------------------------------------------------------------------------------------- */
+
+/* Fragments go before the marker that knows of them. */
+static int undo(const recovery *r, const tsr_pending *pending, tsr_error *error) {
+  tsr_store *store = r->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
+  if (!tsr__pending_paths(pending->commit, marker, staged)) return TSR_OK;
+  bool new_layout = strncmp(pending->commit, "__commits/", 10) == 0;
+  if (new_layout) TSR_TRY(tsr__store_own(store, "__commits", error));
+  if (new_layout) TSR_TRY(tsr__store_own(store, "__fragments", error));
+  if (new_layout && *staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
+  for (uint64_t i = 0; i < pending->fragment_count; i++) {
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending->fragments[i]);
+    TSR_TRY(tsr__fragment_remove(store, path, error));
+  }
+  return TSR_OK;
+}
+
+/* What is published by now is asked again: the array has been listed anew. */
+static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *error) {
+  const int late = tsr__publish_late(r->array, &f->pending, r->file, error);
+  if (late < 0) return late;
+  tsr__published_release(&r->published);
+  TSR_TRY(tsr__published_open(r->array, &r->published, error));
+  if (late == 0) return 0;
+  /* Another commit has taken its place. The marker goes first: with it, and without the fragments, it would look lost. */
+  TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
+  TSR_TRY(undo(r, &f->pending, error));
+  return 1;
+}
+
+/* Publishes what the database has committed. It may be gone because it was published and merged and the marker stayed;
+ * else it is lost, and whoever asks is told so. */
+static int recover_publish(recovery *r, const recover_found *f, tsr_error *error) {
+  const tsr_pending *pending = &f->pending;
+  const int late = recover_publish_late(r, f, error);
+  if (late) return late;
+  const int whole = tsr__pending_whole(r->array->store, pending, error);
+  if (whole < 0) return whole;
+  if (whole == 0 && tsr__listing_took_up(r->array->listing, pending)) return 0;
+  if (whole == 0) return tsr__pending_fail_gone(pending->commit, error);
+  if (r->file) TSR_TRY(tsr__pending_settle(&r->array->memory, r->file, error));
+  return tsr__pending_publish(r->array->store, pending->commit, true, error);
+}
+
+/* 1: something has changed. What is to be published is noted, and waits until all else is done. */
+static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
+  tsr_store *store = r->array->store;
+  const tsr_prepared prepared = recover_describe(f, false, 0);
+  if (f->writer == TSR_WRITER_LIVES) return 0;
+  int code = tsr__published_has(&r->published, &f->pending, error);
+  if (code < 0) return code;
+  if (code > 0) { /* whoever published it may have died before all of its files were there */
+    TSR_TRY(code = tsr__pending_published(store, f->pending.commit, error));
+    if (code > 0) TSR_TRY(tsr__pending_publish(store, f->pending.commit, true, error));
+    TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+    return 0;
+  }
+  switch (r->decide(r->argument, &prepared)) {
+  case TSR_VERDICT_LEAVE: return 0;
+  case TSR_VERDICT_PUBLISH: f->publish = true; return 0;
+  case TSR_VERDICT_UNDO:
+    if (f->pending.locked && f->writer != TSR_WRITER_GONE) return 0;
+    TSR_TRY(undo(r, &f->pending, error));
+    break;
+  }
+  TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+  return 1;
+}
+
+static int publish_one(recovery *r, recover_found *f, tsr_error *error) {
+  const int code = f->publish ? recover_publish(r, f, error) : 0;
+  if (code >= 0 && f->publish) TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
+  return code;
+}
+
+static int settle_all(recovery *r, int (*one)(recovery *r, recover_found *f, tsr_error *error), tsr_error *error) {
+  int code = TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < marker_count(r); i++) {
+    code = one(r, marker_at(r, i), error);
+    if (code > 0) r->changed++;
+  }
+  return code;
+}
+
+static bool all_live(const recovery *r) {
+  for (uint64_t i = 0; i < marker_count(r); i++)
+    if (marker_at(r, i)->writer != TSR_WRITER_LIVES) return false;
+  return true;
+}
+
+static void recover_release(recovery *r) {
+  tsr__buffer_release(&r->markers);
+  tsr__arena_release(&r->arena);
+}
+
+/* Is this a reason to stop, rather than to leave all markers as they are? A damaged file is not: it says nothing. */
+static bool must_stop(int code) {
+  return code == TSR_NOMEM || code == TSR_INTERRUPT || code == TSR_BUSY || code == TSR_IO;
+}
+
+/* What is to be undone goes first: what an attempt to publish a commit late has left must not look like what a writer has in
+ * hand. */
+static int recover_recover(recovery *r, tsr_error *error) {
+  tsr_error doubt;
+  TSR_TRY(tsr__array_list(r->array, true, false, error));
+  TSR_TRY(find_markers(r, error));
+  if (all_live(r)) return TSR_OK;
+  int code = tsr__published_open(r->array, &r->published, &doubt);
+  if (code < 0 && must_stop(code)) return *error = doubt, code;
+  if (code >= 0) {
+    code = settle_all(r, recover_settle, error);
+    if (code >= 0) code = settle_all(r, publish_one, error);
+    tsr__published_release(&r->published);
+    TSR_TRY(code);
+  }
+  return tsr__array_list(r->array, true, true, error);
+}
+
+int tsr_array_recover(tsr_array *array, const char *file,
+                      tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
+                      uint64_t *changed, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  recovery r = {.array = array, .file = file, .decide = decide, .argument = argument, .markers.memory = &array->memory};
+  tsr__arena_init(&r.arena, &array->memory);
+  const int code = recover_recover(&r, error);
+  if (changed) *changed += r.changed;
+  recover_release(&r);
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}
+
+/* ---- What nobody can commit any more ------------------------------------------------------------------------------ */
+
+static void recover_refuse(recovery *r, const char *marker, const char *why) {
+  if (!r->refused++) snprintf(r->why, sizeof r->why, "%.127s %s", marker, why);
+}
+
+/* Where a lock cannot be asked for, the age alone decides. */
+static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
+  tsr_store *store = r->array->store;
+  const tsr_prepared prepared = recover_describe(f, false, 0);
+  uint64_t age;
+  const int published = tsr__published_has(&r->published, &f->pending, error);
+  if (published < 0) return published;
+  if (f->writer == TSR_WRITER_LIVES) {
+    if (!published) recover_refuse(r, f->marker, "has a writer that lives");
+    return 0;
+  }
+  if (!published) {
+    const tsr_verdict verdict = r->decide(r->argument, &prepared);
+    if (verdict == TSR_VERDICT_LEAVE) return 0;
+    if (verdict == TSR_VERDICT_PUBLISH) {
+      const int whole = tsr__pending_whole(store, &f->pending, error);
+      if (whole != 0) return whole < 0 ? whole : 0; /* its database can still publish it */
+    }
+    TSR_TRY(find_age(r, f->marker, &age, error));
+    if (verdict == TSR_VERDICT_UNDO && age < RECOVER_DAY) {
+      recover_refuse(r, f->marker, "is not 24 hours old");
+      return 0;
+    }
+    TSR_TRY(undo(r, &f->pending, error));
+  }
+  TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+  return 1;
+}
+
+/* Markers that were never written to their end: their fragments have no names yet, tessera_vacuum removes them. */
+static int remove_torn(recovery *r, tsr_error *error) {
+  tsr_listing entries = {.memory = &r->array->memory};
+  tsr_store *store = r->array->store;
+  int code = tsr__store_list(store, "__commits", &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+    uint64_t stem, age;
+    tsr_pending pending;
+    bool locked = false;
+    tsr_error one;
+    if (entries.entries[i].kind != TSR_ENTRY_FILE ||
+        !tsr__name_suffix(entries.entries[i].name, TSR_PENDING_SUFFIX, &stem))
+      continue;
+    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
+    if ((code = tsr__pending_read(store, p.text, &r->arena, &pending, error)) != 0) continue; /* whole, or an error */
+    if (find_age(r, p.text, &age, &one) < 0 || age < RECOVER_DAY) continue; /* gone, or being written */
+    if (tsr__pending_is_locked(store, p.text, &locked, &one) >= 0 && locked) continue;
+    code = tsr__pending_unmark(store, p.text, error);
+    r->changed += code >= 0;
+  }
+  tsr__listing_release(&entries);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* What this database has committed and what is gone is an error to those who list it. */
+static int disown(recovery *r, tsr_error *error) {
+  TSR_TRY(tsr__published_open(r->array, &r->published, error));
+  int code = find_markers(r, error);
+  if (code >= 0) code = settle_all(r, disown_one, error);
+  if (code >= 0) code = remove_torn(r, error);
+  tsr__published_release(&r->published);
+  TSR_TRY(code);
+  TSR_TRY(tsr__array_list(r->array, true, true, error));
+  if (!r->refused) return TSR_OK;
+  return tsr__fail(error, TSR_BUSY, "%s: %llu prepared commits were removed, %llu are left", r->why,
+                   (unsigned long long)r->changed, (unsigned long long)r->refused);
+}
+
+int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
+                     void *argument, uint64_t *changed, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  recovery r = {.array = array, .decide = decide, .argument = argument, .markers.memory = &array->memory};
+  tsr__arena_init(&r.arena, &array->memory);
+  const int code = disown(&r, error);
+  if (changed) *changed += r.changed;
+  recover_release(&r);
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}
+
+int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  bool exists = false;
+  if (!tsr__pending_paths(commit, marker, staged))
+    return tsr__fail(error, TSR_RANGE, "'%s' is no commit's path", commit);
+  const int code = tsr__store_find(array->store, marker, &exists, error);
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
+}
+
+/* ---- Looking ------------------------------------------------------------------------------------------------------- */
+
+static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared *prepared), tsr_error *error) {
+  TSR_TRY(tsr__published_open(r->array, &r->published, error));
+  int code = find_markers(r, error);
+  for (uint64_t i = 0; code >= 0 && i < marker_count(r); i++) {
+    const recover_found *f = marker_at(r, i);
+    uint64_t age = 0;
+    const int published = tsr__published_has(&r->published, &f->pending, error);
+    code = published < 0 ? published : find_age(r, f->marker, &age, error);
+    if (code == TSR_NOT_FOUND) continue; /* gone meanwhile */
+    const tsr_prepared prepared = recover_describe(f, published > 0, age);
+    if (code >= 0 && (code = show(r->argument, &prepared)) < 0) code = tsr__fail(error, code, "stopped by the caller");
+  }
+  tsr__published_release(&r->published);
+  TSR_TRY(code == TSR_NOT_FOUND ? TSR_OK : code);
+  return tsr__array_list(r->array, true, true, error);
+}
+
+int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared), void *argument,
+                       tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  recovery r = {.array = array, .argument = argument, .markers.memory = &array->memory};
+  tsr__arena_init(&r.arena, &array->memory);
+  const int code = show_all(&r, show, error);
+  recover_release(&r);
+  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}

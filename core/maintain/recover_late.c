@@ -1,0 +1,469 @@
+/* recover_late.c: a commit that recovery publishes after a merge has spanned its time.
+ *
+ * A commit keeps its own time, where readers of its database have seen it all along, as long as no merged fragment spans
+ * that time. Where one does, the commit would stand behind the merged fragment's first time, and hide what is newer in it
+ * (snapshot_late.c says when that is so). Then it is published late, as another commit:
+ *
+ *   1. The cells of it that readers of its database still see, beside all that is newer or merged, are written as an
+ *      ordinary commit: with a marker of its own and a time of its own, the present. Nobody has seen that commit yet.
+ *      Delete conditions go into it as they are: each keeps its name and its time.
+ *   2. A record names it (pending_late.c). It is written once: of two processes one wins, the other takes its own back.
+ *   3. It is published, by a rename. From here on the prepared commit does not count.
+ *   4. What was prepared goes: the marker, the staged file, the fragments.
+ *
+ * A crash before 2 leaves a commit that no database has committed: recovery removes it, and begins again. After 2 the
+ * record says what was to be published: if that is published 4 is done, else it is taken away, by removing what its
+ * publication would rename, and all begins again. After 3 only 4 is left.
+ *
+ * In the time between 1 and 3 others commit. What they commit after the present was looked at must not be older than what
+ * is published late: if there is anything new when the time has been chosen, all begins again. What a writer has in hand
+ * at a later time than the prepared commit's, and has not committed, may become visible at any time: then what is left of
+ * the prepared commit keeps its own time, so that it does not hide that either.
+ */
+#include "maintain/recover_late.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "model/domain_boxes.h"
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/committed.h"
+#include "array/listing.h"
+#include "array/pending_late.h"
+#include "array/snapshot.h"
+#include "array/snapshot_late.h"
+#include "read/reader.h"
+#include "write/writer.h"
+#include "maintain/merge_dense.h"
+#include "maintain/merge_sparse.h"
+#include "maintain/replace.h"
+
+#define RECOVER_LATE_ATTEMPTS 8
+#define LIST_MOST             (UINT64_C(1) << 30) /* bytes of a staged commit */
+
+typedef struct late {
+  tsr_array *array;
+  const tsr_pending *pending; /* the prepared commit */
+  const char *file; /* its database's, or NULL */
+  uint64_t time; /* of its fragments */
+  tsr_memory memory;
+  tsr_arena arena;
+  int (*committed)(void *argument, const char *commit, tsr_error *error); /* the array's own */
+  void *committed_argument;
+  const tsr_schema *schema; /* of its fragments */
+  tsr_snapshot *snapshot; /* of that schema; the commit counts in it */
+  tsr_map seen; /* fragments that were committed then */
+  tsr_commits carried; /* with its delete conditions */
+  tsr_buffer staged; /* into which they point */
+  uint64_t total, kept; /* cells */
+  bool dense, spanned, in_hand; /* the array; by a merged fragment; somebody writes at a later time */
+} late;
+
+/* ---- Is it late? ---------------------------------------------------------------------------------------------------- */
+
+static bool recover_late_is_own(const late *l, const char *name) {
+  for (uint64_t i = 0; i < l->pending->fragment_count; i++)
+    if (strcmp(l->pending->fragments[i], name) == 0) return true;
+  return false;
+}
+
+/* The prepared commit counts while recovery looks at the array, whoever asks. */
+static int counts(void *argument, const char *commit, tsr_error *error) {
+  const late *l = argument;
+  if (strcmp(commit, l->pending->commit) == 0) return 1;
+  return l->committed ? l->committed(l->committed_argument, commit, error) : 0;
+}
+
+/* Merged fragments of sparse arrays may be older than the times of cells, or lack them. */
+static int hides(late *l, const tsr_committed *item, tsr_error *error) {
+  tsr_fragment *fragment;
+  if (tsr__late_spans(&item->parsed, l->time, l->dense)) return 1;
+  if (l->dense || item->parsed.start > l->time || item->parsed.end <= l->time) return 0;
+  TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
+  const int code = !fragment->metadata.has_times;
+  tsr__array_fragment_drop(l->array, fragment);
+  return code;
+}
+
+/* A merge that is at work now, and what somebody is writing. */
+static int recover_late_find_young(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+  late *l = argument;
+  (void)error;
+  if (recover_late_is_own(l, name)) return TSR_OK;
+  if (parsed->start < parsed->end) l->spanned |= tsr__late_spans(parsed, l->time, l->dense);
+  else l->in_hand |= parsed->start > l->time;
+  return TSR_OK;
+}
+
+/* 1 if it is to be published late. */
+static int is_late(late *l, tsr_error *error) {
+  const tsr_schema *newest;
+  tsr_map hidden = {.memory = &l->memory};
+  tsr_name parsed;
+  if (l->pending->fragment_count == 0) return 0;
+  if (!tsr__name_parse(l->pending->fragments[0], strlen(l->pending->fragments[0]), &parsed)) return 0;
+  l->time = parsed.start;
+  l->spanned = l->in_hand = false;
+  TSR_TRY(tsr__array_list(l->array, true, true, error));
+  TSR_TRY(tsr__array_schema_at(l->array, UINT64_MAX, &newest, error));
+  if (!newest->dense && newest->allows_duplicates) return 0;
+  l->dense = newest->dense;
+  int code = tsr__replaced(l->array, &hidden, error);
+  const tsr_commit_list *fragments = &l->array->listing->fragments;
+  bool merged = false;
+  for (uint64_t i = 0; code >= 0 && i < l->pending->fragment_count; i++)
+    merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it is part of a merge itself */
+  for (uint64_t i = 0; code >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
+    if (tsr__map_get(&hidden, fragments->items[i].name)) continue;
+    code = hides(l, &fragments->items[i], error);
+    l->spanned = code > 0;
+  }
+  tsr__map_release(&hidden);
+  if (code < 0 || merged) return code < 0 ? code : 0;
+  if (l->dense || newest->version < TSR_TIMED_VERSION || l->spanned)
+    TSR_TRY(tsr__young_fragments(l->array, &l->memory, recover_late_find_young, l, error));
+  return l->spanned;
+}
+
+/* ---- What it still has to say --------------------------------------------------------------------------------------- */
+
+static int recover_late_open_present(late *l, tsr_error *error) {
+  tsr_snapshot *all;
+  l->array->committed = counts;
+  l->array->committed_argument = l;
+  TSR_TRY(tsr__array_list(l->array, true, true, error));
+  const tsr_commit_list *fragments = &l->array->listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    void *name;
+    TSR_TRY(tsr__arena_copy(&l->arena, fragments->items[i].name, strlen(fragments->items[i].name), &name, error));
+    TSR_TRY(tsr__map_put(&l->seen, name, name, error));
+  }
+  TSR_TRY(tsr_snapshot_open(l->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
+  l->schema = NULL; /* all fragments of a commit have one */
+  for (uint64_t i = 0; i < all->fragment_count && !l->schema; i++)
+    if (recover_late_is_own(l, all->fragments[i].fragment->name))
+      l->schema = all->fragments[i].fragment->metadata.schema;
+  tsr_snapshot_close(all);
+  if (!l->schema) return TSR_OK; /* nothing of it is left */
+  return tsr_snapshot_open(l->array, l->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &l->snapshot, error);
+}
+
+static int recover_late_count_cells(late *l, tsr_error *error) {
+  l->total = l->kept = 0;
+  for (uint64_t i = 0; i < l->pending->fragment_count; i++) {
+    const tsr_committed *item = NULL;
+    const tsr_commit_list *fragments = &l->array->listing->fragments;
+    tsr_fragment *fragment;
+    for (uint64_t n = 0; n < fragments->count && !item; n++)
+      if (strcmp(fragments->items[n].name, l->pending->fragments[i]) == 0) item = &fragments->items[n];
+    if (!item)
+      return tsr__fail(error, TSR_CORRUPT, "%s: fragment %s is gone", l->pending->commit, l->pending->fragments[i]);
+    TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
+    const tsr_fragment_metadata *m = &fragment->metadata;
+    uint64_t cells = m->dense && !m->empty_domain;
+    for (uint32_t d = 0; d < m->schema->dimension_count && cells; d++)
+      cells = tsr__mul_sat(cells, tsr__add_sat(fragment->box_high[d] - fragment->box_low[d], 1));
+    for (uint64_t t = 0; t < m->tile_count && !m->dense; t++) cells += tsr__fragment_tile_cells(m, t);
+    l->total = tsr__add_sat(l->total, cells);
+    tsr__array_fragment_drop(l->array, fragment);
+  }
+  return TSR_OK;
+}
+
+/* Delete conditions stand in the staged list. */
+static int read_carried(late *l, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  uint64_t stem;
+  if (!tsr__name_suffix(l->pending->commit, ".con", &stem)) return TSR_OK;
+  tsr__pending_paths(l->pending->commit, marker, staged);
+  TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MOST, &l->staged, error));
+  tsr_input in = tsr__input(l->staged.data, l->staged.size);
+  return tsr__commits_decode(&in, &l->arena, &l->carried, error);
+}
+
+/* ---- Cells -------------------------------------------------------------------------------------------------------- */
+
+/* How many rowids a fragment has (fragment.c). */
+static uint64_t rows_of(const tsr_fragment *f) {
+  const tsr_fragment_metadata *m = &f->metadata;
+  if (m->tile_count == 0) return 0;
+  return tsr__add_sat(tsr__mul_sat(m->tile_count - 1, f->cells_per_tile),
+                      m->dense ? f->cells_per_tile : m->last_tile_cells);
+}
+
+/* Is the batch of the prepared commit? All cells of a batch are of one fragment. */
+static bool is_own_batch(const late *l, const tsr_batch *batch) {
+  const int64_t row = tsr_batch_rowid(batch, tsr_batch_index(batch, 0));
+  if (!batch->written) return false;
+  for (uint64_t i = 0; i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment *f = l->snapshot->fragments[i].fragment;
+    if (recover_late_is_own(l, f->name) && row >= f->row_base && (uint64_t)(row - f->row_base) < rows_of(f))
+      return true;
+  }
+  return false;
+}
+
+static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr_column *columns,
+                                     tsr_writer *writer, tsr_error *error) {
+  const uint32_t fields = l->schema->dimension_count + l->schema->attribute_count;
+  void *block = NULL;
+  for (uint32_t f = 0; f < fields; f++) {
+    const tsr_column *column;
+    TSR_TRY(tsr_reader_column(reader, f, &column, error));
+    columns[f] = *column;
+  }
+  if (!batch->selection && batch->first) {
+    TSR_TRY(tsr__alloc_array(&l->memory, batch->count, sizeof(uint32_t), &block, error));
+    for (uint64_t i = 0; i < batch->count; i++) ((uint32_t *)block)[i] = (uint32_t)(batch->first + i);
+  }
+  const int code = tsr_writer_append(writer, columns, block ? block : batch->selection, batch->count, error);
+  tsr__free(block);
+  l->kept += batch->count;
+  return code;
+}
+
+/* The box around the cells of a commit of one fragment. */
+static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
+  const tsr_fragment_metadata *only = NULL;
+  for (uint64_t i = 0; i < l->snapshot->fragment_count && l->pending->fragment_count == 1; i++)
+    if (recover_late_is_own(l, l->snapshot->fragments[i].fragment->name))
+      only = &l->snapshot->fragments[i].fragment->metadata;
+  for (uint32_t d = 0; d < l->schema->dimension_count; d++) {
+    ranges[d] = (tsr_ranges){.all = true};
+    if (!only || only->empty_domain || !l->schema->fields[d].cell_size) continue;
+    bounds[d] = (tsr_range){.low = only->non_empty_domain[d].low, .high = only->non_empty_domain[d].high};
+    ranges[d] = (tsr_ranges){.ranges = &bounds[d], .count = 1};
+  }
+}
+
+/* Those that readers of the commit's database see of it, one by one. */
+static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
+  const uint32_t dimensions = l->schema->dimension_count, fields = dimensions + l->schema->attribute_count;
+  tsr_reader *reader = NULL;
+  const tsr_batch *batch;
+  void *room;
+  TSR_TRY(tsr__arena_array(&l->arena, fields, sizeof(tsr_column), &room, error));
+  tsr_column *columns = room;
+  TSR_TRY(tsr__arena_array(&l->arena, dimensions, sizeof(tsr_ranges), &room, error));
+  tsr_ranges *ranges = room;
+  TSR_TRY(tsr__arena_array(&l->arena, dimensions, sizeof(tsr_range), &room, error));
+  recover_late_make_ranges(l, ranges, room);
+  const tsr_request request = {.dimensions = ranges};
+  int code = tsr_reader_open(l->snapshot, &reader, error);
+  if (code >= 0) code = tsr_reader_start(reader, &request, error);
+  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
+    if (is_own_batch(l, batch)) code = recover_late_append_batch(l, reader, batch, columns, writer, error);
+  tsr_reader_close(reader);
+  return code;
+}
+
+/* ---- Boxes -------------------------------------------------------------------------------------------------------- */
+
+typedef struct recover_late_own_box { /* what is left of an item of the snapshot */
+  late *l;
+  const tsr_writer *writer;
+  uint32_t fragment;
+  uint64_t *low, *high;
+} recover_late_own_box;
+
+static int recover_late_write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
+  recover_late_own_box *b = argument;
+  const tsr_merge_plan plan = {.array = b->l->array,
+                               .snapshot = b->l->snapshot,
+                               .count = 1,
+                               .fragments = &b->fragment,
+                               .memory = target->memory,
+                               .threads = target->threads};
+  return tsr__merge_dense(&plan, b->low, b->high, target, error);
+}
+
+/* 1; 0 where a sparse fragment, as old versions wrote them, may have newer cells: boxes do not say which. */
+static int find_rest(late *l, uint64_t index, tsr_box_set *set, tsr_error *error) {
+  const tsr_snapshot_fragment *items = l->snapshot->fragments;
+  set->ends.size = 0;
+  TSR_TRY(tsr__box_set_add(set, items[index].box_low, items[index].box_high, error));
+  for (uint64_t i = index + 1; i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment_metadata *m = &items[i].fragment->metadata;
+    if (recover_late_is_own(l, items[i].fragment->name) || m->empty_domain || m->tile_count == 0) continue;
+    if (!m->dense) return 0;
+    TSR_TRY(tsr__box_set_cut(set, items[i].box_low, items[i].box_high, error));
+  }
+  return 1;
+}
+
+static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *writer, tsr_error *error) {
+  const uint32_t n = l->schema->dimension_count;
+  const tsr_grid *grid = &l->snapshot->grid;
+  void *room;
+  TSR_TRY(tsr__arena_array(&l->arena, 2 * (uint64_t)n, sizeof(uint64_t), &room, error));
+  recover_late_own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = (uint64_t *)room + n};
+  TSR_TRY(tsr__arena_array(&l->arena, n, sizeof(tsr_interval), &room, error));
+  tsr_interval *box = room;
+  for (uint32_t d = 0; d < n; d++) {
+    b.low[d] = ends[2 * d];
+    b.high[d] = ends[2 * d + 1];
+    tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.low[d], box[d].low);
+    tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.high[d], box[d].high);
+  }
+  return tsr__writer_add_piece(writer, box, recover_late_write_box, &b, error);
+}
+
+/* All boxes of all items. 1; 0, and nothing is written, where they are no boxes, or more than a commit may have. */
+static int each_box(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
+  tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
+  int code = 1;
+  *count = 0;
+  for (uint64_t i = 0; code > 0 && i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment *f = l->snapshot->fragments[i].fragment;
+    if (!recover_late_is_own(l, f->name) || f->metadata.empty_domain) continue;
+    if ((code = find_rest(l, i, &set, error)) <= 0) break;
+    *count += tsr__box_set_count(&set);
+    if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
+    for (uint64_t b = 0; writer && code > 0 && b < tsr__box_set_count(&set); b++) {
+      const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + b * 2 * set.dimensions;
+      if ((code = recover_late_copy_box(l, i, ends, writer, error)) >= 0) code = 1;
+    }
+  }
+  tsr__buffer_release(&set.ends);
+  return code;
+}
+
+/* Below version 12 a commit has one box: cells that lie between are written again as they are (write_boxes.c). */
+static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
+  uint64_t count;
+  const int code = each_box(l, NULL, &count, error);
+  if (code < 0) return code;
+  if (code == 0 || (writer->version < 12 && count > 1)) return recover_late_copy_cells(l, writer, error);
+  return each_box(l, writer, &count, error);
+}
+
+/* ---- The other commit ----------------------------------------------------------------------------------------------- */
+
+/* Has anything been committed since the present was looked at? The writer has listed it all to choose its time. */
+static bool recover_late_has_changed(const late *l) {
+  const tsr_commit_list *fragments = &l->array->listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++)
+    if (!tsr__map_get(&l->seen, fragments->items[i].name)) return true;
+  return false;
+}
+
+/* 1: it is published, and recorded; 0: others were faster. */
+static int publish_other(late *l, tsr_writer *writer, tsr_error *error) {
+  tsr_late record = {.total = l->total};
+  if (l->kept || l->carried.count) TSR_TRY(tsr_writer_prepare(writer, error));
+  if (recover_late_has_changed(l)) return 0;
+  record.dropped = l->total - TSR_MIN(l->kept, l->total);
+  memcpy(record.commit, tsr_writer_commit(writer), strlen(tsr_writer_commit(writer)) + 1);
+  const int code = tsr__late_write(l->array->store, l->pending->commit, &record, error);
+  if (code == TSR_EXISTS) return 0;
+  TSR_TRY(code);
+  if (*record.commit) TSR_TRY(tsr_writer_publish(writer, error));
+  return 1;
+}
+
+static int write_other(late *l, tsr_error *error) {
+  tsr_writer *writer = NULL;
+  const char *owner = l->pending->owner;
+  tsr_writer_options options = {.owner = owner && tsr__pending_owner_valid(owner) ? owner : NULL,
+                                .owner_file = l->file,
+                                .time = l->in_hand ? l->time : 0};
+  int code = recover_late_open_present(l, error);
+  if (code >= 0) code = recover_late_count_cells(l, error);
+  if (code >= 0) code = read_carried(l, error);
+  options.schema = l->schema;
+  if (code >= 0) code = tsr_writer_open(l->array, &options, &writer, error);
+  if (code >= 0) {
+    writer->carried = &l->carried;
+    writer->listed = true;
+    if (l->schema)
+      code = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
+  }
+  if (code >= 0) code = publish_other(l, writer, error);
+  if (code <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  tsr_writer_close(writer);
+  return code;
+}
+
+static void recover_late_release(late *l) {
+  tsr_snapshot_close(l->snapshot);
+  l->snapshot = NULL;
+  l->carried = (tsr_commits){0};
+  tsr__buffer_release(&l->staged);
+  tsr__map_release(&l->seen);
+  tsr__arena_reset(&l->arena);
+  l->array->committed = l->committed;
+  l->array->committed_argument = l->committed_argument;
+}
+
+/* ---- What is recorded ----------------------------------------------------------------------------------------------- */
+
+/* Is the other commit published, by any file that says so? Its own may have been consolidated and vacuumed. */
+static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
+  tsr_published published;
+  int code = tsr__pending_published(l->array->store, commit, error);
+  if (code || !pending->commit) return code;
+  TSR_TRY(tsr__published_open(l->array, &published, error));
+  code = tsr__published_has(&published, pending, error);
+  tsr__published_release(&published);
+  return code;
+}
+
+/* Takes the other commit away, unless it is published: its list goes first, which its publication would rename. 1 if it is. */
+static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
+  tsr_store *store = l->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
+  tsr_pending pending = {0};
+  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  const bool new_layout = strncmp(commit, "__commits/", 10) == 0;
+  int code = tsr__pending_read(store, marker, &l->arena, &pending, error);
+  if (code >= 0) code = recover_late_is_published(l, commit, &pending, error);
+  if (code) return code;
+  if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
+  if ((code = tsr__pending_published(store, commit, error)) != 0) return code; /* it was faster */
+  for (uint64_t i = 0; i < pending.fragment_count; i++) {
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending.fragments[i]);
+    TSR_TRY(tsr__fragment_remove(store, path, error));
+  }
+  TSR_TRY(tsr__pending_unmark(store, marker, error));
+  return tsr__late_remove(store, l->pending->commit, error);
+}
+
+/* 1: it has been published late, and what was prepared may go; 0: there is no record, or no more. */
+static int look_up(late *l, tsr_error *error) {
+  tsr_late record;
+  const int code = tsr__late_read(l->array->store, l->pending->commit, &record, error);
+  if (code <= 0) return code;
+  return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
+}
+
+static int recover_late_publish_late(late *l, tsr_error *error) {
+  for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
+    int code = look_up(l, error);
+    if (code) return code;
+    code = tsr__pending_whole(l->array->store, l->pending, error);
+    if (code <= 0) return code; /* it was published and merged before, or it is lost: recovery finds out */
+    if ((code = is_late(l, error)) <= 0) return code;
+    code = write_other(l, error);
+    recover_late_release(l);
+    if (code && code != TSR_ABORT) return code;
+  }
+  return tsr__fail(error, TSR_BUSY, "%s: others commit faster than it can be published", l->pending->commit);
+}
+
+int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
+  late l = {.array = array,
+            .pending = pending,
+            .file = file,
+            .committed = array->committed,
+            .committed_argument = array->committed_argument};
+  tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
+  tsr__arena_init(&l.arena, &l.memory);
+  l.seen.memory = l.staged.memory = &l.memory;
+  const int code = recover_late_publish_late(&l, error);
+  recover_late_release(&l);
+  tsr__arena_release(&l.arena);
+  return code;
+}

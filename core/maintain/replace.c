@@ -1,0 +1,370 @@
+/* replace.c: merged fragments take the place of their sources.
+ *
+ * They have been written under provisional names. Their own are __T1_T2_UUID_V, of one UUID but for its last eight
+ * digits, which count. NAME is the first of them.
+ *  1. ".NAME" beside the commits, what is to become NAME.wrt (empty) or NAME.con (several fragments); below version 12 .ok;
+ *  2. ".NAME.vac.new", lines that name the sources; then the fragments get their names;
+ *  3. other merges of some of these sources that have come as far as this lose their ".NAME", so they cannot commit;
+ *  4. the sources must still be what the array shows, with nothing new between them;
+ *  5. ".NAME" is renamed: the one step that counts;
+ *  6. ".NAME.vac.new" becomes NAME.vac. Readers of this library take the first for the second as soon as NAME is committed.
+ *
+ * Of two merges that meet one or none commits: either sees the other in 3 or in 4. What a crash leaves before 5 stands in
+ * nobody's way: a fragment whose merge has a ".NAME.vac.new" is not taken for one that a writer may commit. TileDB sees the sources
+ * beside the merged fragment between 5 and 6, which shows only where duplicates are allowed.
+ */
+#include "maintain/replace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/pending.h"
+#include "maintain/consolidate_files.h"
+
+#define VACUUM_MOST      (UINT64_C(1) << 30) /* bytes of a vacuum file */
+#define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
+#define REPLACE_ATTEMPTS 8 /* while others merge and vacuum */
+#define REPLACE_DIGITS   24 /* of a UUID, that merged fragments share */
+
+static tsr_path replace_path_of(const char *directory, const char *prefix, const char *name, const char *suffix) {
+  tsr_path p;
+  snprintf(p.text, sizeof p.text, "%s%s%.200s%s", directory, prefix, name, suffix);
+  return p;
+}
+
+static const char *replace_commits_directory(const tsr_replacement *r) { return r->version < 12 ? "" : "__commits/"; }
+static const char *replace_fragments_directory(const tsr_replacement *r) {
+  return r->version < 12 ? "" : "__fragments/";
+}
+
+/* What the names of one merge have in common; false where it is no such name. */
+static bool stem_of(const char *name, char stem[128]) {
+  tsr_name parsed;
+  if (strlen(name) >= 128 || !tsr__name_parse(name, strlen(name), &parsed) || strlen(parsed.uuid) != 32) return false;
+  parsed.uuid[REPLACE_DIGITS] = 0;
+  tsr__name_print(&parsed, stem);
+  return true;
+}
+
+/* ---- What is not committed ------------------------------------------------------------------ */
+
+/* What the names of merges that are staged have in common. */
+static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
+  tsr_listing entries = {.memory = stems->memory};
+  int code = tsr__store_list(array->store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    char *name = entries.entries[i].name, stem[128];
+    uint64_t size;
+    void *copy;
+    if (*name != '.' || !tsr__name_suffix(name, TSR_STAGED_VACUUM, &size)) continue;
+    name[size] = 0;
+    if (!stem_of(name + 1, stem)) continue;
+    code = tsr__arena_copy(arena, stem, strlen(stem), &copy, error);
+    if (code >= 0) code = tsr__map_put(stems, copy, copy, error);
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* Of prepared commits, whose owner may publish them at any time, however old they are: names of their fragments. */
+static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
+  const tsr_commit_list *prepared = &array->listing->prepared;
+  for (uint64_t i = 0; i < prepared->count; i++) {
+    tsr_pending pending = {0};
+    TSR_TRY(tsr__pending_read(array->store, prepared->items[i].path, arena, &pending, error));
+    for (uint64_t n = 0; n < pending.fragment_count; n++)
+      TSR_TRY(tsr__map_put(names, pending.fragments[n], (void *)(uintptr_t)pending.fragments[n], error));
+  }
+  return TSR_OK;
+}
+
+typedef struct unlisted { /* directories that are no fragments yet: by the names that they, or their merges, have */
+  tsr_map staged, prepared;
+} unlisted;
+
+/* Directories that a writer may commit at any time: those that are not old, and prepared ones. */
+static int replace_find_young(tsr_array *array, const char *directory, const unlisted *known, tsr_young_fragment found,
+                              void *argument, tsr_error *error) {
+  tsr_listing entries = {.memory = known->staged.memory};
+  int code = tsr__store_list(array->store, directory, &entries, error);
+  if (code == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    const char *name = entries.entries[i].name;
+    char stem[128];
+    tsr_name parsed;
+    uint64_t modified = 0;
+    tsr_error one;
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    if (tsr__map_get(&array->listing->names, name)) continue;
+    if (stem_of(name, stem) && tsr__map_get(&known->staged, stem)) continue;
+    tsr_path p = tsr__path_of(directory, name, "");
+    code = tsr__store_modified(array->store, p.text, &modified, &one);
+    if (code < 0 && code != TSR_NOT_FOUND) *error = one;
+    if (code == TSR_NOT_FOUND) code = TSR_OK; /* abandoned meanwhile, or a merge that has ended */
+    else if (code >= 0 &&
+             (tsr__add_sat(modified, REPLACE_YOUNG) > tsr__environment_now() || tsr__map_get(&known->prepared, name)))
+      code = found(argument, name, &parsed, error);
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
+                         tsr_error *error) {
+  unlisted known = {.staged.memory = memory, .prepared.memory = memory};
+  tsr_arena arena;
+  tsr__arena_init(&arena, memory);
+  int code = find_staged(array, "", &arena, &known.staged, error);
+  if (code >= 0) code = find_staged(array, "__commits", &arena, &known.staged, error);
+  if (code >= 0) code = find_prepared(array, &arena, &known.prepared, error);
+  if (code >= 0) code = replace_find_young(array, "", &known, found, argument, error);
+  if (code >= 0) code = replace_find_young(array, "__fragments", &known, found, argument, error);
+  tsr__map_release(&known.staged);
+  tsr__map_release(&known.prepared);
+  tsr__arena_release(&arena);
+  return code;
+}
+
+/* ---- Other merges --------------------------------------------------------------------------- */
+
+static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
+  const tsr_commit_list *vacuums = &array->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__array_commit_file(array, vacuums->items[i].path, &file, error));
+    for (uint64_t n = 0; n < file->names.count; n++)
+      TSR_TRY(tsr__map_put(names, file->names.names[n], file->names.names[n], error));
+  }
+  return TSR_OK;
+}
+
+int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
+  for (int i = 0;; i++) {
+    const int code = replace_add_replaced(array, names, error);
+    if (code != TSR_NOT_FOUND) return code;
+    if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "others merge and vacuum faster than it can be seen");
+    tsr__map_release(names); /* vacuumed, or a merge has ended and it has its last name */
+    TSR_TRY(tsr__array_list(array, true, true, error));
+  }
+}
+
+/* Does a vacuum file, which may not be written to its end, name one of the sources? */
+static int names_source(const tsr_replacement *r, const char *file, bool *found, tsr_error *error) {
+  tsr_buffer bytes = {.memory = r->memory};
+  tsr_arena arena;
+  tsr_names names = {0};
+  tsr_error unseen;
+  *found = false;
+  tsr__arena_init(&arena, r->memory);
+  int code = tsr__store_read_all(r->array->store, file, VACUUM_MOST, &bytes, error);
+  tsr_input in = tsr__input(bytes.data, bytes.size);
+  if (code == TSR_NOT_FOUND) code = TSR_OK; /* it is done, or was taken back */
+  else if (code >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
+  for (uint64_t n = 0; n < names.count && !*found; n++)
+    for (uint32_t s = 0; s < r->source_count && !*found; s++) *found = strcmp(names.names[n], r->sources[s]->name) == 0;
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&bytes);
+  return code;
+}
+
+/* Takes a merge's commit away, then its fragments. Where there is none, it was taken already, or is committed. */
+static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error *error) {
+  tsr_store *store = r->array->store;
+  tsr_listing entries = {.memory = r->memory};
+  tsr_error one;
+  char stem[128], other[128];
+  tsr_path commit = replace_path_of(replace_commits_directory(r), ".", name, ""),
+           vacuum = replace_path_of(replace_commits_directory(r), ".", name, TSR_STAGED_VACUUM);
+  int code = tsr__store_remove(store, commit.text, &one);
+  if (code == TSR_NOT_FOUND || !stem_of(name, stem)) return TSR_OK;
+  if (code < 0) return *error = one, code;
+  code = tsr__store_list(store, r->version < 12 ? "" : "__fragments", &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
+    tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
+    (void)tsr__fragment_remove(store, p.text, &one); /* its process may be doing the same */
+  }
+  tsr__listing_release(&entries);
+  if (code >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
+  return code;
+}
+
+static int cancel_others(const tsr_replacement *r, tsr_error *error) {
+  tsr_listing entries = {.memory = r->memory};
+  int code = tsr__store_list(r->array->store, r->version < 12 ? "" : "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+    char *name = entries.entries[i].name;
+    uint64_t size;
+    bool found = false;
+    if (*name != '.' || !tsr__name_suffix(name, TSR_STAGED_VACUUM, &size)) continue;
+    tsr_path p = replace_path_of(replace_commits_directory(r), "", name, "");
+    name[size] = 0;
+    if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
+    code = names_source(r, p.text, &found, error);
+    if (code >= 0 && found) code = replace_cancel(r, name + 1, error);
+  }
+  tsr__listing_release(&entries);
+  return code;
+}
+
+/* ---- One merge ------------------------------------------------------------------------------ */
+
+int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *error) {
+  tsr_store *store = r->array->store;
+  uint8_t random[16];
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
+  snprintf(r->names[r->count], sizeof r->names[0], ".%s", name.uuid);
+  if (r->version >= 12) {
+    tsr_error unseen;
+    int code = tsr__store_make_directory(store, "__fragments", &unseen);
+    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
+    code = tsr__store_make_directory(store, "__commits", &unseen);
+    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
+    TSR_TRY(tsr__store_sync_directory(store, "", error));
+  }
+  snprintf(directory, 160, "%s%.128s", replace_fragments_directory(r), r->names[r->count]);
+  TSR_TRY(tsr__store_make_directory(store, directory, error));
+  r->count++;
+  return TSR_OK;
+}
+
+/* A new file, whole and on disk, under a name that nobody looks at; `staged` is set before it is there. */
+static int replace_stage(const tsr_replacement *r, const char *name, const char *suffix, const tsr_buffer *bytes,
+                         char staged[160], tsr_error *error) {
+  tsr_store *store = r->array->store;
+  tsr_file *file;
+  snprintf(staged, 160, "%s.%.110s%s", replace_commits_directory(r), name, suffix);
+  TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
+  int code = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
+  if (code >= 0) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (code >= 0) code = tsr__store_sync_directory(store, r->version < 12 ? "" : "__commits", error);
+  return code;
+}
+
+/* The fragments' names to come. */
+static int replace_choose_names(const tsr_replacement *r, char (*names)[128], tsr_error *error) {
+  uint8_t random[16];
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  for (uint32_t i = 0; i < r->count; i++) {
+    tsr_name name;
+    for (int k = 0; k < 4; k++) random[12 + k] = (uint8_t)(i >> (24 - 8 * k));
+    TSR_TRY(tsr__name_new(r->start, r->end, r->version, &name, random));
+    tsr__name_print(&name, names[i]);
+  }
+  return TSR_OK;
+}
+
+static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
+  const tsr_maintained object = {.array = r->array, .version = r->version, .path = r->array->path};
+  tsr_buffer lines = {.memory = r->memory};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < r->count && r->count > 1 && code >= 0; i++)
+    code = tsr__commits_encode_write(names[i], &lines, error);
+  if (code >= 0) code = replace_stage(r, names[0], "", &lines, r->staged, error);
+  lines.size = 0;
+  for (uint32_t i = 0; i < r->source_count && code >= 0; i++)
+    code =
+        tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : "__fragments", r->sources[i]->name, &lines, error);
+  if (code >= 0) code = replace_stage(r, names[0], TSR_STAGED_VACUUM, &lines, r->vacuum, error);
+  tsr__buffer_release(&lines);
+  return code;
+}
+
+static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *error) {
+  tsr_store *store = r->array->store;
+  for (uint32_t i = 0; i < r->count; i++) {
+    tsr_path from = replace_path_of(replace_fragments_directory(r), "", r->names[i], ""),
+             to = replace_path_of(replace_fragments_directory(r), "", names[i], "");
+    TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
+    memcpy(r->names[i], names[i], sizeof r->names[0]);
+  }
+  return tsr__store_sync_directory(store, r->version < 12 ? "" : "__fragments", error);
+}
+
+static int refuse_between(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+  const tsr_replacement *r = argument;
+  if (parsed->start > r->end || parsed->end < r->start) return TSR_OK;
+  return tsr__fail(error, TSR_ABORT, "fragment %s came meanwhile, at a time between those that are merged", name);
+}
+
+/* Are the sources still what the array shows? Another merge may have been faster, or a vacuum; or a writer, at a time
+ * between theirs. */
+static int check_sources(tsr_replacement *r, tsr_error *error) {
+  tsr_map known = {.memory = r->memory};
+  TSR_TRY(tsr__array_list(r->array, true, true, error));
+  int code = tsr__replaced(r->array, &known, error);
+  const tsr_commit_listing *listing = r->array->listing;
+  for (uint32_t i = 0; i < r->source_count && code >= 0; i++) {
+    char *name = r->sources[i]->name;
+    if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))
+      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+  }
+  for (uint32_t i = 0; i < r->source_count && code >= 0; i++)
+    code = tsr__map_put(&known, r->sources[i]->name, r->sources[i]->name, error);
+  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+    const tsr_committed *item = &listing->fragments.items[i];
+    if (!tsr__map_get(&known, item->name)) code = refuse_between(r, item->name, &item->parsed, error);
+  }
+  tsr__map_release(&known);
+  return code < 0 ? code : tsr__young_fragments(r->array, r->memory, refuse_between, r, error);
+}
+
+static int commit(tsr_replacement *r, tsr_error *error) {
+  tsr_store *store = r->array->store;
+  const char *parent = r->version < 12 ? "" : "__commits";
+  tsr_path to = replace_path_of(replace_commits_directory(r), "", r->names[0],
+                                r->version < 12 ? ".ok"
+                                : r->count > 1  ? ".con"
+                                                : ".wrt");
+  tsr_path vacuum = replace_path_of(replace_commits_directory(r), "", r->names[0], ".vac");
+  char staged[sizeof r->vacuum];
+  int code = tsr__store_rename_exclusive(store, r->staged, to.text, error);
+  if (code == TSR_NOT_FOUND)
+    return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
+  bool exists =
+      true; /* a rename that fails may have been done: then, and where nobody can tell, nothing is taken back */
+  tsr_error one;
+  if (code < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return code;
+  memcpy(staged, r->vacuum, sizeof staged);
+  r->count = 0;
+  *r->staged = *r->vacuum = 0;
+  TSR_TRY(code);
+  TSR_TRY(tsr__store_sync_directory(store, parent, error));
+  code = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
+  if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code; /* else a vacuum has done it, and more */
+  return tsr__store_sync_directory(store, parent, error);
+}
+
+int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
+  void *room;
+  TSR_TRY(tsr__alloc_array(r->memory, r->count, sizeof r->names[0], &room, error));
+  char(*names)[128] = room;
+  int code = replace_choose_names(r, names, error);
+  if (code >= 0) code = stage_all(r, names, error);
+  if (code >= 0) code = name_fragments(r, names, error);
+  tsr__free(room);
+  if (code >= 0) code = cancel_others(r, error);
+  if (code >= 0) code = check_sources(r, error);
+  return code < 0 ? code : commit(r, error);
+}
+
+void tsr__replacement_end(tsr_replacement *r) {
+  tsr_error unseen;
+  tsr_store *store = r->array->store;
+  if (*r->staged) (void)tsr__store_remove(store, r->staged, &unseen);
+  for (uint32_t i = 0; i < r->count; i++) {
+    tsr_path p = replace_path_of(replace_fragments_directory(r), "", r->names[i], "");
+    (void)tsr__fragment_remove(store, p.text, &unseen);
+  }
+  if (*r->vacuum) (void)tsr__store_remove(store, r->vacuum, &unseen);
+  r->count = 0;
+}

@@ -1,0 +1,227 @@
+/* datatype.c: the table of datatypes, and the order keys of their values.
+ *
+ * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera_format.h; a value is little-endian. Default fill
+ * values: the least value of signed, datetime and time types, the greatest of unsigned ones, a quiet NaN for floats,
+ * 0x80 for CHAR, zero bytes for all else.
+ *
+ * Order keys (why they exist stands in model.h):
+ *   signed, datetime, time   value + 2^63, so that differences of keys are differences of values
+ *   unsigned, BOOL           the value; TEXT and BYTES, too, by one code unit
+ *   floats                   the bits, with all flipped where the sign is set, else the sign; FLOAT32 by its 32 bits;
+ *                            -0.0 as 0.0, so the key just below that of 0.0 belongs to no value; NaN TSR_KEY_NAN
+ */
+#include "model/datatype.h"
+
+#include <string.h>
+
+#define SIGN64 (UINT64_C(1) << 63)
+#define SIGN32 (UINT32_C(1) << 31)
+
+static const struct datatype {
+  const char *name;
+  uint8_t size;
+  uint8_t kind;
+} datatypes[TSR_DATATYPE_COUNT] = {
+#define X(name, code, size, kind) [code] = {#name, size, TSR_KIND_##kind},
+    TSR_DATATYPES(X)
+#undef X
+};
+
+bool tsr__datatype_valid(uint8_t code) { return code < TSR_DATATYPE_COUNT; }
+
+/* The enum is unsigned in gcc and clang, but a caller may have cast a negative number. */
+static bool known(tsr_datatype datatype) { return (uint32_t)datatype < TSR_DATATYPE_COUNT; }
+
+const char *tsr_datatype_name(tsr_datatype datatype) { return known(datatype) ? datatypes[datatype].name : "?"; }
+
+uint64_t tsr_datatype_size(tsr_datatype datatype) { return known(datatype) ? datatypes[datatype].size : 0; }
+
+tsr_kind tsr_datatype_kind(tsr_datatype datatype) {
+  return known(datatype) ? (tsr_kind)datatypes[datatype].kind : TSR_KIND_BYTES;
+}
+
+tsr_machine tsr__datatype_machine(tsr_datatype datatype) {
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_FLOAT: return datatype == TSR_FLOAT32 ? TSR_MACHINE_F32 : TSR_MACHINE_F64;
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME: return TSR_MACHINE_I64;
+  case TSR_KIND_SIGNED:
+    switch (tsr_datatype_size(datatype)) {
+    case 1: return TSR_MACHINE_I8;
+    case 2: return TSR_MACHINE_I16;
+    case 4: return TSR_MACHINE_I32;
+    default: return TSR_MACHINE_I64;
+    }
+  default:
+    switch (tsr_datatype_size(datatype)) {
+    case 2: return TSR_MACHINE_U16;
+    case 4: return TSR_MACHINE_U32;
+    case 8: return TSR_MACHINE_U64;
+    default: return TSR_MACHINE_U8;
+    }
+  }
+}
+
+/* Takes `prefix` off the front of an upper-case text. */
+static bool strip(const char **text, const char *prefix) {
+  size_t size = strlen(prefix);
+  if (strncmp(*text, prefix, size) != 0) return false;
+  *text += size;
+  return true;
+}
+
+int tsr__datatype_parse(const char *name, uint64_t size) {
+  char upper[32];
+  if (size == 0 || size >= sizeof upper) return -1;
+  for (uint64_t i = 0; i < size; i++) {
+    if (name[i] == 0) return -1;
+    upper[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 'a' + 'A') : name[i];
+  }
+  upper[size] = 0;
+  const char *text = upper;
+  strip(&text, "TILEDB_");
+  bool string = strip(&text, "STRING_");
+  for (int code = 0; code < TSR_DATATYPE_COUNT; code++) {
+    if (strcmp(text, datatypes[code].name) != 0) continue;
+    return string && (code < TSR_ASCII || code > TSR_UCS4) ? -1 : code;
+  }
+  return -1;
+}
+
+bool tsr__datatype_is_dimension(tsr_datatype datatype) {
+  if (!known(datatype)) return false;
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_SIGNED:
+  case TSR_KIND_UNSIGNED:
+  case TSR_KIND_FLOAT:
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME: return true;
+  default: return datatype == TSR_ASCII;
+  }
+}
+
+void tsr__datatype_fill(tsr_datatype datatype, void *value) {
+  uint8_t *bytes = value;
+  uint64_t size = tsr_datatype_size(datatype);
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_SIGNED:
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME:
+    memset(bytes, 0, size);
+    bytes[size - 1] = 0x80;
+    break;
+  case TSR_KIND_UNSIGNED: memset(bytes, 0xff, size); break;
+  case TSR_KIND_FLOAT:
+    if (size == 4) tsr__store32(bytes, UINT32_C(0x7fc00000));
+    else tsr__store64(bytes, UINT64_C(0x7ff8000000000000));
+    break;
+  default: memset(bytes, datatype == TSR_CHAR ? 0x80 : 0, size); break;
+  }
+}
+
+void tsr_datatype_fill(tsr_datatype datatype, void *value) { tsr__datatype_fill(datatype, value); }
+
+/* ---- Order keys ---- */
+
+static inline uint64_t key_signed(int64_t value) { return (uint64_t)value ^ SIGN64; }
+static inline uint64_t key_unsigned(uint64_t value) { return value; }
+
+static inline uint64_t key_f64(double value) {
+  if (value != value) return TSR_KEY_NAN;
+  value += 0.0; /* -0.0 becomes 0.0 */
+  uint64_t bits = tsr__load64(&value);
+  return bits & SIGN64 ? ~bits : bits | SIGN64;
+}
+
+static inline uint64_t key_f32(float value) {
+  if (value != value) return TSR_KEY_NAN;
+  value += 0.0f;
+  uint32_t bits = tsr__load32(&value);
+  return bits & SIGN32 ? ~bits : bits | SIGN32;
+}
+
+#define KEY_I8  key_signed
+#define KEY_I16 key_signed
+#define KEY_I32 key_signed
+#define KEY_I64 key_signed
+#define KEY_U8  key_unsigned
+#define KEY_U16 key_unsigned
+#define KEY_U32 key_unsigned
+#define KEY_U64 key_unsigned
+#define KEY_F32 key_f32
+#define KEY_F64 key_f64
+
+void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys) {
+  const uint8_t *bytes = values;
+  switch (tsr__datatype_machine(datatype)) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name:                                                                                             \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      type value;                                                                                                      \
+      memcpy(&value, bytes + i * sizeof value, sizeof value);                                                          \
+      keys[i] = KEY_##name(value);                                                                                     \
+    }                                                                                                                  \
+    break;
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+uint64_t tsr__extent(const tsr_field *dimension) {
+  uint64_t extent = 0;
+  memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
+  return extent;
+}
+
+uint64_t tsr__key(tsr_datatype datatype, const void *value) {
+  uint64_t key = 0;
+  tsr__keys(datatype, value, 1, &key);
+  return key;
+}
+
+void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value) {
+  switch (tsr__datatype_machine(datatype)) {
+  case TSR_MACHINE_F32: {
+    uint32_t bits = key & SIGN32 ? (uint32_t)key & ~SIGN32 : ~(uint32_t)key;
+    if (key < tsr__key_min(datatype) || key > tsr__key_max(datatype)) bits = UINT32_C(0x7fc00000);
+    tsr__store32(value, bits == SIGN32 ? 0 : bits);
+    break;
+  }
+  case TSR_MACHINE_F64: {
+    uint64_t bits = key & SIGN64 ? key & ~SIGN64 : ~key;
+    if (key < tsr__key_min(datatype) || key > tsr__key_max(datatype)) bits = UINT64_C(0x7ff8000000000000);
+    tsr__store64(value, bits == SIGN64 ? 0 : bits);
+    break;
+  }
+  case TSR_MACHINE_I8:
+  case TSR_MACHINE_I16:
+  case TSR_MACHINE_I32:
+  case TSR_MACHINE_I64: key ^= SIGN64; /* fall through */
+  default: memcpy(value, &key, tsr_datatype_size(datatype)); break;
+  }
+}
+
+uint64_t tsr__key_min(tsr_datatype datatype) {
+  switch (tsr__datatype_machine(datatype)) {
+  case TSR_MACHINE_I8: return key_signed(INT8_MIN);
+  case TSR_MACHINE_I16: return key_signed(INT16_MIN);
+  case TSR_MACHINE_I32: return key_signed(INT32_MIN);
+  case TSR_MACHINE_F32: return key_f32(-__builtin_inff());
+  case TSR_MACHINE_F64: return key_f64(-__builtin_inf());
+  default: return 0;
+  }
+}
+
+uint64_t tsr__key_max(tsr_datatype datatype) {
+  switch (tsr__datatype_machine(datatype)) {
+  case TSR_MACHINE_I8: return key_signed(INT8_MAX);
+  case TSR_MACHINE_I16: return key_signed(INT16_MAX);
+  case TSR_MACHINE_I32: return key_signed(INT32_MAX);
+  case TSR_MACHINE_U8: return UINT8_MAX;
+  case TSR_MACHINE_U16: return UINT16_MAX;
+  case TSR_MACHINE_U32: return UINT32_MAX;
+  case TSR_MACHINE_F32: return key_f32(__builtin_inff());
+  case TSR_MACHINE_F64: return key_f64(__builtin_inf());
+  default: return UINT64_MAX;
+  }
+}

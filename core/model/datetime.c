@@ -1,0 +1,293 @@
+/* datetime.c: datetime and time values as ISO-8601 text, and back.
+ *
+ * A DATETIME value counts its unit from 1970-01-01T00:00 UTC, in the proleptic Gregorian calendar without leap seconds;
+ * years and months are calendar years and months, weeks are 7 days each, beginning on Thursdays as 1970-01-01 did. A
+ * TIME value counts its unit from midnight. INT64_MIN is no value (NaT). Only the years 0000 to 9999 have text.
+ *
+ * Text and value meet in a moment: whole seconds (since 1970, or midnight) and 10^-18 parts of one.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/arithmetic.h"
+#include "base/error.h"
+
+#define SECONDS_PER_DAY INT64_C(86400)
+#define DAYS_TO_1970    INT64_C(719528) /* since 0000-01-01 */
+#define DAYS_TO_10000   INT64_C(3652425)
+
+typedef struct unit {
+  int64_t seconds; /* of one unit; 0 for years and months; 1 for units below a second */
+  int digits; /* of the fraction of a second */
+} unit;
+
+/* DATETIME_YEAR to DATETIME_AS; TIME_HR to TIME_AS are the same as those from HR on. */
+static const unit units[] = {{0, 0}, {0, 0}, {604800, 0}, {86400, 0}, {3600, 0}, {60, 0}, {1, 0},
+                             {1, 3}, {1, 6}, {1, 9},      {1, 12},    {1, 15},   {1, 18}};
+
+static unit datetime_unit_of(tsr_datatype datatype) {
+  return units[datatype >= TSR_TIME_HR ? datatype - TSR_TIME_HR + TSR_DATETIME_HR - TSR_DATETIME_YEAR
+                                       : datatype - TSR_DATETIME_YEAR];
+}
+
+static int64_t power_of_10(int exponent) {
+  int64_t power = 1;
+  while (exponent-- > 0) power *= 10;
+  return power;
+}
+
+/* ---- Calendar, for years 0 to 10000 ---- */
+
+static bool is_leap(int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
+
+static int64_t days_before_year(int64_t year) {
+  return 365 * year + (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
+}
+
+static int64_t days_in_month(int64_t year, int64_t month) {
+  static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  return days[month - 1] + (month == 2 && is_leap(year));
+}
+
+typedef struct date {
+  int64_t year, month, day; /* from 1 */
+} date;
+
+static int64_t days_since_1970(date d) {
+  int64_t days = days_before_year(d.year) + d.day - 1 - DAYS_TO_1970;
+  for (int64_t month = 1; month < d.month; month++) days += days_in_month(d.year, month);
+  return days;
+}
+
+/* `days` since 0000-01-01, below DAYS_TO_10000 */
+static date date_of(int64_t days) {
+  date d = {days * 400 / 146097, 1, 1}; /* off by one year at most */
+  while (days_before_year(d.year) > days) d.year--;
+  while (days_before_year(d.year + 1) <= days) d.year++;
+  days -= days_before_year(d.year);
+  while (days >= days_in_month(d.year, d.month)) days -= days_in_month(d.year, d.month++);
+  d.day = days + 1;
+  return d;
+}
+
+static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); } /* b > 0 */
+
+/* ---- Value to text ---- */
+
+/* `second` of a day, and its fraction, as precise as the unit */
+static int print_clock(unit u, int64_t second, int64_t fraction, char *text) {
+  int hour = (int)(second / 3600), minute = (int)(second / 60 % 60), size;
+  if (u.seconds > 1) return sprintf(text, "%02d:%02d", hour, minute);
+  size = sprintf(text, "%02d:%02d:%02d", hour, minute, (int)(second % 60));
+  if (u.digits) size += sprintf(text + size, ".%0*" PRId64, u.digits, fraction);
+  return size;
+}
+
+static int print_datetime(tsr_datatype datatype, int64_t value, char *text) {
+  unit u = datetime_unit_of(datatype);
+  if (u.seconds == 0) {
+    if (value < -1970 * 12 || value >= (10000 - 1970) * 12) return 0; /* months; far enough for years */
+    int64_t months = datatype == TSR_DATETIME_YEAR ? (1970 + value) * 12 : 1970 * 12 + value;
+    if (months < 0 || months >= 10000 * 12) return 0;
+    if (datatype == TSR_DATETIME_YEAR) return sprintf(text, "%04d", (int)(months / 12));
+    return sprintf(text, "%04d-%02d", (int)(months / 12), (int)(months % 12 + 1));
+  }
+  int64_t scale = power_of_10(u.digits), seconds;
+  int64_t whole = floor_divide(value, scale), fraction = value % scale;
+  if (fraction < 0) fraction += scale;
+  if (__builtin_mul_overflow(whole, u.seconds, &seconds)) return 0;
+  int64_t day = floor_divide(seconds, SECONDS_PER_DAY);
+  if (day < -DAYS_TO_1970 || day >= DAYS_TO_10000 - DAYS_TO_1970) return 0;
+  int64_t second = seconds - day * SECONDS_PER_DAY;
+  date d = date_of(day + DAYS_TO_1970);
+  int size = sprintf(text, "%04d-%02d-%02d", (int)d.year, (int)d.month, (int)d.day);
+  if (u.seconds >= SECONDS_PER_DAY) return size;
+  text[size++] = ' ';
+  return size + print_clock(u, second, fraction, text + size);
+}
+
+int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text) {
+  text[0] = 0;
+  if (value == INT64_MIN) return 0;
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_DATETIME: return print_datetime(datatype, value, text);
+  case TSR_KIND_TIME: {
+    unit u = datetime_unit_of(datatype);
+    int64_t scale = power_of_10(u.digits), seconds;
+    if (value < 0 || __builtin_mul_overflow(value / scale, u.seconds, &seconds) || seconds >= SECONDS_PER_DAY) return 0;
+    return print_clock(u, seconds, value % scale, text);
+  }
+  default: return 0;
+  }
+}
+
+/* ---- Text to value ---- */
+
+typedef struct datetime_cursor {
+  const char *at, *end;
+  const char *why; /* NULL while all is well */
+} datetime_cursor;
+
+/* Exactly `count` digits, low to high. */
+static int64_t datetime_take_number(datetime_cursor *in, int count, int64_t low, int64_t high, const char *why) {
+  int64_t value = 0;
+  for (int i = 0; i < count && !in->why; i++) {
+    if (in->at == in->end || *in->at < '0' || *in->at > '9') in->why = why;
+    else value = value * 10 + (*in->at++ - '0');
+  }
+  if (!in->why && (value < low || value > high)) in->why = why;
+  return in->why ? low : value;
+}
+
+static bool datetime_take(datetime_cursor *in, char c) {
+  if (in->why || in->at == in->end || *in->at != c) return false;
+  in->at++;
+  return true;
+}
+
+typedef struct moment {
+  int64_t second;
+  int64_t fraction; /* 10^-18 seconds */
+  bool beyond; /* there are digits behind the 18th that are not zero */
+} moment;
+
+/* HH[:MM[:SS[.fraction]]]; a TIME needs its minutes. */
+static void take_clock(datetime_cursor *in, bool minutes, moment *m) {
+  m->second += 3600 * datetime_take_number(in, 2, 0, 23, "the hour is not 00 to 23");
+  if (!datetime_take(in, ':')) {
+    if (minutes && !in->why) in->why = "HH:MM is expected";
+    return;
+  }
+  m->second += 60 * datetime_take_number(in, 2, 0, 59, "the minute is not 00 to 59");
+  if (!datetime_take(in, ':')) return;
+  m->second += datetime_take_number(in, 2, 0, 59, "the second is not 00 to 59");
+  if (!datetime_take(in, '.')) return;
+  int64_t unit_of_digit = power_of_10(18);
+  const char *first = in->at;
+  for (; in->at < in->end && *in->at >= '0' && *in->at <= '9'; in->at++) {
+    unit_of_digit /= 10;
+    m->fraction += unit_of_digit * (*in->at - '0');
+    m->beyond |= unit_of_digit == 0 && *in->at != '0';
+  }
+  if (in->at == first) in->why = "digits are missing behind the point";
+}
+
+/* YYYY[-MM[-DD]]; true if it goes down to the day, so that a time may follow. */
+static bool take_date(datetime_cursor *in, date *d) {
+  *d = (date){datetime_take_number(in, 4, 0, 9999, "it does not begin with a year of four digits"), 1, 1};
+  if (!datetime_take(in, '-')) return false;
+  d->month = datetime_take_number(in, 2, 1, 12, "the month is not 01 to 12");
+  if (!datetime_take(in, '-')) return false;
+  d->day = datetime_take_number(in, 2, 1, 31, "the day is not 01 to 31");
+  if (!in->why && d->day > days_in_month(d->year, d->month)) in->why = "the month has no such day";
+  return !in->why;
+}
+
+/* The count of units up to a moment: TSR_OK, TSR_MISMATCH with *why, or TSR_RANGE. */
+static int count_units(unit u, moment m, int64_t *value, const char **why) {
+  int64_t step = power_of_10(18 - u.digits);
+  if (m.beyond || m.fraction % step != 0 || m.second % u.seconds != 0) {
+    *why = u.seconds == 604800 && m.second % SECONDS_PER_DAY == 0 && m.fraction == 0 && !m.beyond
+               ? "it is not on the grid of weeks, which begin on Thursdays"
+               : "it is finer than the unit";
+    return TSR_MISMATCH;
+  }
+  __int128 count = (__int128)(m.second / u.seconds) * power_of_10(u.digits) + m.fraction / step;
+  if (count <= INT64_MIN || count > INT64_MAX) return TSR_RANGE;
+  *value = (int64_t)count;
+  return TSR_OK;
+}
+
+static int count_calendar(tsr_datatype datatype, date d, moment m, int64_t *value, const char **why) {
+  bool years = datatype == TSR_DATETIME_YEAR;
+  if ((years && d.month != 1) || d.day != 1 || m.second || m.fraction || m.beyond) {
+    *why = "it is finer than the unit";
+    return TSR_MISMATCH;
+  }
+  *value = years ? d.year - 1970 : (d.year - 1970) * 12 + d.month - 1;
+  return TSR_OK;
+}
+
+static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t size, int code, const char *why,
+                           tsr_error *error) {
+  uint64_t shown = TSR_MIN(size, 64);
+  while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80) shown--; /* no half character */
+  return tsr__fail(error, code, "'%.*s%s' is no %s: %s", (int)shown, text, shown < size ? "..." : "",
+                   tsr_datatype_name(datatype), why);
+}
+
+/* Text as a date, and the time of day from its beginning, or from midnight. Returns what is wrong, or NULL. */
+static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, date *d, moment *m) {
+  datetime_cursor in = {text, text + size, NULL};
+  *d = (date){1970, 1, 1};
+  *m = (moment){0};
+  if (kind == TSR_KIND_TIME) {
+    take_clock(&in, true, m);
+  } else if (take_date(&in, d) && (datetime_take(&in, 'T') || datetime_take(&in, ' '))) {
+    take_clock(&in, false, m);
+  }
+  datetime_take(&in, 'Z');
+  if (!in.why && in.at != in.end)
+    in.why =
+        *in.at == '+' || *in.at == '-' ? "only UTC is taken: no offset, or Z" : "more text follows than belongs to it";
+  return in.why;
+}
+
+int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
+    return datetime_refuse(datatype, text, size, TSR_MISMATCH, "that is neither a datetime nor a time type", error);
+
+  date d;
+  moment m;
+  const char *why = datetime_parse(kind, text, size, &d, &m);
+  if (why) return datetime_refuse(datatype, text, size, TSR_MISMATCH, why, error);
+
+  int64_t found;
+  why = "it is outside the range of the type";
+  int code;
+  if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH) {
+    code = count_calendar(datatype, d, m, &found, &why);
+  } else {
+    if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
+    code = count_units(datetime_unit_of(datatype), m, &found, &why);
+  }
+  if (code < 0) return datetime_refuse(datatype, text, size, code, why, error);
+  *value = found;
+  return TSR_OK;
+}
+
+/* ---- Text among the values ---- */
+
+/* The first value that is not before the moment, perhaps past those of the type. */
+static __int128 datetime_place(tsr_datatype datatype, date d, moment m, bool *exact) {
+  const bool later = m.second || m.fraction || m.beyond;
+  if (datatype == TSR_DATETIME_YEAR) {
+    *exact = !later && d.day == 1 && d.month == 1;
+    return d.year - 1970 + !*exact;
+  }
+  if (datatype == TSR_DATETIME_MONTH) {
+    *exact = !later && d.day == 1;
+    return (d.year - 1970) * 12 + d.month - 1 + !*exact;
+  }
+  const unit u = datetime_unit_of(datatype);
+  const int64_t step = power_of_10(18 - u.digits);
+  if (tsr_datatype_kind(datatype) == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
+  *exact = !m.beyond && m.fraction % step == 0 && m.second % u.seconds == 0;
+  return (__int128)floor_divide(m.second, u.seconds) * power_of_10(u.digits) + m.fraction / step + !*exact;
+}
+
+tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  date d;
+  moment m;
+  bool exact;
+  *value = INT64_MAX;
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m))
+    return TSR_PLACE_NONE;
+  const __int128 found = datetime_place(datatype, d, m, &exact);
+  if (found > INT64_MAX) return TSR_PLACE_END;
+  *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is no time */
+  return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;
+}

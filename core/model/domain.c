@@ -1,0 +1,527 @@
+/* domain.c: ranges of a dimension, and the geometry of dense arrays.
+ *
+ * Spans are what a query wants of one dimension. Invariants, of tsr__spans_make's result and relied on by all else:
+ *   - sorted, none empty, disjoint; those that touch are one, as far as that is easily seen
+ *   - keys lie between the datatype's least and greatest key, so no span of floats holds NaN; and none of floats begins
+ *     or ends at the key below that of 0.0, which no value has
+ *   - texts: low is inclusive, high is inclusive, exclusive or open
+ *   - `all`: no spans, everything is wanted
+ *
+ * A grid is a dense array in ordinals. Invariants: extents are 1 and more, their product is below 2^32, so that a
+ * cell's place in its tile is a uint32; a tile is stored whole, also where it overhangs the domain.
+ */
+#include "model/domain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/datatype.h"
+
+/* ---- Sorting ---- */
+
+/* Heap sort, in place: libc's qsort takes memory that no budget knows. before(a, b) is a strict order. */
+#define DEFINE_SORT(name, type, before)                                                                                \
+  static void name##_sift(type *items, uint64_t root, uint64_t count) {                                                \
+    type item = items[root];                                                                                           \
+    for (uint64_t child; (child = 2 * root + 1) < count; root = child) {                                               \
+      if (child + 1 < count && before(&items[child], &items[child + 1])) child++;                                      \
+      if (!before(&item, &items[child])) break;                                                                        \
+      items[root] = items[child];                                                                                      \
+    }                                                                                                                  \
+    items[root] = item;                                                                                                \
+  }                                                                                                                    \
+  static void name(type *items, uint64_t count) {                                                                      \
+    uint64_t sorted = 1; /* most lists come sorted */                                                                  \
+    while (sorted < count && !before(&items[sorted], &items[sorted - 1])) sorted++;                                    \
+    if (sorted >= count) return;                                                                                       \
+    for (uint64_t i = count / 2; i-- > 0;) name##_sift(items, i, count);                                               \
+    for (uint64_t end = count - 1; end > 0; end--) {                                                                   \
+      type last = items[end];                                                                                          \
+      items[end] = items[0];                                                                                           \
+      items[0] = last;                                                                                                 \
+      name##_sift(items, 0, end);                                                                                      \
+    }                                                                                                                  \
+  }
+
+static bool span_before(const tsr_span *a, const tsr_span *b) { return a->low < b->low; }
+static bool text_before(const tsr_text_span *a, const tsr_text_span *b) {
+  return tsr__bytes_compare(a->low, a->low_size, b->low, b->low_size) < 0;
+}
+DEFINE_SORT(sort_spans, tsr_span, span_before)
+DEFINE_SORT(sort_texts, tsr_text_span, text_before)
+
+/* ---- Spans of fixed-size values ---- */
+
+/* One bound as a key; false if the range is empty for its sake. */
+static bool make_low(const tsr_field *field, const tsr_range *range, tsr_span *span) {
+  span->low = tsr__key_min(field->datatype);
+  if (!range->low) return true;
+  uint64_t key = tsr__key(field->datatype, range->low), max = tsr__key_max(field->datatype);
+  if (key > max || (range->low_exclusive && key == max)) return false; /* NaN, or above everything */
+  span->low = key + range->low_exclusive;
+  return true;
+}
+
+static bool make_high(const tsr_field *field, const tsr_range *range, tsr_span *span) {
+  span->high = tsr__key_max(field->datatype);
+  if (!range->high) return true;
+  uint64_t key = tsr__key(field->datatype, range->high), min = tsr__key_min(field->datatype);
+  if (key > span->high || (range->high_exclusive && key == min)) return false;
+  span->high = key - range->high_exclusive;
+  return true;
+}
+
+/* The key below that of 0.0 would become -0.0 when compared as a float, and let 0.0 in. */
+static void leave_hole(tsr_datatype datatype, tsr_span *span) {
+  const uint8_t zero[8] = {0};
+  uint64_t hole = tsr__key(datatype, zero) - 1;
+  if (span->low == hole) span->low++;
+  if (span->high == hole) span->high--;
+}
+
+static int make_fixed(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
+                      tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(arena, ranges->count, sizeof(tsr_span), &memory, error));
+  tsr_span *list = memory;
+  uint64_t count = 0, merged = 0;
+  for (uint64_t i = 0; i < ranges->count; i++) {
+    tsr_span span;
+    if (!make_low(field, &ranges->ranges[i], &span) || !make_high(field, &ranges->ranges[i], &span)) continue;
+    if (spans->floats) leave_hole(field->datatype, &span);
+    if (span.low <= span.high) list[count++] = span;
+  }
+  sort_spans(list, count);
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_span *last = merged ? &list[merged - 1] : NULL;
+    if (last && (list[i].low <= last->high || list[i].low - last->high == 1)) {
+      last->high = TSR_MAX(last->high, list[i].high);
+    } else {
+      list[merged++] = list[i];
+    }
+  }
+  spans->spans = list;
+  spans->count = merged;
+  return TSR_OK;
+}
+
+/* ---- Spans of strings ---- */
+
+static int compare_low(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
+  return tsr__bytes_compare(span->low, span->low_size, value, size);
+}
+
+/* Is the value not above the span? */
+static bool domain_reaches(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
+  if (span->high_open) return true;
+  int c = tsr__bytes_compare(value, size, span->high, span->high_size);
+  return span->high_exclusive ? c < 0 : c <= 0;
+}
+
+/* Does `next`, whose low is not before that of `span`, overlap it or begin where it ends? The value just above v is v
+ * with a NUL behind it. */
+static bool adjoins(const tsr_text_span *span, const tsr_text_span *next) {
+  if (domain_reaches(span, next->low, next->low_size)) return true;
+  uint64_t size = span->high_size + !span->high_exclusive;
+  return next->low_size == size && memcmp(next->low, span->high, span->high_size) == 0 &&
+         (span->high_exclusive || next->low[size - 1] == 0);
+}
+
+static bool ends_before(const tsr_text_span *a, const tsr_text_span *b) {
+  if (a->high_open || b->high_open) return !a->high_open;
+  int c = tsr__bytes_compare(a->high, a->high_size, b->high, b->high_size);
+  return c ? c < 0 : a->high_exclusive && !b->high_exclusive;
+}
+
+static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans, tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__arena_array(arena, ranges->count, sizeof(tsr_text_span), &memory, error));
+  tsr_text_span *list = memory;
+  uint64_t count = 0, merged = 0;
+  for (uint64_t i = 0; i < ranges->count; i++) {
+    const tsr_range *range = &ranges->ranges[i];
+    tsr_text_span span = {.high_open = !range->high, .high_exclusive = range->high && range->high_exclusive};
+    TSR_TRY(tsr__arena_copy(arena, range->low, range->low ? range->low_size : 0, &memory, error));
+    span.low = memory; /* has a NUL behind it: the least string above low */
+    span.low_size = range->low ? range->low_size + range->low_exclusive : 0;
+    if (range->high) {
+      TSR_TRY(tsr__arena_copy(arena, range->high, range->high_size, &memory, error));
+      span.high = memory;
+      span.high_size = range->high_size;
+    }
+    if (domain_reaches(&span, span.low, span.low_size)) list[count++] = span;
+  }
+  sort_texts(list, count);
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_text_span *last = merged ? &list[merged - 1] : NULL;
+    if (!last || !adjoins(last, &list[i])) {
+      list[merged++] = list[i];
+    } else if (ends_before(last, &list[i])) {
+      last->high = list[i].high;
+      last->high_size = list[i].high_size;
+      last->high_open = list[i].high_open;
+      last->high_exclusive = list[i].high_exclusive;
+    }
+  }
+  spans->texts = list;
+  spans->count = merged;
+  return TSR_OK;
+}
+
+/* One union of ranges, as spans. */
+static int make_union(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
+                      tsr_error *error) {
+  tsr_spans made = {.text = field->values_per_cell == TSR_VARIABLE,
+                    .floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT,
+                    .all = ranges->all};
+  for (uint64_t i = 0; i < ranges->count && !made.all; i++)
+    made.all = !ranges->ranges[i].low && !ranges->ranges[i].high;
+  if (!made.all) {
+    if (made.text) TSR_TRY(domain_make_text(ranges, arena, &made, error));
+    else TSR_TRY(make_fixed(field, ranges, arena, &made, error));
+  }
+  *spans = made;
+  return TSR_OK;
+}
+
+/* ---- Intersections ----------------------------------------------------------------------------------------------- */
+
+static uint64_t intersect_fixed(const tsr_spans *a, const tsr_spans *b, tsr_span *out) {
+  uint64_t n = 0;
+  for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
+    uint64_t low = TSR_MAX(a->spans[i].low, b->spans[j].low), high = TSR_MIN(a->spans[i].high, b->spans[j].high);
+    if (low <= high) out[n++] = (tsr_span){low, high};
+    if (a->spans[i].high < b->spans[j].high) i++;
+    else j++;
+  }
+  return n;
+}
+
+static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_span *out) {
+  uint64_t n = 0;
+  for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
+    const tsr_text_span *x = &a->texts[i], *y = &b->texts[j];
+    bool x_first = ends_before(x, y);
+    tsr_text_span both = x_first ? *x : *y; /* its end; the later beginning */
+    const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
+    both.low = later->low;
+    both.low_size = later->low_size;
+    if (domain_reaches(&both, both.low, both.low_size)) out[n++] = both;
+    if (x_first) i++;
+    else j++;
+  }
+  return n;
+}
+
+/* Narrows `spans` to what lies in `others` too. */
+static int intersect(tsr_spans *spans, const tsr_spans *others, tsr_arena *arena, tsr_error *error) {
+  if (others->all) return TSR_OK;
+  if (spans->all) {
+    *spans = *others;
+    return TSR_OK;
+  }
+  void *memory;
+  uint64_t most = tsr__add_sat(spans->count, others->count); /* no more pieces than ends */
+  TSR_TRY(tsr__arena_array(arena, most, spans->text ? sizeof(tsr_text_span) : sizeof(tsr_span), &memory, error));
+  spans->count = spans->text ? intersect_text(spans, others, memory) : intersect_fixed(spans, others, memory);
+  if (spans->text) spans->texts = memory;
+  else spans->spans = memory;
+  return TSR_OK;
+}
+
+int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
+                    tsr_error *error) {
+  tsr_spans made, other;
+  TSR_TRY(make_union(field, ranges, arena, &made, error));
+  for (const tsr_ranges *also = ranges->also; also; also = also->also) {
+    TSR_TRY(make_union(field, also, arena, &other, error));
+    TSR_TRY(intersect(&made, &other, arena, error));
+  }
+  *spans = made;
+  return TSR_OK;
+}
+
+int tsr__spans_clip(const tsr_field *field, const tsr_spans *spans, uint64_t low, uint64_t high, tsr_arena *arena,
+                    tsr_spans *out, tsr_error *error) {
+  void *memory;
+  tsr_span range = {TSR_MAX(low, tsr__key_min(field->datatype)), TSR_MIN(high, tsr__key_max(field->datatype))};
+  TSR_TRY(tsr__arena_array(arena, 1, sizeof(tsr_span), &memory, error));
+  *out = (tsr_spans){.floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT, .spans = memory};
+  if (out->floats && range.low <= range.high) leave_hole(field->datatype, &range);
+  out->spans[0] = range;
+  out->count = range.low <= range.high;
+  return intersect(out, spans, arena, error);
+}
+
+int tsr__spans_clip_text(const tsr_field *field, const tsr_spans *spans, const tsr_range *range, tsr_arena *arena,
+                         tsr_spans *out, tsr_error *error) {
+  const tsr_ranges ranges = {.ranges = range, .count = 1};
+  TSR_TRY(make_union(field, &ranges, arena, out, error));
+  return intersect(out, spans, arena, error);
+}
+
+/* ---- Boxes against spans ---- */
+
+/* The first span that ends at `key` or above; `count` if there is none. */
+static inline uint64_t find_span(const tsr_span *spans, uint64_t count, uint64_t key) {
+  uint64_t low = 0, high = count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (spans[middle].high < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static uint64_t find_text(const tsr_spans *spans, const uint8_t *value, uint64_t size) {
+  uint64_t low = 0, high = spans->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (domain_reaches(&spans->texts[middle], value, size)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+tsr_relation tsr__spans_relate(const tsr_spans *spans, uint64_t low, uint64_t high) {
+  if (spans->all) return TSR_INSIDE;
+  if (spans->nans) return TSR_OVERLAP;
+  if (spans->count == 0) return TSR_OUTSIDE;
+  if (low > high || (spans->floats && high == TSR_KEY_NAN)) return TSR_OVERLAP;
+  uint64_t i = find_span(spans->spans, spans->count, low);
+  if (i == spans->count || spans->spans[i].low > high) return TSR_OUTSIDE;
+  bool inside = spans->spans[i].low <= low && high <= spans->spans[i].high;
+  return inside && !spans->floats ? TSR_INSIDE : TSR_OVERLAP;
+}
+
+tsr_relation tsr__spans_relate_text(const tsr_spans *spans, const uint8_t *low, uint64_t low_size, const uint8_t *high,
+                                    uint64_t high_size) {
+  if (spans->all) return TSR_INSIDE;
+  if (spans->count == 0) return TSR_OUTSIDE;
+  if (tsr__bytes_compare(low, low_size, high, high_size) > 0) return TSR_OVERLAP;
+  uint64_t i = find_text(spans, low, low_size);
+  if (i == spans->count || compare_low(&spans->texts[i], high, high_size) > 0) return TSR_OUTSIDE;
+  bool inside = compare_low(&spans->texts[i], low, low_size) <= 0 && domain_reaches(&spans->texts[i], high, high_size);
+  return inside ? TSR_INSIDE : TSR_OVERLAP;
+}
+
+bool tsr__spans_contain_text(const tsr_spans *spans, const uint8_t *value, uint64_t size) {
+  if (spans->all) return true;
+  uint64_t i = find_text(spans, value, size);
+  return i < spans->count && compare_low(&spans->texts[i], value, size) <= 0;
+}
+
+/* ---- Columns of cells against spans ---- */
+
+uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
+  if (selection && selection != out) memmove(out, selection, count * sizeof *out);
+  for (uint64_t i = 0; !selection && i < count; i++) out[i] = (uint32_t)i;
+  return count;
+}
+
+#define DOMAIN_BLOCK 64
+
+/* Is one of the block's 64-bit integers in low..low + width? Vectors of all machines have what this is made of: where the
+ * width's highest bit is clear, that of `beyond` is set just for values that are not within. Else those are looked for that
+ * lie in what is left out. */
+static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
+  uint64_t none = UINT64_MAX, flip = 0;
+  if (width == UINT64_MAX) return true;
+  if (width >> 63) {
+    low += width + 1;
+    width = UINT64_MAX - 1 - width;
+    flip = UINT64_MAX;
+  }
+  for (unsigned i = 0; i < DOMAIN_BLOCK; i++) {
+    const uint64_t distance = tsr__load64(values + 8 * i) - low, beyond = distance | (width - distance);
+    none &= beyond ^ flip;
+  }
+  return !(none >> 63);
+}
+
+#define IS_WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
+
+/* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. Most spans are
+ * narrow: a block in which no value lies is passed over by a loop that compilers turn into vector code. */
+#define DEFINE_SELECT(name, type)                                                                                      \
+  static bool any_##name(type low, type high, const uint8_t *values) {                                                 \
+    type value;                                                                                                        \
+    unsigned any = 0;                                                                                                  \
+    uint64_t from = 0, to = 0;                                                                                         \
+    memcpy(&from, &low, sizeof low);                                                                                   \
+    memcpy(&to, &high, sizeof high);                                                                                   \
+    if (IS_WHOLE64(type)) return any_within(from, to - from, values);                                                  \
+    for (unsigned i = 0; i < DOMAIN_BLOCK; i++) {                                                                      \
+      memcpy(&value, values + i * sizeof value, sizeof value);                                                         \
+      any |= (value >= low) & (value <= high);                                                                         \
+    }                                                                                                                  \
+    return any != 0;                                                                                                   \
+  }                                                                                                                    \
+                                                                                                                       \
+  static uint64_t select_##name(type low, type high, const uint8_t *values, const uint32_t *selection, uint64_t count, \
+                                uint32_t *out) {                                                                       \
+    uint64_t kept = 0;                                                                                                 \
+    type value;                                                                                                        \
+    if (selection) {                                                                                                   \
+      for (uint64_t i = 0; i < count; i++) {                                                                           \
+        uint32_t cell = selection[i];                                                                                  \
+        memcpy(&value, values + cell * sizeof value, sizeof value);                                                    \
+        out[kept] = cell;                                                                                              \
+        kept += (value >= low) & (value <= high);                                                                      \
+      }                                                                                                                \
+    }                                                                                                                  \
+    for (uint64_t first = 0; !selection && first < count; first += DOMAIN_BLOCK) {                                     \
+      uint64_t end = TSR_MIN(first + DOMAIN_BLOCK, count);                                                             \
+      const uint8_t *block = values + first * sizeof value;                                                            \
+      if (end - first == DOMAIN_BLOCK && !any_##name(low, high, block)) continue;                                      \
+      for (uint64_t i = first; i < end; i++) {                                                                         \
+        memcpy(&value, values + i * sizeof value, sizeof value);                                                       \
+        out[kept] = (uint32_t)i;                                                                                       \
+        kept += (value >= low) & (value <= high);                                                                      \
+      }                                                                                                                \
+    }                                                                                                                  \
+    return kept;                                                                                                       \
+  }
+TSR_MACHINES(DEFINE_SELECT)
+
+/* Several spans: blocks of cells become keys, each key is looked up. */
+static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
+                               const uint32_t *selection, uint64_t count, uint32_t *out) {
+  uint64_t size = tsr_datatype_size(datatype), kept = 0, keys[DOMAIN_BLOCK];
+  uint8_t gathered[DOMAIN_BLOCK * 8];
+  for (uint64_t first = 0; first < count; first += DOMAIN_BLOCK) {
+    uint64_t n = TSR_MIN(count - first, DOMAIN_BLOCK);
+    const uint8_t *block = values + first * size;
+    if (selection) {
+      for (uint64_t i = 0; i < n; i++) memcpy(gathered + i * size, values + selection[first + i] * size, size);
+      block = gathered;
+    }
+    tsr__keys(datatype, block, n, keys);
+    for (uint64_t i = 0; i < n; i++) {
+      uint64_t at = find_span(spans->spans, spans->count, keys[i]);
+      out[kept] = selection ? selection[first + i] : (uint32_t)(first + i);
+      kept += at < spans->count && spans->spans[at].low <= keys[i];
+    }
+  }
+  return kept;
+}
+
+static uint64_t select_nans(tsr_datatype datatype, const uint8_t *values, const uint32_t *selection, uint64_t count,
+                            uint32_t *out) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    out[kept] = cell;
+    kept += tsr__key(datatype, values + cell * size) == TSR_KEY_NAN;
+  }
+  return kept;
+}
+
+uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const void *values, const uint32_t *selection,
+                           uint64_t count, uint32_t *out) {
+  if (spans->all) return tsr__select_all(selection, count, out);
+  if (spans->nans) return select_nans(datatype, values, selection, count, out);
+  if (spans->count == 0) return 0;
+  if (spans->count > 1) return select_several(spans, datatype, values, selection, count, out);
+  switch (tsr__datatype_machine(datatype)) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name: {                                                                                           \
+    type low, high;                                                                                                    \
+    tsr__key_value(datatype, spans->spans[0].low, &low);                                                               \
+    tsr__key_value(datatype, spans->spans[0].high, &high);                                                             \
+    return select_##name(low, high, values, selection, count, out);                                                    \
+  }
+    TSR_MACHINES(X)
+#undef X
+  }
+  return 0;
+}
+
+/* One string, as WHERE name = 'x' gives it: sizes first. */
+static uint64_t select_equal(const tsr_text_span *span, const uint8_t *values, const uint64_t *offsets,
+                             const uint32_t *selection, uint64_t count, uint32_t *out) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    uint64_t at = offsets[cell], size = offsets[cell + UINT64_C(1)] - at;
+    out[kept] = cell;
+    kept += size == span->low_size && (size == 0 || memcmp(values + at, span->low, size) == 0);
+  }
+  return kept;
+}
+
+uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, const uint64_t *offsets,
+                                const uint32_t *selection, uint64_t count, uint32_t *out) {
+  if (spans->all) return tsr__select_all(selection, count, out);
+  if (spans->count == 0) return 0;
+  const tsr_text_span *first = &spans->texts[0];
+  if (spans->count == 1 && !first->high_open && !first->high_exclusive &&
+      compare_low(first, first->high, first->high_size) == 0)
+    return select_equal(first, values, offsets, selection, count, out);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    uint64_t at = offsets[cell];
+    out[kept] = cell;
+    kept += tsr__spans_contain_text(spans, values + at, offsets[cell + UINT64_C(1)] - at);
+  }
+  return kept;
+}
+
+/* ---- Dense geometry ---- */
+
+static int domain_make_side(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
+  tsr_datatype datatype = dimension->datatype;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (kind == TSR_KIND_FLOAT || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN)
+    return tsr__fail(error, TSR_CORRUPT, "a dense array cannot have the datatype %s", tsr_datatype_name(datatype));
+  if (!dimension->has_domain) return tsr__fail(error, TSR_CORRUPT, "a dense array needs a domain");
+  uint64_t low = tsr__key(datatype, dimension->low), high = tsr__key(datatype, dimension->high);
+  if (low > high) return tsr__fail(error, TSR_CORRUPT, "the domain's low end is above its high end");
+  grid->low_key[d] = low;
+  grid->last[d] = high - low;
+  if (!dimension->has_extent) {
+    if (!tsr__add(high - low, 1, &grid->extent[d]))
+      return tsr__fail(error, TSR_UNSUPPORTED, "a tile as large as the domain of 2^64 cells");
+    return TSR_OK;
+  }
+  grid->extent[d] = tsr__extent(dimension);
+  return grid->extent[d] ? TSR_OK : tsr__fail(error, TSR_CORRUPT, "the tile extent is not positive");
+}
+
+int tsr__grid_make(const tsr_schema *schema, tsr_arena *arena, tsr_grid *grid, tsr_error *error) {
+  uint32_t n = schema->dimension_count;
+  if (n == 0 || n > TSR_MAX_DIMENSIONS)
+    return tsr__fail(error, TSR_CORRUPT, "a dense array cannot have %" PRIu32 " dimensions", n);
+  tsr_grid made = {.dimensions = n,
+                   .col_major_cells = schema->cell_order == TSR_ORDER_COL,
+                   .col_major_tiles = schema->tile_order == TSR_ORDER_COL,
+                   .tile_cells = 1};
+  void *memory;
+  TSR_TRY(tsr__arena_array(arena, 3 * (uint64_t)n, sizeof(uint64_t), &memory, error));
+  made.last = memory;
+  made.extent = made.last + n;
+  made.low_key = made.extent + n;
+  bool fits = true;
+  for (uint32_t d = 0; d < n; d++) {
+    if (domain_make_side(&schema->fields[d], &made, d, error) < 0)
+      return tsr__wrap(error, "dimension '%s'", schema->fields[d].name);
+    fits = fits && tsr__mul(made.tile_cells, made.extent[d], &made.tile_cells);
+  }
+  if (!fits) return tsr__fail(error, TSR_UNSUPPORTED, "tiles of more than %" PRIu64 " cells", UINT64_MAX);
+  if (made.tile_cells > UINT32_MAX)
+    return tsr__fail(error, TSR_UNSUPPORTED, "tiles of %" PRIu64 " cells; no more than %" PRIu32 " can be read",
+                     made.tile_cells, UINT32_MAX);
+  *grid = made;
+  return TSR_OK;
+}
+
+uint64_t tsr__grid_cell(const tsr_grid *grid, const uint64_t *ordinals) {
+  uint64_t cell = 0;
+  for (uint32_t i = 0; i < grid->dimensions; i++) {
+    uint32_t d = grid->col_major_cells ? grid->dimensions - 1 - i : i;
+    cell = cell * grid->extent[d] + ordinals[d] % grid->extent[d];
+  }
+  return cell;
+}

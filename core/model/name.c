@@ -1,0 +1,98 @@
+/* name.c: names that carry times and a uuid.
+ *
+ *   __T1_T2_UUID[_V]   since format version 3: fragments, commits, schemas, metadata, consolidated files
+ *   __UUID_T           format versions 1 and 2: fragments
+ *   __UUID_T1_T2       the same, consolidated; TileDB takes T2 for the time of all of it, and T1 may be greater
+ *
+ * T are decimal milliseconds in 64 bits, UUID is one run of letters, digits and '-' (32 hex digits as everybody writes
+ * it), V is decimal, 32 bits. '_' is never part of a uuid, so counting parts tells the forms apart; of three parts it
+ * is the newer form if the first two are numbers. Only the text before a suffix (".wrt") is a name.
+ */
+#include "model/name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+
+#define NAME_PARTS_MAX 4
+
+typedef struct name_part {
+  const char *text;
+  uint64_t size;
+} name_part;
+
+static bool parse_number(name_part p, uint64_t *value) {
+  if (p.size == 0) return false;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < p.size; i++) {
+    if (p.text[i] < '0' || p.text[i] > '9') return false;
+    if (!tsr__mul(sum, 10, &sum) || !tsr__add(sum, (uint64_t)(p.text[i] - '0'), &sum)) return false;
+  }
+  *value = sum;
+  return true;
+}
+
+static bool parse_uuid(name_part p, char uuid[40]) {
+  if (p.size == 0 || p.size > 39) return false;
+  for (uint64_t i = 0; i < p.size; i++) {
+    char c = p.text[i];
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-')) return false;
+  }
+  memcpy(uuid, p.text, p.size);
+  uuid[p.size] = 0;
+  return true;
+}
+
+bool tsr__name_parse(const char *text, uint64_t size, tsr_name *name) {
+  if (size < 2 || text[0] != '_' || text[1] != '_') return false;
+  name_part parts[NAME_PARTS_MAX];
+  unsigned count = 1;
+  parts[0] = (name_part){text + 2, 0};
+  for (uint64_t i = 2; i < size; i++) {
+    if (text[i] != '_') {
+      parts[count - 1].size++;
+      continue;
+    }
+    if (count == NAME_PARTS_MAX) return false;
+    parts[count++] = (name_part){text + i + 1, 0};
+  }
+
+  tsr_name found = {0};
+  uint64_t version = 0, ignored;
+  if (count >= 3 && parse_number(parts[0], &found.start) && parse_number(parts[1], &found.end)) {
+    if (!parse_uuid(parts[2], found.uuid)) return false;
+    if (count == 4 && (!parse_number(parts[3], &version) || version > UINT32_MAX)) return false;
+    found.version = (uint32_t)version;
+  } else {
+    if (count < 2 || count > 3 || !parse_uuid(parts[0], found.uuid)) return false;
+    if (count == 3 && !parse_number(parts[1], &ignored)) return false;
+    if (!parse_number(parts[count - 1], &found.end)) return false;
+    found.start = found.end;
+  }
+  *name = found;
+  return true;
+}
+
+void tsr__name_print(const tsr_name *name, char *text) {
+  int size = snprintf(text, 128, "__%" PRIu64 "_%" PRIu64 "_%s", name->start, name->end, name->uuid);
+  if (name->version) snprintf(text + size, 128 - (size_t)size, "_%" PRIu32, name->version);
+}
+
+int tsr__name_new(uint64_t start, uint64_t end, uint32_t version, tsr_name *name, const uint8_t random[16]) {
+  static const char digits[] = "0123456789abcdef";
+  *name = (tsr_name){.start = start, .end = end, .version = version};
+  for (unsigned i = 0; i < 16; i++) {
+    name->uuid[2 * i] = digits[random[i] >> 4];
+    name->uuid[2 * i + 1] = digits[random[i] & 15];
+  }
+  return TSR_OK;
+}
+
+bool tsr__name_suffix(const char *text, const char *suffix, uint64_t *stem) {
+  uint64_t size = strlen(text), tail = strlen(suffix);
+  if (size < tail || memcmp(text + size - tail, suffix, tail) != 0) return false;
+  *stem = size - tail;
+  return true;
+}

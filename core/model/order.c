@@ -1,0 +1,196 @@
+/* order.c: the numbers by which sparse cells are put in global order.
+ *
+ * Row- and column-major arrays: cells go by the numbers of their space tiles, then by coordinate. Hilbert arrays: by
+ * Hilbert code, then by coordinates in row-major order. Numbers and codes stand in no file, but the order of cells
+ * does, so the arithmetic here is to the last bit that of the machine which wrote the reference's arrays:
+ *
+ *   tile number    integers: (v - low) / extent, unsigned; floats: the quotient in the dimension's own precision,
+ *                  converted to 64 bits as x86-64 does (what 2^64 and more, infinities and NaN become matters)
+ *   Hilbert bucket fixed types: (v - low) / (high - low) * (2^bits - 1) in double, converted likewise; strings: the
+ * first 8 bytes, zero-padded, big-endian, the upper `bits`; a byte of 0x80 and more, as it is a signed char there, sets
+ * all bits before it Hilbert code   Skilling's curve (Programming the Hilbert curve, AIP Conf. Proc. 707, 2004) through
+ * the buckets; bits = floor(63 / dimensions) for each dimension, dimension 0 the most significant
+ */
+#include "model/order.h"
+
+#include <string.h>
+
+#include "model/datatype.h"
+
+/* double -> uint64 in x86-64 code without AVX-512: through a signed conversion that gives 2^63 for all that it cannot
+ * hold, on value - 2^63 if that is not negative. The cast alone would be undefined. */
+static uint64_t order_truncate(double value) {
+  const double half = 9223372036854775808.0; /* 2^63 */
+  const uint64_t sign = UINT64_C(1) << 63;
+  if (value >= half) {
+    value -= half;
+    return value < half ? (uint64_t)value + sign : 0;
+  }
+  return value >= -half ? (uint64_t)(int64_t)value : sign; /* NaN: the latter */
+}
+
+uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
+  if (!dimension->has_extent) return 0;
+  switch (tsr__datatype_machine(dimension->datatype)) {
+  case TSR_MACHINE_F32: {
+    float v, low, extent;
+    memcpy(&v, value, 4);
+    memcpy(&low, dimension->low, 4);
+    memcpy(&extent, dimension->extent, 4);
+    float quotient = (v - low) / extent;
+    return order_truncate((double)quotient);
+  }
+  case TSR_MACHINE_F64: {
+    double v, low, extent;
+    memcpy(&v, value, 8);
+    memcpy(&low, dimension->low, 8);
+    memcpy(&extent, dimension->extent, 8);
+    return order_truncate((v - low) / extent);
+  }
+  default: {
+    /* differences of keys are differences of values; the extent is positive, so its bytes are its value */
+    uint64_t extent = 0;
+    memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
+    uint64_t distance = tsr__key(dimension->datatype, value) - tsr__key(dimension->datatype, dimension->low);
+    return extent ? distance / extent : 0;
+  }
+  }
+}
+
+static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {
+  tsr_machine machine = tsr__datatype_machine(dimension->datatype);
+  double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
+  double share = (tsr__machine_double(machine, value) - low) / (high - low); /* NaN where low = high */
+  uint64_t most = (UINT64_C(1) << bits) - 1, bucket = order_truncate(share * (double)most);
+  /* Only bits 0..bits-1 take part in a curve of several dimensions; of a line's 2^63 the curve makes its end. */
+  return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
+}
+
+static uint64_t bucket_text(const uint8_t *text, uint64_t size, unsigned bits) {
+  uint64_t bucket = 0;
+  for (uint64_t i = 0; i < 8; i++) {
+    bucket <<= 8;
+    if (i < size) bucket |= (uint64_t)(int64_t)(int8_t)text[i];
+  }
+  return bucket >> (64 - bits);
+}
+
+/* The curve, from the highest bit down. At each level the point lies in one of 2^n cells, named by one bit per axis.
+ * The part of the curve inside that cell is a mirrored and turned copy of the whole, so the lower bits are brought back
+ * to the standard position: for each axis, a set bit mirrors axis 0, a clear one exchanges the axis with axis 0. The
+ * names of the cells, one after the other, are the code in Gray code. */
+static inline __attribute__((always_inline)) uint64_t curve_of(uint64_t *axes, unsigned dimensions, unsigned bits) {
+  uint64_t gray = 0;
+  for (unsigned level = bits; level-- > 0;) {
+    const uint64_t below = (UINT64_C(1) << level) - 1;
+    for (unsigned i = 0; i < dimensions; i++) {
+      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* no branches: bits are as by chance */
+      const uint64_t differ = (axes[0] ^ axes[i]) & below & ~set;
+      gray = gray << 1 | bit;
+      axes[0] ^= differ | (below & set);
+      axes[i] ^= differ;
+    }
+  }
+  for (unsigned shift = 1; shift < 64; shift *= 2) gray ^= gray >> shift;
+  return gray;
+}
+
+static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
+  switch (dimensions) {
+  case 2: return curve_of(axes, 2, 31);
+  case 3: return curve_of(axes, 3, 21);
+  default: return curve_of(axes, dimensions, bits);
+  }
+}
+
+uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, const uint64_t *sizes) {
+  uint64_t axes[63];
+  unsigned dimensions = schema->dimension_count;
+  if (dimensions == 0 || dimensions > 63) return 0; /* no bits left: all cells have one code */
+  unsigned bits = 63 / dimensions;
+  for (unsigned d = 0; d < dimensions; d++) {
+    const tsr_field *dimension = &schema->fields[d];
+    bool text = dimension->values_per_cell == TSR_VARIABLE;
+    axes[d] = text ? bucket_text(values[d], sizes[d], bits) : bucket_fixed(dimension, values[d], bits);
+  }
+  return curve(axes, dimensions, bits);
+}
+
+/* ---- Many cells of two dimensions ------------------------------------------------------------------------------- */
+
+#define ORDER_BATCH 64u
+#define ORDER_LANES 8u
+typedef uint32_t lanes __attribute__((vector_size(ORDER_LANES * sizeof(uint32_t))));
+_Static_assert(ORDER_BATCH % ORDER_LANES == 0, "a batch is whole vectors");
+
+/* The curve through two axes of 31 bits, LANES cells at once. Bits above the level are not touched any more, so in the
+ * end the axes hold the bits by which the cells were named. */
+static void curve_lanes(lanes *first, lanes *second) {
+  lanes x = *first, y = *second;
+  for (unsigned level = 31; level-- > 0;) {
+    const uint32_t below = (UINT32_C(1) << level) - 1;
+    x ^= -(x >> level & 1) & below;
+    const lanes set = -(y >> level & 1), differ = (x ^ y) & below & ~set;
+    x ^= differ | (set & below);
+    y ^= differ;
+  }
+  *first = x;
+  *second = y;
+}
+
+/* 31 bits, with a gap before each. */
+static uint64_t spread(uint64_t bits) {
+  bits = (bits | bits << 16) & UINT64_C(0x0000FFFF0000FFFF);
+  bits = (bits | bits << 8) & UINT64_C(0x00FF00FF00FF00FF);
+  bits = (bits | bits << 4) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+  bits = (bits | bits << 2) & UINT64_C(0x3333333333333333);
+  return (bits | bits << 1) & UINT64_C(0x5555555555555555);
+}
+
+static void buckets_of(const tsr_field *dimension, const uint8_t *values, uint64_t count, uint32_t *buckets) {
+  const tsr_machine machine = tsr__datatype_machine(dimension->datatype);
+  const double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
+  const uint32_t most = INT32_MAX;
+  switch (machine) {
+#define X(name, type)                                                                                                  \
+  case TSR_MACHINE_##name:                                                                                             \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      type v;                                                                                                          \
+      memcpy(&v, values + i * sizeof v, sizeof v);                                                                     \
+      buckets[i] = (uint32_t)(order_truncate(((double)v - low) / (high - low) * (double)most) & most);                 \
+    }                                                                                                                  \
+    break;
+    TSR_MACHINES(X)
+#undef X
+  }
+}
+
+void tsr__hilbert_codes(const tsr_schema *schema, const void *const *values, uint64_t count, uint64_t *codes) {
+  const tsr_field *fields = schema->fields;
+  if (schema->dimension_count != 2) {
+    const void *cell[63];
+    for (uint64_t i = 0; i < count; i++) {
+      for (uint32_t d = 0; d < schema->dimension_count && d < 63; d++)
+        cell[d] = (const uint8_t *)values[d] + i * tsr_datatype_size(fields[d].datatype);
+      codes[i] = tsr__hilbert_code(schema, cell, NULL);
+    }
+    return;
+  }
+  for (uint64_t i = 0; i < count; i += ORDER_BATCH) {
+    const uint64_t n = TSR_MIN(ORDER_BATCH, count - i);
+    uint32_t buckets[2][ORDER_BATCH] = {{0}};
+    for (unsigned d = 0; d < 2; d++)
+      buckets_of(&fields[d], (const uint8_t *)values[d] + i * tsr_datatype_size(fields[d].datatype), n, buckets[d]);
+    for (uint64_t k = 0; k < n; k += ORDER_LANES) {
+      lanes axes[2];
+      for (unsigned d = 0; d < 2; d++) memcpy(&axes[d], &buckets[d][k], sizeof axes[d]);
+      curve_lanes(&axes[0], &axes[1]);
+      for (unsigned d = 0; d < 2; d++) memcpy(&buckets[d][k], &axes[d], sizeof axes[d]);
+    }
+    for (uint64_t k = 0; k < n; k++) {
+      uint64_t gray = spread(buckets[0][k]) << 1 | spread(buckets[1][k]);
+      for (unsigned shift = 1; shift < 64; shift *= 2) gray ^= gray >> shift;
+      codes[i + k] = gray;
+    }
+  }
+}

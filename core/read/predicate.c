@@ -1,0 +1,380 @@
+/* predicate.c: predicates on attributes: on the statistics of tiles, and on columns of cells.
+ *
+ * A predicate sees what the host shows: a null cell is null, so is NaN, so is NaT where the host says so, and so are
+ * cells that were never written, or whose fragment lacks the attribute, unless the host shows their fill value.
+ *
+ * Statistics say nothing, or too much, in many cases (errata.md, "Statistics"). A tile is passed over only where:
+ * - its minimum and maximum are those of single numbers, datetimes or times, or of CHAR and ASCII from version 18 on
+ *   (before, TileDB compared past their ends); no UTF8, no other variable or multi-valued attribute
+ * - of floats the sum is less than SUM_MOST: a NaN resets bounds and makes the sum NaN, but for a sum that an infinity
+ *   or too large values made stick, which leaves it at the greatest double; and the bounds are less than BOUND_MOST,
+ *   so that nothing after that brought the sum down again
+ * - text: compared up to the first NUL, so the bounds are widened by all that may stand behind it; in dense arrays
+ * never where it is variable, and where it is nullable only from version 21 on
+ * - the filters lose nothing: statistics are of the values before them
+ * Of a whole fragment, only those of single integers, datetimes and times: sums of tiles that stuck at both ends make an
+ * innocent one, and TileDB skips values where it should skip tiles of null strings.
+ * Null counts are right where minimum and maximum are, but NaN and NaT are nulls that they do not count. Padding of
+ * dense tiles (versions 11 to 15) makes bounds wider and null counts greater, never the reverse. Who asks sees to it that
+ * no older version of a cell comes out from behind a tile that is passed over.
+ */
+#include "read/predicate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "filter/filter_pipeline.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "array/array.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+
+#define SUM_MOST        1e300
+#define BOUND_MOST      1e290
+#define PREDICATE_BLOCK 65536u /* cells that are looked at together */
+#define NEGATED         512u /* the same where a test is negated */
+#define TEXT_BOUND      256u /* bytes of a text bound that count */
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+static bool predicate_is_float(const tsr_field *field) {
+  return field->values_per_cell == 1 && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
+}
+
+static bool predicate_is_text(const tsr_field *field) {
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
+}
+
+static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, tsr_arena *arena, tsr_test *test,
+                     tsr_error *error) {
+  if (predicate->field < schema->dimension_count ||
+      predicate->field >= schema->dimension_count + schema->attribute_count)
+    return tsr__fail(error, TSR_ERROR, "a predicate on field %u, which is no attribute", predicate->field);
+  const tsr_field *field = &schema->fields[predicate->field];
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  const bool single = field->values_per_cell == 1 && kind != TSR_KIND_BYTES && kind != TSR_KIND_TEXT;
+  *test = (tsr_test){.field = predicate->field, .kind = predicate->kind};
+  if (predicate->negated && predicate->kind != TSR_PREDICATE_WITHIN)
+    test->kind = predicate->kind == TSR_PREDICATE_IS_NULL ? TSR_PREDICATE_NOT_NULL : TSR_PREDICATE_IS_NULL;
+  test->nan = predicate_is_float(field);
+  test->nat = predicate->nat_is_null && single && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
+  if (predicate->kind != TSR_PREDICATE_WITHIN) return TSR_OK;
+  if (!single && !predicate_is_text(field))
+    return tsr__fail(error, TSR_ERROR, "attribute %s cannot be compared with ranges", field->name);
+  tsr_field plain = *field; /* text of fixed length is text, too */
+  if (predicate_is_text(field)) plain.values_per_cell = TSR_VARIABLE;
+  if (tsr__spans_make(&plain, &predicate->ranges, arena, &test->spans, error) < 0)
+    return tsr__wrap(error, "attribute %s", field->name);
+  if (test->spans.all) test->kind = predicate->negated ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+  else test->negated = predicate->negated;
+  return TSR_OK;
+}
+
+int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  void *memory;
+  reader->test_count = 0;
+  reader->fill_unwritten = request->fill_unwritten;
+  if (request->predicate_count == 0) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&reader->arena, request->predicate_count, sizeof(tsr_test), &memory, error));
+  reader->tests = memory;
+  for (uint32_t i = 0; i < request->predicate_count; i++) {
+    tsr_test *test = &reader->tests[i];
+    TSR_TRY(make_test(reader->snapshot->schema, &request->predicates[i], &reader->arena, test, error));
+    test->never = test->kind == TSR_PREDICATE_WITHIN && test->spans.count == 0 && !test->negated;
+    reader->test_count++;
+  }
+  return TSR_OK;
+}
+
+/* ---- Columns of cells -------------------------------------------------------------------------------------------- */
+
+/* Keeps those of selection[0..count) (NULL: all from 0 on) for which `TEST` of the cell's value v holds. */
+#define DEFINE_KEEP(name, type, TEST)                                                                                  \
+  static uint64_t keep_##name(const type *values, const uint32_t *selection, uint64_t count, bool wanted,              \
+                              uint32_t *out) {                                                                         \
+    uint64_t kept = 0;                                                                                                 \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      const uint32_t cell = selection ? selection[i] : (uint32_t)i;                                                    \
+      type v;                                                                                                          \
+      memcpy(&v, (const uint8_t *)values + cell * sizeof v, sizeof v);                                                 \
+      out[kept] = cell;                                                                                                \
+      kept += (TEST) == wanted;                                                                                        \
+    }                                                                                                                  \
+    return kept;                                                                                                       \
+  }
+DEFINE_KEEP(valid, uint8_t, v != 0)
+DEFINE_KEEP(number_f32, float, v == v)
+DEFINE_KEEP(number_f64, double, v == v)
+DEFINE_KEEP(time, int64_t, v != INT64_MIN)
+
+static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *selection, uint64_t count, bool wanted,
+                             uint32_t *out) {
+  if (size == 4) return keep_number_f32(values, selection, count, wanted, out);
+  return keep_number_f64(values, selection, count, wanted, out);
+}
+
+/* Nulls of any kind: NaN and NaT, too. */
+static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, const uint32_t *selection, uint64_t count,
+                             uint32_t *out) {
+  if (!test->nan && !test->nat)
+    return column->validity ? keep_valid(column->validity, selection, count, false, out) : 0;
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    uint32_t alone = cell;
+    bool null = column->validity && !column->validity[cell];
+    if (!null && test->nan) null = keep_numbers(column->values, column->cell_size, &alone, 1, false, &alone) > 0;
+    else if (!null) null = keep_time(column->values, &alone, 1, false, &alone) > 0;
+    out[kept] = cell;
+    kept += null;
+  }
+  return kept;
+}
+
+static uint64_t select_within(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+                              const uint32_t *selection, uint64_t count, uint32_t *out) {
+  if (!test->spans.text) return tsr__spans_select(&test->spans, datatype, column->values, selection, count, out);
+  if (column->offsets)
+    return tsr__spans_select_text(&test->spans, column->values, column->offsets, selection, count, out);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t cell = selection ? selection[i] : (uint32_t)i;
+    const uint8_t *value = (const uint8_t *)column->values + cell * column->cell_size;
+    out[kept] = cell;
+    kept += tsr__spans_contain_text(&test->spans, value, column->cell_size);
+  }
+  return kept;
+}
+
+/* Keeps the cells that pass, negated or not; selection NULL: 0..count-1. `out` may be the selection. */
+static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+                             const uint32_t *selection, uint64_t count, uint32_t *out) {
+  if (test->never) return 0;
+  if (test->kind == TSR_PREDICATE_IS_NULL) return select_nulls(test, column, selection, count, out);
+  if (test->kind == TSR_PREDICATE_WITHIN) {
+    count = select_within(test, datatype, column, selection, count, out);
+    selection = out;
+  }
+  if (column->validity) {
+    count = keep_valid(column->validity, selection, count, true, out);
+    selection = out;
+  }
+  if (test->nan && test->kind == TSR_PREDICATE_NOT_NULL)
+    count = keep_numbers(column->values, column->cell_size, selection, count, true, out), selection = out;
+  if (test->nat) count = keep_time(column->values, selection, count, true, out), selection = out;
+  return tsr__select_all(selection, count, out);
+}
+
+static uint64_t predicate_select_cells(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+                                       const uint32_t *selection, uint64_t count, uint32_t *out) {
+  uint32_t some[NEGATED], within[NEGATED];
+  uint64_t kept = 0;
+  if (!test->negated) return select_plain(test, datatype, column, selection, count, out);
+  for (uint64_t from = 0; from < count; from += NEGATED) {
+    const uint64_t n = TSR_MIN(count - from, NEGATED);
+    for (uint64_t i = 0; i < n; i++) some[i] = selection ? selection[from + i] : (uint32_t)(from + i);
+    const uint64_t left = select_plain(test, datatype, column, some, n, within);
+    for (uint64_t i = 0, k = 0; i < n; i++) {
+      if (k < left && within[k] == some[i]) k++;
+      else out[kept++] = some[i];
+    }
+  }
+  return kept;
+}
+
+/* Do all cells of a column of one value pass? */
+static bool constant_passes(const tsr_reader *reader, const tsr_test *test, const tsr_column *column) {
+  uint32_t cell;
+  if (column->unwritten && !reader->fill_unwritten) return test->kind == TSR_PREDICATE_IS_NULL || test->negated;
+  return predicate_select_cells(test, reader->snapshot->schema->fields[test->field].datatype, column, NULL, 1, &cell) ==
+         1;
+}
+
+bool tsr__tests_pass_unwritten(const tsr_reader *reader) {
+  for (uint32_t i = 0; i < reader->test_count; i++)
+    if (!constant_passes(reader, &reader->tests[i], &reader->fills[reader->tests[i].field])) return false;
+  return true;
+}
+
+uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
+                          const uint32_t *selection, uint64_t count, uint32_t *out) {
+  const tsr_field *field = &reader->snapshot->schema->fields[test->field];
+  if (!column->constant) return predicate_select_cells(test, field->datatype, column, selection, count, out);
+  if (!constant_passes(reader, test, column)) return 0;
+  return tsr__select_all(selection, count, out);
+}
+
+/* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
+
+int tsr__tests_want(tsr_reader *reader, tsr_held *held, tsr_error *error) {
+  const int64_t *slots = reader->snapshot->fragments[held->fragment].slots;
+  for (uint32_t i = 0; i < reader->test_count; i++)
+    TSR_TRY(tsr__reader_want(reader, held, slots[reader->tests[i].field], error));
+  return TSR_OK;
+}
+
+int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const uint32_t *selection, uint64_t *count,
+                      uint32_t *out, tsr_error *error) {
+  for (uint32_t i = 0; i<reader->test_count && * count> 0; i++) {
+    tsr_column column;
+    if (held) TSR_TRY(tsr__reader_column(reader, held, reader->tests[i].field, first, &column, error));
+    else column = reader->fills[reader->tests[i].field];
+    *count = tsr__test_select(reader, &reader->tests[i], &column, selection, *count, out);
+    selection = out;
+  }
+  return TSR_OK;
+}
+
+int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error) {
+  tsr_buffer *room = &reader->chosen;
+  room->size = 0;
+  TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(held->end - held->first, PREDICATE_BLOCK) * sizeof(uint32_t), error));
+  for (uint64_t first = held->first; first < held->end; first += PREDICATE_BLOCK) {
+    uint64_t count = TSR_MIN(held->end - first, PREDICATE_BLOCK);
+    TSR_TRY(tsr__tests_select(reader, held, first, NULL, &count, (uint32_t *)(void *)room->data, error));
+    if (count > 0) return 1;
+  }
+  return 0;
+}
+
+/* ---- Statistics -------------------------------------------------------------------------------------------------- */
+
+bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field) {
+  const tsr_field *f = &metadata->schema->fields[field];
+  const tsr_kind kind = tsr_datatype_kind(f->datatype);
+  if (metadata->version < 11 || tsr__pipeline_is_lossy(tsr__schema_pipeline(metadata->schema, field))) return false;
+  if (f->datatype == TSR_CHAR || f->datatype == TSR_ASCII) {
+    if (metadata->version < 18) return false;
+    return !metadata->dense || (f->values_per_cell != TSR_VARIABLE && (!f->nullable || metadata->version >= 21));
+  }
+  return f->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+static bool text_outside(const tsr_spans *spans, const uint8_t *min, uint64_t min_size, const uint8_t *max,
+                         uint64_t max_size) {
+  uint8_t high[TEXT_BOUND];
+  const uint8_t *nul = min_size ? memchr(min, 0, min_size) : NULL;
+  if (nul) min_size = (uint64_t)(nul - min);
+  nul = max_size ? memchr(max, 0, max_size) : NULL;
+  if (nul) max_size = (uint64_t)(nul - max);
+  if (max_size == 0) return false; /* nothing but empty strings, or nulls, or nobody knows */
+  if (max_size < TEXT_BOUND) {
+    memcpy(high, max, max_size);
+    high[max_size++] = 1; /* above all that has a NUL there */
+  } else {
+    memcpy(high, max, TEXT_BOUND);
+    max_size = TEXT_BOUND;
+    if (high[TEXT_BOUND - 1]++ == UINT8_MAX) return false;
+  }
+  return tsr__spans_relate_text(spans, min, min_size, high, max_size) == TSR_OUTSIDE;
+}
+
+bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum) {
+  double d[3];
+  if (!sum) return false;
+  memcpy(&d[0], sum, sizeof(double));
+  for (unsigned i = 0; i < 2; i++) {
+    if (field->cell_size == sizeof(double)) {
+      memcpy(&d[i + 1], i ? max : min, sizeof(double));
+    } else {
+      float f;
+      memcpy(&f, i ? max : min, sizeof f);
+      d[i + 1] = (double)f;
+    }
+  }
+  return fabs(d[0]) < SUM_MOST && fabs(d[1]) < BOUND_MOST && fabs(d[2]) < BOUND_MOST; /* false for NaN */
+}
+
+bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *s, uint64_t tile,
+                        uint64_t cells) {
+  if (!s->min || !s->max || tile >= s->count) return false;
+  const bool counted = field->nullable && s->null_counts;
+  const bool takes_nulls = test->kind == TSR_PREDICATE_IS_NULL || test->negated;
+  if (!takes_nulls && counted && s->null_counts[tile] == cells) return true;
+  if (test->kind == TSR_PREDICATE_NOT_NULL) return false;
+  const uint64_t size = s->value_size;
+  const uint8_t *min = s->min + (size ? tile * size : s->min_offsets[tile]);
+  const uint8_t *max = s->max + (size ? tile * size : s->max_offsets[tile]);
+  if (test->nan && !tsr__statistics_plain(field, min, max, s->sums ? &s->sums[tile] : NULL)) return false;
+  if (takes_nulls) {
+    if (field->nullable && (!counted || s->null_counts[tile] > 0)) return false;
+    if (test->nat && tsr__key(field->datatype, min) == 0) return false;
+  }
+  if (test->kind == TSR_PREDICATE_IS_NULL) return true;
+  if (test->spans.text)
+    return !test->negated &&
+           text_outside(&test->spans, min, size ? size : s->min_offsets[tile + 1] - s->min_offsets[tile], max,
+                        size ? size : s->max_offsets[tile + 1] - s->max_offsets[tile]);
+  const uint64_t low = tsr__key(field->datatype, min), high = tsr__key(field->datatype, max);
+  return tsr__spans_relate(&test->spans, low, high) == (test->negated ? TSR_INSIDE : TSR_OUTSIDE);
+}
+
+int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool own, tsr_statistics *statistics,
+                         tsr_error *error) {
+  tsr_fragment_metadata *m = &fragment->metadata;
+  const uint8_t *key = tsr__array_key(array);
+  tsr_file *file = NULL;
+  if (own ? !m->own_statistics : !m->slots[slot].statistics)
+    TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
+  const int r = own ? tsr__fragment_metadata_own_statistics(m, slot, file, key, statistics, error)
+                    : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
+  if (file) tsr__array_files_done(array);
+  if (r >= 0) return TSR_OK;
+  return tsr__array_damage(tsr__wrap(error, "fragment %s", fragment->name), error);
+}
+
+/* A test on a fragment that lacks the attribute, or can have no null where one is asked for. */
+static bool never_passes(const tsr_reader *reader, const tsr_test *test, const tsr_field *field) {
+  if (!field) return !constant_passes(reader, test, &reader->fills[test->field]);
+  return test->kind == TSR_PREDICATE_IS_NULL && !field->nullable && !test->nan && !test->nat;
+}
+
+/* The field that a test looks at, in the fragment's schema; NULL if the fragment lacks it. */
+static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_test *test, uint32_t fragment,
+                                           uint32_t *number) {
+  const tsr_fragment_metadata *m = &reader->snapshot->fragments[fragment].fragment->metadata;
+  const int64_t slot = reader->snapshot->fragments[fragment].slots[test->field];
+  tsr_special special;
+  const int64_t field = slot < 0 ? -1 : tsr__fragment_slot_field(m, (uint32_t)slot, &special);
+  if (field < 0) return NULL;
+  *number = (uint32_t)field;
+  return &m->schema->fields[field];
+}
+
+int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
+  tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
+  for (uint32_t i = 0; i < reader->test_count; i++) {
+    const tsr_test *test = &reader->tests[i];
+    uint32_t number = 0;
+    const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
+    tsr_statistics statistics;
+    if (never_passes(reader, test, field)) return 1;
+    if (!field || f->tiles || test->nan || predicate_is_text(field) || f->metadata.tile_count == 1)
+      continue; /* its tile says the same */
+    if (!tsr__statistics_believed(&f->metadata, number)) continue;
+    TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
+                                 error));
+    if (tsr__test_excludes(test, field, &statistics, 0, UINT64_MAX)) return 1;
+  }
+  return 0;
+}
+
+int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
+  tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
+  for (uint32_t i = 0; i < reader->test_count; i++) {
+    const tsr_test *test = &reader->tests[i];
+    uint32_t number = 0;
+    const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
+    tsr_statistics statistics;
+    if (never_passes(reader, test, field)) return 1;
+    if (!field || f->tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
+    TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], false, &statistics,
+                                 error));
+    if (tsr__test_excludes(test, field, &statistics, tile, tsr__fragment_tile_cells(&f->metadata, tile))) return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,12 @@
+/* read_point.h: one cell of a dense array, as lookups and joins ask for it. */
+#ifndef TSR_READ_POINT_H
+#define TSR_READ_POINT_H
+
+#include "tessera.h"
+
+typedef struct tsr_source tsr_source;
+
+/* Where the request is one cell of a dense array, which has been written: 1, and no plan is needed; else 0. */
+int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_source **source, tsr_error *error);
+
+#endif

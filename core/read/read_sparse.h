@@ -1,0 +1,11 @@
+/* read_sparse.h: batches of a sparse array. */
+#ifndef TSR_READ_SPARSE_H
+#define TSR_READ_SPARSE_H
+
+#include "tessera.h"
+
+typedef struct tsr_source tsr_source;
+
+int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
+
+#endif

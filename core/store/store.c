@@ -1,0 +1,371 @@
+/* store.c: the front of every store: it checks paths and ranges, counts, sorts listings, and says in errors which file.
+ *
+ * A path has parts separated by '/', none empty, "." or ".."; "" is the root. So no name that stands in an array's file
+ * leads out of the array's directory.
+ */
+#include "store/store.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+
+#define SYNCED_MOST 16u /* at once */
+
+/* ---- For the methods ------------------------------------------------------------------------------------------- */
+
+int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
+                        void **store, tsr_error *error) {
+  const size_t length = strlen(name);
+  void *block;
+  TSR_TRY(tsr__alloc_zero(memory, size + length + 1, &block, error));
+  tsr_store *s = block;
+  s->methods = methods;
+  s->memory = memory;
+  s->name = (char *)block + size;
+  memcpy(s->name, name, length + 1);
+  *store = block;
+  return TSR_OK;
+}
+
+int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error) {
+  size_t length = strlen(path);
+  void *memory;
+  TSR_TRY(tsr__alloc_zero(store->memory, size + length + 1, &memory, error));
+  tsr_file *f = memory;
+  f->store = store;
+  f->path = (char *)memory + size;
+  memcpy(f->path, path, length + 1);
+  *file = f;
+  return TSR_OK;
+}
+
+int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  uint64_t count = listing->count;
+  if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as there is room for */
+    void *entries = listing->entries;
+    TSR_TRY(tsr__realloc(listing->memory, TSR_MAX(2 * count, 1) * sizeof(tsr_entry), &entries, error));
+    listing->entries = entries;
+  }
+  size_t size = strlen(name) + 1;
+  void *copy;
+  TSR_TRY(tsr__alloc(listing->memory, size, &copy, error));
+  memcpy(copy, name, size);
+  listing->entries[listing->count++] = (tsr_entry){copy, kind};
+  return TSR_OK;
+}
+
+void tsr__listing_release(tsr_listing *listing) {
+  for (uint64_t i = 0; i < listing->count; i++) tsr__free(listing->entries[i].name);
+  tsr__free(listing->entries);
+  *listing = (tsr_listing){0};
+}
+
+/* ---- Paths and errors ------------------------------------------------------------------------------------------ */
+
+tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix) {
+  const size_t length = strlen(directory);
+  const bool slash = length && directory[length - 1] != '/';
+  tsr_path path;
+  snprintf(path.text, sizeof path.text, "%s%s%s%s", directory, slash ? "/" : "", name, suffix);
+  return path;
+}
+
+/* What a host's database says of itself, whatever the file: it is read-only, or busy. */
+static bool of_all_files(const tsr_store *store, int code) {
+  return store->is_one_file && (code == TSR_READONLY || code == TSR_BUSY);
+}
+
+/* Puts the full path before the message. The code comes as an argument because `error` may be NULL. */
+static int wrap(const tsr_store *store, const char *path, int code, tsr_error *error) {
+  if (code >= 0 || of_all_files(store, code)) return code;
+  size_t length = strlen(store->name);
+  bool slash = *path && length > 0 && store->name[length - 1] != '/';
+  tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
+  return code;
+}
+
+static bool path_valid(const char *path) {
+  if (!*path) return true;
+  for (;;) {
+    size_t length = strcspn(path, "/");
+    if (length == 0 || (length <= 2 && memcmp(path, "..", length) == 0)) return false;
+    if (!path[length]) return true;
+    path += length + 1;
+  }
+}
+
+static int check_path(const tsr_store *store, const char *path, tsr_error *error) {
+  if (path_valid(path)) return TSR_OK;
+  int rc = tsr__fail(error, TSR_PERM, "'%s' is no path within an array: parts may not be empty, '.' or '..'", path);
+  return wrap(store, "", rc, error);
+}
+
+/* A path that cannot be the root. */
+static int check_inner(const tsr_store *store, const char *path, tsr_error *error) {
+  if (!*path) return wrap(store, path, tsr__fail(error, TSR_PERM, "the root itself is no such file"), error);
+  return check_path(store, path, error);
+}
+
+/* ---- The front ------------------------------------------------------------------------------------------------- */
+
+void tsr__store_close(tsr_store *store) {
+  if (store) store->methods->close(store);
+}
+
+static int file_opened(tsr_store *store, const char *path, int rc, tsr_error *error) {
+  if (rc < 0) return wrap(store, path, rc, error);
+  atomic_fetch_add_explicit(&store->files_opened, 1, memory_order_relaxed);
+  return TSR_OK;
+}
+
+int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  TSR_TRY(check_inner(store, path, error));
+  return file_opened(store, path, store->methods->open_file(store, path, file, error), error);
+}
+
+int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  TSR_TRY(check_inner(store, path, error));
+  return file_opened(store, path, store->methods->create_exclusive(store, path, file, error), error);
+}
+
+void tsr__store_close_file(tsr_file *file) {
+  if (file && file->kept) tsr__free(file);
+  else if (file) file->store->methods->close_file(file);
+}
+
+int tsr__store_keep_file(tsr_file **file, tsr_error *error) {
+  const tsr_file *from = *file;
+  uint64_t size;
+  void *block;
+  if (!tsr__add(sizeof(tsr_file) + strlen(from->path) + 1, from->size, &size))
+    return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)from->size);
+  TSR_TRY(tsr__alloc(from->store->memory, size, &block, error));
+  tsr_file *to = block;
+  *to = (tsr_file){.store = from->store, .path = (char *)(to + 1), .size = from->size};
+  memcpy(to->path, from->path, strlen(from->path) + 1);
+  uint8_t *bytes = (uint8_t *)to->path + strlen(from->path) + 1;
+  int rc = tsr__store_read_at(*file, 0, bytes, from->size, error);
+  if (rc < 0) {
+    tsr__free(to);
+    return rc;
+  }
+  to->kept = bytes;
+  tsr__store_close_file(*file);
+  *file = to;
+  return TSR_OK;
+}
+
+int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
+  tsr_store *store = file->store;
+  uint64_t end;
+  int rc = TSR_OK;
+  if (!tsr__add(offset, size, &end) || end > file->size)
+    rc = tsr__fail(error, TSR_CORRUPT, "%llu bytes are needed at byte %llu, but the file has %llu bytes",
+                   (unsigned long long)size, (unsigned long long)offset, (unsigned long long)file->size);
+  else if (file->kept) return size > 0 ? (void)memcpy(buffer, file->kept + offset, size), TSR_OK : TSR_OK;
+  else if (size > 0) rc = store->methods->read_at(file, offset, buffer, size, error);
+  if (rc < 0) return wrap(store, file->path, rc, error);
+  atomic_fetch_add_explicit(&store->bytes_read, size, memory_order_relaxed);
+  return TSR_OK;
+}
+
+int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
+  tsr_file *file;
+  TSR_TRY(tsr__store_open_file(store, path, &file, error));
+  uint64_t size = file->size;
+  int rc;
+  if (size > most) {
+    rc = tsr__fail(error, TSR_TOOBIG, "the file has %llu bytes, at most %llu are allowed here",
+                   (unsigned long long)size, (unsigned long long)most);
+    wrap(store, path, rc, error);
+  } else if ((rc = tsr__buffer_reserve(buffer, size, error)) < 0) {
+    wrap(store, path, rc, error);
+  } else if ((rc = tsr__store_read_at(file, 0, size > 0 ? buffer->data + buffer->size : NULL, size, error)) == TSR_OK) {
+    buffer->size += size;
+  }
+  tsr__store_close_file(file);
+  return rc;
+}
+
+static int compare_entries(const void *a, const void *b) {
+  return strcmp(((const tsr_entry *)a)->name, ((const tsr_entry *)b)->name);
+}
+
+int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  tsr_listing found = {.memory = store->memory};
+  int rc = store->methods->list(store, path, &found, error);
+  if (rc < 0) {
+    tsr__listing_release(&found);
+    return wrap(store, path, rc, error);
+  }
+  if (found.count > 1) qsort(found.entries, found.count, sizeof *found.entries, compare_entries);
+  *listing = found;
+  return TSR_OK;
+}
+
+int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
+  tsr_listing found;
+  TSR_TRY(tsr__store_list_any(store, path, &found, error));
+  if (!found.link) {
+    *listing = found;
+    return TSR_OK;
+  }
+  const int code = tsr__fail(error, TSR_PERM,
+                             "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
+                             "none within arrays",
+                             found.link);
+  tsr__listing_release(&found);
+  return wrap(store, path, code, error);
+}
+
+bool tsr__listing_has(const tsr_listing *listing, const char *name) {
+  for (uint64_t a = 0, b = listing->count; a < b;) {
+    uint64_t middle = a + (b - a) / 2;
+    int order = strcmp(listing->entries[middle].name, name);
+    if (order == 0) return true;
+    if (order < 0) a = middle + 1;
+    else b = middle;
+  }
+  return false;
+}
+
+int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  return wrap(store, path, store->methods->stamp(store, path, stamp, error), error);
+}
+
+int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  return wrap(store, path, store->methods->modified(store, path, milliseconds, error), error);
+}
+
+int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error) {
+  if (!store->methods->look) return 0;
+  TSR_TRY(check_path(store, path, error));
+  const int rc = store->methods->look(store, path, look, error);
+  return rc < 0 ? wrap(store, path, rc, error) : 1;
+}
+
+int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
+  if (size == 0) return TSR_OK;
+  return wrap(file->store, file->path, file->store->methods->append(file, bytes, size, error), error);
+}
+
+int tsr__store_sync(tsr_file *file, tsr_error *error) {
+  return wrap(file->store, file->path, file->store->methods->sync(file, error), error);
+}
+
+static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "there are no locks here"); }
+
+int tsr__store_lock(tsr_file *file, tsr_error *error) {
+  const tsr_store_methods *methods = file->store->methods;
+  return wrap(file->store, file->path, methods->lock ? methods->lock(file, error) : no_locks(error), error);
+}
+
+int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  const tsr_store_methods *methods = file->store->methods;
+  return wrap(file->store, file->path, methods->locked ? methods->locked(file, locked, error) : no_locks(error), error);
+}
+
+int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  return wrap(store, path, store->methods->sync_directory(store, path, error), error);
+}
+
+typedef struct syncing {
+  tsr_store *store;
+  tsr_file *const *files;
+  uint64_t file_count;
+  const char *const *directories;
+} syncing;
+
+static int sync_one(void *argument, uint64_t index, tsr_error *error) {
+  const syncing *s = argument;
+  if (index < s->file_count) return tsr__store_sync(s->files[index], error);
+  return tsr__store_sync_directory(s->store, s->directories[index - s->file_count], error);
+}
+
+int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
+                        uint64_t directory_count, unsigned threads, tsr_error *error) {
+  syncing s = {store, files, file_count, directories};
+  const uint64_t count = file_count + directory_count; /* each waits for the disk, none for a core */
+  return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MOST) : 1, count,
+                           sync_one, &s, error);
+}
+
+/* Either rename. A directory cannot become a part of itself. */
+static int store_move(tsr_store *store, const char *from, const char *to, tsr_error *error,
+                      int (*method)(tsr_store *, const char *, const char *, tsr_error *)) {
+  TSR_TRY(check_inner(store, from, error));
+  TSR_TRY(check_inner(store, to, error));
+  size_t length = strlen(from);
+  int rc;
+  if (strncmp(from, to, length) == 0 && to[length] == '/')
+    rc = tsr__fail(error, TSR_ERROR, "a directory cannot be moved into itself");
+  else rc = method(store, from, to, error);
+  if (rc == TSR_OK) return rc;
+  if (!of_all_files(store, rc)) tsr__wrap(error, "renaming to '%s'", to);
+  return wrap(store, from, rc, error);
+}
+
+int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  return store_move(store, from, to, error, store->methods->rename);
+}
+
+int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_file *file;
+  int rc = tsr__store_open_file(store, path, &file, error);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
+  *exists = rc >= 0;
+  if (rc >= 0) tsr__store_close_file(file);
+  return TSR_OK;
+}
+
+int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
+  tsr_stamp stamp;
+  TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
+  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
+  return TSR_OK;
+}
+
+static bool is_known(tsr_store *store, const char *path, bool there) {
+  bool file = false, directory = false;
+  return tsr__store_find(store, path, &file, NULL) >= 0 && tsr__directory_find(store, path, &directory, NULL) >= 0 &&
+         (file || directory) == there;
+}
+
+/* A disk may say that a rename has failed which it has done: who took back then what was to appear would damage it. */
+int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  tsr_error one;
+  const int code = store_move(store, from, to, &one, store->methods->rename_exclusive);
+  if (code >= 0 || (code == TSR_IO && is_known(store, from, false) && is_known(store, to, true))) return TSR_OK;
+  if (error) *error = one;
+  return code;
+}
+
+int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  return wrap(store, path, store->methods->remove(store, path, error), error);
+}
+
+int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_path(store, path, error));
+  return wrap(store, path, store->methods->make_directory(store, path, error), error);
+}
+
+int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_inner(store, path, error));
+  if (!store->methods->is_link || !store->methods->is_link(store, path)) return TSR_OK;
+  return wrap(store, path, tsr__fail(error, TSR_PERM, "is a symbolic link, behind which nothing is removed"), error);
+}
+
+bool tsr__store_exists(tsr_store *store, const char *path) {
+  bool exists = false;
+  return tsr__store_find(store, path, &exists, NULL) >= 0 && exists;
+}

@@ -1,0 +1,213 @@
+/* store_bounds.c: a directory that the stores of an environment may not leave.
+ *
+ * What a store's root leads to is resolved, links and ".." of what is there, and compared with the directory: links above
+ * a root may lead wherever they want to within it. But what was compared may be swapped for a link before it is opened. So
+ * every call of the system begins at a descriptor of the directory itself, which was opened when the bound was set, and
+ * goes down to the file part by part; none may be a symbolic link, neither of the root's resolved path nor below the root.
+ *
+ * A bound is never changed and lives as long as its environment: a narrower one replaces it. Workers may look at it at any
+ * time.
+ */
+#define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE       /* O_PATH */
+#include "store/store_bounds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of a directory that is only gone through: it need not be readable where the system can do without. */
+#if defined(O_PATH)
+#define BOUNDS_STEP (O_PATH | O_DIRECTORY)
+#elif defined(O_SEARCH)
+#define BOUNDS_STEP (O_SEARCH | O_DIRECTORY)
+#else
+#define BOUNDS_STEP (O_RDONLY | O_DIRECTORY)
+#endif
+
+struct tsr_bound {
+  const tsr_bound *wider; /* the one before it, or NULL */
+  int directory; /* descriptor; -1: the path is no directory, nothing lies below it */
+  char path[]; /* resolved */
+};
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------ */
+
+static int bounds_text_of(tsr_memory *memory, const char *a, const char *b, const char *c, char **text,
+                          tsr_error *error) {
+  const size_t x = strlen(a), y = strlen(b), z = strlen(c);
+  void *block;
+  TSR_TRY(tsr__alloc(memory, x + y + z + 1, &block, error));
+  memcpy(block, a, x);
+  memcpy((char *)block + x, b, y);
+  memcpy((char *)block + x + y, c, z + 1);
+  *text = block;
+  return TSR_OK;
+}
+
+/* Cuts the last part off a path that begins with a slash; false for ".." and where there is none left. */
+static bool bounds_cut(char *head, size_t *size) {
+  while (*size > 1 && head[*size - 1] == '/') --*size;
+  const size_t end = *size;
+  while (*size > 0 && head[*size - 1] != '/') --*size;
+  const bool up = end - *size == 2 && memcmp(head + *size, "..", 2) == 0;
+  head[*size] = 0;
+  return end > 1 && !up;
+}
+
+int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr_error *error) {
+  char *whole = NULL, *head = NULL, *real = NULL, *here = NULL;
+  if (*path != '/' && !(here = realpath(".", NULL)))
+    return tsr__fail(error, TSR_IO, "the present directory is not known");
+  int code = bounds_text_of(memory, here ? here : "", here ? "/" : "", path, &whole, error);
+  if (code >= 0) code = bounds_text_of(memory, whole, "", "", &head, error);
+  if (code >= 0) {
+    size_t size = strlen(head);
+    bool clear = true; /* the last part goes, until the rest is there */
+    while (clear && !(real = realpath(head, NULL))) clear = bounds_cut(head, &size);
+    const char *rest = whole + size;
+    rest += strspn(rest, "/");
+    if (!real) code = tsr__fail(error, TSR_PERM, "it cannot be said where %s leads", path);
+    else
+      code =
+          bounds_text_of(memory, *rest && strcmp(real, "/") == 0 ? "" : real, *rest ? "/" : "", rest, resolved, error);
+  }
+  free(here);
+  free(real);
+  tsr__free(head);
+  tsr__free(whole);
+  return code;
+}
+
+bool tsr__path_is_below(const char *path, const char *directory) {
+  const size_t size = strlen(directory);
+  if (strcmp(directory, "/") == 0) return *path == '/';
+  return strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
+}
+
+/* ---- The walk --------------------------------------------------------------------------------------------------- */
+
+int tsr__bound_open(int directory, const char *name, int flags) {
+  int descriptor;
+  struct stat status;
+  do descriptor = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
+  while (descriptor < 0 && errno == EINTR);
+  if (descriptor >= 0 || errno == ENOENT || errno == EEXIST) return descriptor;
+  const int number = errno; /* systems differ in what they say of a link, and with O_DIRECTORY it is no directory */
+  const bool link = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+  errno = link ? ELOOP : number;
+  return -1;
+}
+
+/* Goes on from a directory, which it closes unless it is `keep`. */
+static int bounds_step(int directory, int keep, const char *part, size_t size) {
+  char name[256]; /* no file system has longer ones */
+  int next = -1;
+  errno = ENAMETOOLONG;
+  if (size < sizeof name) {
+    memcpy(name, part, size);
+    name[size] = 0;
+    next = tsr__bound_open(directory, name, BOUNDS_STEP);
+  }
+  const int number = errno;
+  if (directory != keep) close(directory);
+  errno = number;
+  return next;
+}
+
+/* As tsr__bound_enter. */
+static int bounds_enter(int directory, const char *path, const char **name) {
+  int at = directory;
+  for (;;) {
+    path += strspn(path, "/");
+    const size_t size = strcspn(path, "/");
+    *name = *path ? path : ".";
+    if (!path[size]) return at;
+    if ((at = bounds_step(at, directory, path, size)) < 0) return -1;
+    path += size;
+  }
+}
+
+int tsr__bound_enter(const tsr_bound *bound, const char *path, const char **name) {
+  if (bound->directory >= 0) return bounds_enter(bound->directory, path, name);
+  errno = ENOTDIR;
+  return -1;
+}
+
+void tsr__bound_leave(const tsr_bound *bound, int directory) {
+  const int number = errno;
+  if (directory >= 0 && directory != bound->directory) close(directory);
+  errno = number;
+}
+
+/* ---- Bounds ----------------------------------------------------------------------------------------------------- */
+
+const tsr_bound *tsr__bounds_get(const tsr_bounds *bounds) {
+  return bounds ? atomic_load_explicit(&((tsr_bounds *)(uintptr_t)bounds)->bound, memory_order_acquire) : NULL;
+}
+
+/* Of a path that lies below the bound's directory: the part below it. */
+static const char *below(const tsr_bound *bound, const char *resolved) {
+  return resolved + (strcmp(bound->path, "/") == 0 ? 0 : strlen(bound->path));
+}
+
+/* -1 and errno. `path`: the path from the wider one's directory on, or from "/". */
+static int bounds_open_directory(const tsr_bound *wider, const char *path) {
+  const char *name;
+  if (wider && wider->directory < 0) return errno = *path ? ENOENT : ENOTDIR, -1;
+  const int top = wider ? wider->directory : open("/", BOUNDS_STEP | O_CLOEXEC);
+  const int above = top < 0 ? -1 : bounds_enter(top, path, &name);
+  const int directory = above < 0 ? -1 : tsr__bound_open(above, name, BOUNDS_STEP);
+  const int number = above < 0 && errno == ENOTDIR ? ENOENT : errno; /* ENOTDIR: it is something else itself */
+  if (above >= 0 && above != top) close(above);
+  if (top >= 0 && !wider) close(top);
+  errno = number;
+  return directory;
+}
+
+int tsr__bounds_set(tsr_bounds *bounds, tsr_memory *memory, const char *directory, tsr_error *error) {
+  const size_t size = strlen(directory) + 1;
+  void *block;
+  TSR_TRY(tsr__alloc(memory, sizeof(tsr_bound) + size, &block, error));
+  tsr_bound *b = block;
+  b->wider = tsr__bounds_get(bounds);
+  memcpy(b->path, directory, size);
+  b->directory = bounds_open_directory(b->wider, b->wider ? below(b->wider, directory) : directory);
+  if (b->directory < 0 && errno != ENOTDIR) {
+    const int number = errno;
+    tsr__free(b);
+    if (number == ENOENT) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: %s", directory);
+    return tsr__fail(error, number == EACCES || number == ELOOP ? TSR_PERM : TSR_IO, "%s cannot be opened", directory);
+  }
+  atomic_store_explicit(&bounds->bound, b, memory_order_release);
+  return TSR_OK;
+}
+
+void tsr__bounds_release(tsr_bounds *bounds) {
+  const tsr_bound *b = tsr__bounds_get(bounds);
+  while (b) {
+    const tsr_bound *wider = b->wider;
+    if (b->directory >= 0) close(b->directory);
+    tsr__free((void *)(uintptr_t)b);
+    b = wider;
+  }
+  atomic_store_explicit(&bounds->bound, NULL, memory_order_release);
+}
+
+int tsr__bound_permits(const tsr_bound *bound, tsr_memory *memory, const char *path, char **relative,
+                       tsr_error *error) {
+  char *resolved = NULL;
+  if (!bound) return TSR_OK;
+  int code = tsr__path_resolve(memory, path, &resolved, error);
+  if (code >= 0 && !tsr__path_is_below(resolved, bound->path)) code = TSR_PERM;
+  if (code == TSR_PERM)
+    (void)tsr__fail(error, TSR_PERM, "%s is not below %s, to which tessera_restrict has bound this connection", path,
+                    bound->path);
+  if (code >= 0 && relative) code = bounds_text_of(memory, below(bound, resolved), "", "", relative, error);
+  tsr__free(resolved);
+  return code;
+}

@@ -1,0 +1,742 @@
+/* store_posix.c: a store that is a directory of the file system.
+ *
+ * The root's path is made absolute once, so that a host's chdir changes nothing. Symbolic links are followed when files
+ * are read and directories listed (users link their data), never when something is created or removed. Where the
+ * environment has a bound (store_bounds.c) none is followed: each call begins at the bound's descriptor, and files of more
+ * than one name are not read, since another name may stand outside.
+ */
+#define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE       /* F_OFD_SETLK */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+#include <stdatomic.h>
+#include <string.h>
+#include "store/store_posix.h"
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+
+#ifdef __APPLE__
+#define MTIME(s) ((s)->st_mtimespec)
+#define CTIME(s) ((s)->st_ctimespec)
+#else
+#define MTIME(s) ((s)->st_mtim)
+#define CTIME(s) ((s)->st_ctim)
+#endif
+
+/* The system's words for an error: POSIX's strerror_r returns 0 and writes them, GNU's returns them. */
+#define WORDS(number, room)                                                                                            \
+  _Generic(strerror_r(number, room, sizeof room),                                                                      \
+      int: strerror_r(number, room, sizeof room) == 0 ? room : NULL,                                                   \
+      char *: strerror_r(number, room, sizeof room))
+
+#define NAMES_PATIENCE 20 /* milliseconds */
+#define PIECE          (UINT64_C(1) << 30) /* of one system call: some systems refuse more than INT_MAX */
+
+typedef struct bound_root { /* what a root leads to within a bound */
+  const tsr_bound *bound;
+  struct bound_root *earlier; /* of wider bounds: workers may be at them */
+  char *path; /* from the bound's directory on */
+  size_t length;
+} bound_root;
+
+typedef struct posix_store {
+  tsr_store base;
+  char *root; /* absolute, without a slash at its end: "" is "/" */
+  size_t root_length;
+  _Atomic(bound_root *) bound_root; /* of the bound that was met last; or NULL */
+} posix_store;
+
+typedef struct posix_file {
+  tsr_file base;
+  int descriptor;
+  pid_t locker; /* the process that has locked it; 0: it is not locked */
+} posix_file;
+
+typedef struct full_path {
+  char text[4096];
+} full_path;
+
+/* ---- Errors and paths ------------------------------------------------------------------------------------------ */
+
+static int posix_fail_system(int number, const char *what, tsr_error *error) {
+  int code = TSR_IO;
+  switch (number) {
+  case ENOSPC:
+  case EDQUOT: code = TSR_FULL; break;
+  case ENOENT:
+  case ENOTDIR:
+  case ELOOP:
+  case ENAMETOOLONG: code = TSR_NOT_FOUND; break;
+  case EACCES:
+  case EPERM: code = TSR_PERM; break;
+  case EROFS: code = TSR_READONLY; break;
+  case EEXIST:
+#if ENOTEMPTY != EEXIST
+  case ENOTEMPTY:
+#endif
+    code = TSR_EXISTS;
+    break;
+  case ENOMEM: code = TSR_NOMEM; break;
+  default: break;
+  }
+  char room[256];
+  const char *words = WORDS(number, room);
+  return words ? tsr__fail(error, code, "%s: %s", what, words) : tsr__fail(error, code, "%s: error %d", what, number);
+}
+
+static int posix_join(const char *root, size_t length, const char *path, full_path *full, tsr_error *error) {
+  const size_t size = strlen(path);
+  if (length >= sizeof full->text - 1 || size >= sizeof full->text - 1 - length)
+    return posix_fail_system(ENAMETOOLONG, "path", error);
+  memcpy(full->text, root, length);
+  full->text[length] = '/';
+  memcpy(full->text + length + 1, path, size + 1);
+  if (size == 0 && length > 0) full->text[length] = 0;
+  return TSR_OK;
+}
+
+/* ---- Places -----------------------------------------------------------------------------------------------------
+ *
+ * What a call of the system is given: a directory and a name in it. Without a bound these are the present directory and
+ * the whole path. With one they are the directory that holds the last part, found without following links, and that part.
+ */
+
+typedef struct posix_place {
+  const tsr_bound *bound; /* or NULL */
+  int directory; /* AT_FDCWD, or what leave() closes */
+  const char *name; /* in `path` */
+  full_path path; /* with a bound: from its directory on */
+} posix_place;
+
+static int fail_place(const posix_place *p, int number, const char *what, tsr_error *error) {
+  if (!p->bound || number != ELOOP) return posix_fail_system(number, what, error);
+  return tsr__fail(error, TSR_PERM,
+                   "is a symbolic link, or lies behind one; tessera_restrict has bound this connection, and it "
+                   "follows none within arrays");
+}
+
+/* The store's root from the bound's directory on. */
+static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **found, tsr_error *error) {
+  bound_root *known = atomic_load_explicit(&s->bound_root, memory_order_acquire);
+  char *path = NULL;
+  void *block;
+  *found = known;
+  if (known && known->bound == bound) return TSR_OK;
+  TSR_TRY(tsr__bound_permits(bound, s->base.memory, s->root_length ? s->root : "/", &path, error));
+  const int code = tsr__alloc(s->base.memory, sizeof(bound_root), &block, error);
+  if (code < 0) return tsr__free(path), code;
+  bound_root *made = block;
+  *made = (bound_root){bound, known, path, strlen(path)};
+  while (!atomic_compare_exchange_weak(&s->bound_root, &made->earlier, made)) {} /* two threads may make it at once */
+  *found = made;
+  return TSR_OK;
+}
+
+static int posix_enter(posix_place *p, const char *what, tsr_error *error) {
+  if (!p->bound) return TSR_OK;
+  p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name);
+  return p->directory < 0 ? fail_place(p, errno, what, error) : TSR_OK;
+}
+
+/* Keeps errno. */
+static void leave(const posix_place *p) {
+  if (p->bound) tsr__bound_leave(p->bound, p->directory);
+}
+
+/* The path alone: nothing is opened. */
+static int find_path(tsr_store *store, const char *path, posix_place *p, tsr_error *error) {
+  posix_store *s = (posix_store *)store;
+  const bound_root *root;
+  p->bound = tsr__bounds_get(store->bounds);
+  p->directory = AT_FDCWD;
+  p->name = p->path.text;
+  if (!p->bound) return posix_join(s->root, s->root_length, path, &p->path, error);
+  TSR_TRY(find_root(s, p->bound, &root, error));
+  return posix_join(root->path, root->length, path, &p->path, error);
+}
+
+static int posix_find_place(tsr_store *store, const char *path, posix_place *p, const char *what, tsr_error *error) {
+  TSR_TRY(find_path(store, path, p, error));
+  return posix_enter(p, what, error);
+}
+
+static int open_at(const posix_place *p, int flags) {
+  int descriptor;
+  flags |= O_CLOEXEC | O_NOCTTY;
+  if (p->bound) return tsr__bound_open(p->directory, p->name, flags);
+  do descriptor = open(p->name, flags, 0666);
+  while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+/* 0, or -1 and errno; of a link that is not followed ELOOP. */
+static int posix_look(const posix_place *p, struct stat *status) {
+  if (fstatat(p->directory, p->name, status, p->bound ? AT_SYMLINK_NOFOLLOW : 0) != 0) return -1;
+  if (!p->bound || !S_ISLNK(status->st_mode)) return 0;
+  errno = ELOOP;
+  return -1;
+}
+
+static const char *posix_kind_name(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "something else";
+}
+
+/* ---- Files ----------------------------------------------------------------------------------------------------- */
+
+static int posix_file_new(tsr_store *store, const char *path, int descriptor, uint64_t size, tsr_file **file,
+                          tsr_error *error) {
+  void *memory;
+  TSR_TRY(tsr__file_allocate(store, path, sizeof(posix_file), &memory, error));
+  posix_file *f = memory;
+  f->descriptor = descriptor;
+  f->base.size = size;
+  *file = &f->base;
+  return TSR_OK;
+}
+
+static bool has_one_name(const posix_place *p, struct stat *status) {
+  return fstatat(p->directory, p->name, status, AT_SYMLINK_NOFOLLOW) == 0 && status->st_nlink == 1;
+}
+
+/* Opens what is there and looks at it. With a bound a file has to have this name alone, before it is opened and after, else
+ * EMLINK: other names may lie outside. One that is just renamed by steps has two for a moment. (While the kernel removes a
+ * name it shows that name and one less: two looks make it unlikely that a name is taken for the only one then. Systems that
+ * let nobody link others' files, as Linux does, need neither.) */
+static int open_and_look(const posix_place *p, struct stat *status) {
+  const struct timespec moment = {.tv_nsec = 1000000};
+  for (int i = 0;; i++) {
+    struct stat named;
+    const bool before = !p->bound || has_one_name(p, &named);
+    const int descriptor = open_at(p, O_RDONLY | O_NONBLOCK); /* a pipe without a writer would wait for one */
+    if (descriptor < 0) return -1;
+    int number = fstat(descriptor, status) == 0 ? 0 : errno;
+    if (!number && (!p->bound || !S_ISREG(status->st_mode))) return descriptor;
+    if (!number && before && has_one_name(p, &named) && named.st_ino == status->st_ino &&
+        named.st_dev == status->st_dev)
+      return descriptor;
+    close(descriptor);
+    if (!number && i == NAMES_PATIENCE) number = EMLINK;
+    if (number) return errno = number, -1;
+    nanosleep(&moment, NULL);
+  }
+}
+
+static int posix_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  posix_place p;
+  struct stat status;
+  int rc;
+  TSR_TRY(posix_find_place(store, path, &p, "opening", error));
+  const int descriptor = open_and_look(&p, &status), number = errno;
+  leave(&p);
+  if (descriptor < 0 && number == ENXIO) return tsr__fail(error, TSR_NOT_FOUND, "is a socket or a device, not a file");
+  if (descriptor < 0 && number == EMLINK && p.bound)
+    return tsr__fail(error, TSR_PERM,
+                     "the file has other names (hard links), which may lie outside of the directory to which "
+                     "tessera_restrict has bound this connection: copy it");
+  if (descriptor < 0) return fail_place(&p, number, "opening", error);
+  if (S_ISREG(status.st_mode)) rc = posix_file_new(store, path, descriptor, (uint64_t)status.st_size, file, error);
+  else rc = tsr__fail(error, TSR_NOT_FOUND, "is %s, not a file", posix_kind_name(status.st_mode));
+  if (rc < 0) close(descriptor);
+  return rc;
+}
+
+static int posix_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  posix_place p;
+  TSR_TRY(posix_find_place(store, path, &p, "creating", error));
+  int descriptor = open_at(&p, O_RDWR | O_CREAT | O_EXCL);
+  int rc = descriptor < 0 ? fail_place(&p, errno, "creating", error)
+                          : posix_file_new(store, path, descriptor, 0, file, error);
+  if (rc < 0 && descriptor >= 0) {
+    close(descriptor);
+    unlinkat(p.directory, p.name, 0);
+  }
+  leave(&p);
+  return rc;
+}
+
+/* ---- Locks -----------------------------------------------------------------------------------------------------
+ *
+ * A lock belongs to the open file description, not to the process: POSIX's record locks would go when any descriptor of
+ * the file is closed in the process, and would not tell two connections of one process apart. Where there are such
+ * record locks (F_OFD_SETLK), one byte far behind the file's end is locked: SMB forbids reads of bytes that are locked,
+ * NFS hands record locks to its server, where they meet those of the server's own processes. Elsewhere it is flock().
+ *
+ * A child that a fork makes shares the description, and keeps the lock until it closes the file or ends: the file then
+ * looks locked for too long, which does no harm. The process that has locked the file unlocks it when it closes it; a
+ * child that closes its copy does not. */
+
+#define LOCK_BYTE     (INT64_C(1) << 40)
+#define LOCK_ATTEMPTS 1000 /* of a millisecond: without F_OFD_GETLK who looks at a lock has it for a moment */
+
+static bool has_no_locks(int number) {
+  return number == ENOLCK || number == ENOSYS || number == EINVAL || number == EOPNOTSUPP || number == ENOTSUP;
+}
+
+static int fail_lock(int number, tsr_error *error) {
+  if (has_no_locks(number)) return tsr__fail(error, TSR_UNSUPPORTED, "this file system has no locks");
+  return posix_fail_system(number, "locking", error);
+}
+
+#ifdef F_OFD_SETLK
+static int change_lock(int descriptor, int command, short type, struct flock *lock) {
+  int result;
+  *lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
+  do result = fcntl(descriptor, command, lock);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+static int try_lock(int descriptor) {
+  struct flock lock;
+  return change_lock(descriptor, F_OFD_SETLK, F_WRLCK, &lock);
+}
+
+static void posix_unlock(int descriptor) {
+  struct flock lock;
+  (void)change_lock(descriptor, F_OFD_SETLK, F_UNLCK, &lock);
+}
+
+/* Looks, and takes nothing. */
+static int look_at_lock(int descriptor, bool *locked) {
+  struct flock lock;
+  if (change_lock(descriptor, F_OFD_GETLK, F_WRLCK, &lock) != 0) return -1;
+  *locked = lock.l_type != F_UNLCK;
+  return 0;
+}
+#else
+static int try_lock(int descriptor) {
+  int result;
+  do result = flock(descriptor, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+static void posix_unlock(int descriptor) { (void)flock(descriptor, LOCK_UN); }
+
+static int look_at_lock(int descriptor, bool *locked) {
+  *locked = flock(descriptor, LOCK_SH | LOCK_NB) != 0;
+  if (*locked) return errno == EWOULDBLOCK ? 0 : -1;
+  posix_unlock(descriptor);
+  return 0;
+}
+#endif
+
+static int posix_lock_file(tsr_file *file, tsr_error *error) {
+  posix_file *f = (posix_file *)file;
+  const struct timespec moment = {.tv_nsec = 1000000};
+  int result = try_lock(f->descriptor);
+  for (int i = 0; i < LOCK_ATTEMPTS && result != 0 && (errno == EAGAIN || errno == EACCES); i++) {
+    nanosleep(&moment, NULL);
+    result = try_lock(f->descriptor);
+  }
+  if (result != 0) return fail_lock(errno, error);
+  f->locker = getpid();
+  return TSR_OK;
+}
+
+static int posix_is_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  if (look_at_lock(((posix_file *)file)->descriptor, locked) == 0) return TSR_OK;
+  return fail_lock(errno, error);
+}
+
+static void posix_close_file(tsr_file *file) {
+  const posix_file *f = (posix_file *)file;
+  if (f->locker && f->locker == getpid()) posix_unlock(f->descriptor);
+  close(f->descriptor);
+  tsr__free(file);
+}
+
+static int posix_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
+  int descriptor = ((posix_file *)file)->descriptor;
+  uint8_t *at = buffer;
+  for (uint64_t done = 0; done < size;) {
+    ssize_t got = pread(descriptor, at + done, TSR_MIN(size - done, PIECE), (off_t)(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return posix_fail_system(errno, "reading", error);
+    if (got == 0)
+      return tsr__fail(error, TSR_CORRUPT, "the file ends at byte %llu, it had %llu bytes when it was opened",
+                       (unsigned long long)(offset + done), (unsigned long long)file->size);
+    done += (uint64_t)got;
+  }
+  return TSR_OK;
+}
+
+static int posix_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
+  int descriptor = ((posix_file *)file)->descriptor;
+  const uint8_t *from = bytes;
+  for (uint64_t done = 0; done < size;) {
+    ssize_t put = pwrite(descriptor, from + done, TSR_MIN(size - done, PIECE), (off_t)(file->size + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      int rc = posix_fail_system(put == 0 ? EIO : errno, "writing", error);
+      if (ftruncate(descriptor, (off_t)file->size) != 0) return rc; /* the first error is the one to tell */
+      return rc;
+    }
+    done += (uint64_t)put;
+  }
+  file->size += size;
+  return TSR_OK;
+}
+
+static int sync_retry(int descriptor) {
+  int result;
+#ifdef F_FULLFSYNC /* fsync alone leaves the bytes in the drive's cache */
+  do result = fcntl(descriptor, F_FULLFSYNC);
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return 0;
+#endif
+  do result = fsync(descriptor);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+static int posix_sync_file(tsr_file *file, tsr_error *error) {
+  if (sync_retry(((posix_file *)file)->descriptor) == 0) return TSR_OK;
+  return posix_fail_system(errno, "syncing", error);
+}
+
+/* ---- Directories ----------------------------------------------------------------------------------------------- */
+
+static int sync_opened(const posix_place *p, int descriptor, tsr_error *error) {
+  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* what cannot be opened cannot be synced */
+  if (descriptor < 0) return fail_place(p, errno, "syncing the directory", error);
+  int rc = TSR_OK;
+  if (sync_retry(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system has no syncing of directories */
+    rc = posix_fail_system(errno, "syncing the directory", error);
+  close(descriptor);
+  return rc;
+}
+
+static int posix_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
+  posix_place p;
+  TSR_TRY(posix_find_place(store, path, &p, "syncing the directory", error));
+  const int rc = sync_opened(&p, open_at(&p, O_RDONLY | O_DIRECTORY), error);
+  leave(&p);
+  return rc;
+}
+
+static int sync_above(const posix_place *p, tsr_error *error) {
+  posix_place above = *p;
+  above.name = ".";
+  if (!p->bound) { /* it is what stands before the slash, or "/" */
+    char *slash = strrchr(above.path.text, '/');
+    slash[slash == above.path.text] = 0;
+    above.name = above.path.text;
+  }
+  return sync_opened(&above, open_at(&above, O_RDONLY | O_DIRECTORY), error);
+}
+
+/* One of the directories of make_root, with which the path ends: durable in its parent. */
+static int make_part(posix_place *p, bool last, tsr_error *error) {
+  struct stat status;
+  int rc = TSR_OK;
+  TSR_TRY(posix_enter(p, "making the directory", error));
+  if (last || posix_look(p, &status) != 0) {
+    if (mkdirat(p->directory, p->name, 0777) == 0) rc = sync_above(p, error);
+    else if (last || errno != EEXIST) rc = fail_place(p, errno, "making the directory", error);
+  }
+  leave(p);
+  return rc;
+}
+
+/* Makes the directory and its missing parents, each durable in its parent: no later sync_directory reaches above the
+ * root. */
+static int make_root(posix_place *p, tsr_error *error) {
+  char *next = p->path.text;
+  do {
+    next = strchr(next + 1, '/');
+    if (next) *next = 0;
+    const int rc = make_part(p, !next, error);
+    if (next) *next = '/';
+    TSR_TRY(rc);
+  } while (next);
+  return TSR_OK;
+}
+
+static int posix_make_directory(tsr_store *store, const char *path, tsr_error *error) {
+  posix_place p;
+  if (!*path) {
+    TSR_TRY(find_path(store, path, &p, error));
+    return make_root(&p, error);
+  }
+  TSR_TRY(posix_find_place(store, path, &p, "making the directory", error));
+  const int rc =
+      mkdirat(p.directory, p.name, 0777) == 0 ? TSR_OK : fail_place(&p, errno, "making the directory", error);
+  leave(&p);
+  return rc;
+}
+
+static bool is_link(tsr_store *store, const char *path) {
+  posix_place p;
+  struct stat status;
+  if (posix_find_place(store, path, &p, "looking", NULL) < 0) return false;
+  const bool link = fstatat(p.directory, p.name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+  leave(&p);
+  return link;
+}
+
+static int posix_remove_path(tsr_store *store, const char *path, tsr_error *error) {
+  posix_place p;
+  TSR_TRY(posix_find_place(store, path, &p, "removing", error));
+  int result = unlinkat(p.directory, p.name, 0);
+  const int number = errno;
+  if (result != 0 && (number == EISDIR || number == EPERM)) { /* EPERM: what POSIX says of a directory, too */
+    result = unlinkat(p.directory, p.name, AT_REMOVEDIR);
+    if (errno == ENOTDIR) errno = number;
+  }
+  const int rc = result == 0 ? TSR_OK : fail_place(&p, errno, "removing", error);
+  leave(&p);
+  return rc;
+}
+
+/* What an entry is; false if it is gone by now. *link: it is a link that is not followed. */
+static bool posix_find_kind(DIR *directory, const struct dirent *entry, bool follow, tsr_entry_kind *kind, bool *link) {
+#ifdef DT_REG
+  switch (entry->d_type) {
+  case DT_REG: *kind = TSR_ENTRY_FILE; return true;
+  case DT_DIR: *kind = TSR_ENTRY_DIRECTORY; return true;
+  case DT_LNK:
+  case DT_UNKNOWN: break; /* some file systems do not say */
+  default: *kind = TSR_ENTRY_OTHER; return true;
+  }
+#endif
+  struct stat status;
+  *kind = TSR_ENTRY_OTHER;
+  const int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW; /* a link that leads nowhere is there nevertheless */
+  if (fstatat(dirfd(directory), entry->d_name, &status, flags) != 0)
+    return fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (S_ISREG(status.st_mode)) *kind = TSR_ENTRY_FILE;
+  else if (S_ISDIR(status.st_mode)) *kind = TSR_ENTRY_DIRECTORY;
+  *link = S_ISLNK(status.st_mode);
+  return true;
+}
+
+static DIR *open_list(const posix_place *p) {
+  if (!p->bound) return opendir(p->name);
+  const int descriptor = open_at(p, O_RDONLY | O_DIRECTORY);
+  DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
+  const int number = errno;
+  if (!directory && descriptor >= 0) close(descriptor);
+  errno = number;
+  return directory;
+}
+
+static int posix_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
+  posix_place p;
+  TSR_TRY(posix_find_place(store, path, &p, "listing", error));
+  DIR *directory = open_list(&p);
+  int rc = directory ? TSR_OK : fail_place(&p, errno, "listing", error);
+  leave(&p);
+  while (rc == TSR_OK) {
+    errno = 0;
+    const struct dirent *entry = readdir(directory);
+    if (!entry) {
+      if (errno != 0) rc = posix_fail_system(errno, "listing", error);
+      break;
+    }
+    tsr_entry_kind kind;
+    bool link = false;
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    if (!posix_find_kind(directory, entry, !p.bound, &kind, &link)) continue;
+    rc = tsr_listing_add(listing, entry->d_name, kind, error);
+    if (rc == TSR_OK && link && !listing->link) listing->link = listing->entries[listing->count - 1].name;
+  }
+  if (directory) closedir(directory);
+  return rc;
+}
+
+static int64_t nanoseconds(struct timespec t) {
+  return (int64_t)((uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec); /* may wrap in a forged time */
+}
+
+/* A directory's times move when an entry comes or goes, but only as finely as the clock behind them ticks: a change
+ * within the tick in which we look would leave the same stamp. So a stamp counts only once its time has surely passed.
+ * Kernels take times of files from a clock that ticks every 1 to 10 ms: 50 ms are enough. File systems that keep whole
+ * seconds (FAT: even ones) show them as such, hence 2 s where there is no fraction. The later of both times is judged,
+ * since programs that restore mtime cannot set ctime. A time of the future says nothing. */
+static bool settled(const struct stat *status) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
+  int64_t latest = TSR_MAX(nanoseconds(MTIME(status)), nanoseconds(CTIME(status)));
+  int64_t patience = latest % 1000000000 != 0 ? 50000000 : 2000000000;
+  int64_t present = nanoseconds(now);
+  return latest <= present && present - patience >= latest;
+}
+
+/* 0, or errno. */
+static int find_status(posix_place *p, struct stat *status) {
+  if (p->bound && (p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name)) < 0) return errno;
+  const int number = posix_look(p, status) == 0 ? 0 : errno;
+  leave(p);
+  return number;
+}
+
+static int posix_stamp_directory(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
+  posix_place p;
+  struct stat status;
+  TSR_TRY(find_path(store, path, &p, error));
+  const int number = find_status(&p, &status);
+  if (number && number != ENOENT && number != ENOTDIR) return fail_place(&p, number, "looking at the directory", error);
+  if (number || !S_ISDIR(status.st_mode)) {
+    *stamp = (tsr_stamp){.known = true};
+    return TSR_OK;
+  }
+  *stamp = (tsr_stamp){settled(&status), (uint64_t)nanoseconds(MTIME(&status)), (uint64_t)nanoseconds(CTIME(&status)),
+                       (uint64_t)status.st_ino + (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15)};
+  return TSR_OK;
+}
+
+static int find_file_status(tsr_store *store, const char *path, struct stat *status, tsr_error *error) {
+  posix_place p;
+  TSR_TRY(find_path(store, path, &p, error));
+  const int number = find_status(&p, status);
+  return number ? fail_place(&p, number, "looking at the file", error) : TSR_OK;
+}
+
+static int posix_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
+  struct stat status;
+  TSR_TRY(find_file_status(store, path, &status, error));
+  struct timespec time = MTIME(&status);
+  *milliseconds = time.tv_sec < 0 ? 0 : (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+  return TSR_OK;
+}
+
+static int posix_look_at(tsr_store *store, const char *path, tsr_look *look, tsr_error *error) {
+  struct stat status;
+  TSR_TRY(find_file_status(store, path, &status, error));
+  *look = (tsr_look){(uint64_t)status.st_size, nanoseconds(MTIME(&status))};
+  return TSR_OK;
+}
+
+/* ---- Renaming -------------------------------------------------------------------------------------------------- */
+
+/* Both places of a rename; left by leave() each. */
+static int find_both(tsr_store *store, const char *from, const char *to, posix_place *a, posix_place *b,
+                     tsr_error *error) {
+  TSR_TRY(posix_find_place(store, from, a, "renaming", error));
+  const int rc = posix_find_place(store, to, b, "renaming", error);
+  if (rc < 0) leave(a);
+  return rc;
+}
+
+static int posix_rename_path(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  posix_place a, b;
+  int rc = TSR_OK;
+  TSR_TRY(find_both(store, from, to, &a, &b, error));
+  if (renameat(a.directory, a.name, b.directory, b.name) != 0) {
+    int number = errno;
+    struct stat status; /* a directory over a file, or a file over a directory: what is in the way is there */
+    if (number == EISDIR || (number == ENOTDIR && fstatat(a.directory, a.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                             fstatat(b.directory, b.name, &status, AT_SYMLINK_NOFOLLOW) == 0))
+      number = EEXIST;
+    rc = fail_place(&a, number, "renaming", error);
+  }
+  leave(&a);
+  leave(&b);
+  return rc;
+}
+
+/* Where the system has no exclusive rename: a file is linked, then loses its old name; for a directory an empty one is
+ * made, which fails if anything is there, and replaced. 0, or -1 with errno. */
+static int rename_exclusive_by_steps(const posix_place *from, const posix_place *to) {
+  struct stat status;
+  if (fstatat(from->directory, from->name, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  bool directory = S_ISDIR(status.st_mode);
+  if ((directory ? mkdirat(to->directory, to->name, 0777)
+                 : linkat(from->directory, from->name, to->directory, to->name, 0)) != 0)
+    return -1;
+  if ((directory ? renameat(from->directory, from->name, to->directory, to->name)
+                 : unlinkat(from->directory, from->name, 0)) == 0)
+    return 0;
+  int number = errno;
+  unlinkat(to->directory, to->name, directory ? AT_REMOVEDIR : 0);
+  errno = number;
+  return -1;
+}
+
+static int posix_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  posix_place a, b;
+  TSR_TRY(find_both(store, from, to, &a, &b, error));
+  int result = -1;
+  errno = ENOSYS;
+#if defined(SYS_renameat2)
+  result = (int)syscall(SYS_renameat2, a.directory, a.name, b.directory, b.name, 1u /* RENAME_NOREPLACE */);
+#elif defined(__APPLE__)
+  result = renameatx_np(a.directory, a.name, b.directory, b.name, RENAME_EXCL);
+#endif
+  if (result != 0 && (errno == ENOSYS || errno == EINVAL || errno == ENOTSUP || errno == EPERM))
+    result = rename_exclusive_by_steps(&a, &b);
+  const int rc = result == 0 ? TSR_OK : fail_place(&a, errno, "renaming", error);
+  leave(&a);
+  leave(&b);
+  return rc;
+}
+
+/* ---- The store ------------------------------------------------------------------------------------------------- */
+
+static void posix_close_store(tsr_store *store) {
+  bound_root *root = atomic_load_explicit(&((posix_store *)store)->bound_root, memory_order_acquire);
+  while (root) {
+    bound_root *earlier = root->earlier;
+    tsr__free(root->path);
+    tsr__free(root);
+    root = earlier;
+  }
+  tsr__free(store);
+}
+
+static const tsr_store_methods posix_methods = {
+    .close = posix_close_store,
+    .open_file = posix_open_file,
+    .close_file = posix_close_file,
+    .read_at = posix_read_at,
+    .list = posix_list,
+    .stamp = posix_stamp_directory,
+    .modified = posix_modified,
+    .create_exclusive = posix_create_exclusive,
+    .append = posix_append,
+    .sync = posix_sync_file,
+    .sync_directory = posix_sync_directory,
+    .rename = posix_rename_path,
+    .rename_exclusive = posix_rename_exclusive,
+    .remove = posix_remove_path,
+    .make_directory = posix_make_directory,
+    .is_link = is_link,
+    .look = posix_look_at,
+    .lock = posix_lock_file,
+    .locked = posix_is_locked,
+};
+
+int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
+  full_path here;
+  if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");
+  if (*path == '/') here.text[0] = 0;
+  else if (!getcwd(here.text, sizeof here.text)) return posix_fail_system(errno, "the present directory", error);
+
+  const size_t root_size = strlen(here.text) + strlen(path) + 2;
+  void *block;
+  TSR_TRY(tsr__store_allocate(&posix_methods, memory, path, sizeof(posix_store) + root_size, &block, error));
+  posix_store *s = block;
+  s->base.workers_may_read = s->base.workers_may_sync = true;
+  s->root = (char *)(s + 1);
+  int length = snprintf(s->root, root_size, "%s%s%s", here.text, *path == '/' ? "" : "/", path);
+  while (length > 0 && s->root[length - 1] == '/') s->root[--length] = 0;
+  s->root_length = (size_t)length;
+  *store = &s->base;
+  return TSR_OK;
+}

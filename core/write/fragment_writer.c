@@ -1,0 +1,816 @@
+/* fragment_writer.c: cells that come in their final order become the files of one fragment, window by window.
+ *
+ * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the pool:
+ * filters forward, statistics; where cells come in bulk the tasks take those of whole tiles themselves, each of its
+ * tile and field; then the stored tiles are appended to their files in order, and what the metadata will
+ * say of them is noted. So memory is bounded by a window and by the metadata, and files are written from front to end.
+ * A file is created when its first bytes are due, which for small fragments is at the end. Files are made durable
+ * several at a time, which costs little more than one.
+ *
+ * Invariants: all inputs hold `pending` cells (while `direct`, none do); pending is below tile_cells * window_tiles
+ * between calls.
+ */
+#include "write/fragment_writer.h"
+
+#include <string.h>
+
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_metadata_write.h"
+#include "format/fragment_slot.h"
+#include "format/fragment_statistics.h"
+#include "array/environment.h"
+#include "write/writer.h"
+
+#define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
+#define PENDING_MOST                 (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room; */
+#define PENDING_WINDOWS              2 /* the same in the bytes that are asked for */
+#define BUSY_WINDOWS                 4 /* of the bytes that are asked for, at most, so that all threads have tiles to do */
+#define FRAGMENT_WRITER_WINDOW_TILES 256
+#define OUT_BYTES                    (UINT64_C(32) << 20) /* of all files' buffers together, about */
+#define DIRECT_LEAST                 1024 /* cells of a tile */
+#define ENDING_MOST                  32 /* files that are written to their ends and still open */
+
+typedef struct input { /* a column of the window */
+  const tsr_field *field; /* NULL: times */
+  uint64_t cell_size; /* 0: variable */
+  bool nullable, taken;
+  tsr_buffer values, starts, validity; /* starts: u64 of each variable cell in values; behind them, not counted in its
+                                          size, where the last one ends */
+} input;
+
+typedef struct fragment_writer_part {
+  tsr_file *file;
+  tsr_buffer out, offsets; /* what is not in the file yet; u64 of each tile */
+  uint64_t size;
+} fragment_writer_part;
+
+typedef struct fragment_writer_slot {
+  uint32_t number; /* in the metadata */
+  uint32_t first, inputs; /* whose values it holds: one, or all dimensions (__coords) */
+  tsr_tile_format format;
+  fragment_writer_part parts[TSR_PART_COUNT];
+  tsr_buffer var_sizes;
+  bool used[TSR_PART_COUNT];
+} fragment_writer_slot;
+
+typedef struct encoded { /* what a task makes of a tile of a slot */
+  tsr_buffer parts[TSR_PART_COUNT];
+  uint64_t variable_size;
+  tsr_cell_statistics statistics;
+} encoded;
+
+struct tsr_fragment_writer {
+  tsr_fragment_target target;
+  tsr_fragment_metadata metadata; /* filled as tiles are written */
+  tsr_statistics_writer *statistics; /* by slot of the metadata */
+  uint32_t input_count, slot_count;
+  input *inputs;
+  fragment_writer_slot *slots; /* those with files */
+  uint64_t tile_cells, window_tiles, pending, pending_most, out_most;
+  tsr_buffer written; /* dense: u8 of each pending cell, 0 = padding */
+  tsr_buffer runs; /* tsr_run of the window's tiles */
+  uint64_t *run_starts; /* window_tiles + 1 */
+  encoded *encoded; /* window_tiles * slot_count */
+  input *taken; /* by encoded: what tasks take themselves; NULL: they do not */
+  uint32_t *slot_of; /* of each input, if they do */
+  bool direct; /* the window's cells are whole tiles of the present call */
+  tsr_buffer leaf_keys, leaf_sizes, leaf_text; /* sparse: MBRs, as tsr__rtree_build takes them */
+  tsr_file *ending[ENDING_MOST]; /* to be made durable, and closed */
+  uint32_t ending_count;
+  /* the present call of add */
+  const tsr_column *columns;
+  const uint64_t *order;
+  uint64_t from, count;
+};
+
+/* ---- Open and close ------------------------------------------------------------------------- */
+
+static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
+  const tsr_schema *schema = w->target.schema;
+  uint32_t fields = schema->dimension_count + schema->attribute_count;
+  uint32_t specials = (w->target.has_times ? 1 : 0) + (w->target.has_delete_metadata ? 2 : 0);
+  w->input_count = fields + specials;
+  void *room;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(input), &room, error));
+  w->inputs = room;
+  for (uint32_t i = 0; i < w->input_count; i++) {
+    input *in = &w->inputs[i];
+    in->field = i < fields ? &schema->fields[i] : NULL;
+    in->cell_size = in->field ? in->field->cell_size : 8;
+    in->nullable = in->field && in->field->nullable;
+    in->taken = !w->metadata.dense || i >= schema->dimension_count;
+    in->values.memory = in->starts.memory = in->validity.memory = w->target.memory;
+  }
+  return TSR_OK;
+}
+
+static int make_slot(tsr_fragment_writer *w, uint32_t number, tsr_error *error) {
+  fragment_writer_slot *s = &w->slots[w->slot_count++];
+  tsr_special special = TSR_SLOT_COORDS;
+  int64_t field = tsr__fragment_slot_field(&w->metadata, number, &special);
+  uint32_t fields = w->target.schema->dimension_count + w->target.schema->attribute_count;
+  s->number = number;
+  s->inputs = 1;
+  if (field >= 0) s->first = (uint32_t)field;
+  else if (special == TSR_SLOT_COORDS) s->inputs = w->target.schema->dimension_count;
+  else
+    s->first = fields + (special == TSR_SLOT_TIMES ? 0 : w->target.has_times + (special == TSR_SLOT_DELETE_CONDITIONS));
+  s->var_sizes.memory = w->target.memory;
+  for (int p = 0; p < TSR_PART_COUNT; p++) {
+    s->parts[p].out.memory = s->parts[p].offsets.memory = w->target.memory;
+    s->used[p] = tsr__fragment_slot_has_part(&w->metadata, number, p);
+  }
+  return tsr__tile_format(&w->metadata, number, w->target.key, &s->format, error);
+}
+
+static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) {
+  tsr_fragment_metadata *m = &w->metadata;
+  TSR_TRY(tsr__fragment_metadata_make_slots(m, error));
+  void *room;
+  TSR_TRY(tsr__arena_array(&m->arena, m->slot_count, sizeof(fragment_writer_slot), &room, error));
+  w->slots = room;
+  TSR_TRY(tsr__arena_array(&m->arena, m->slot_count, sizeof(tsr_statistics_writer), &room, error));
+  w->statistics = room;
+  for (uint32_t n = 0; n < m->slot_count; n++) {
+    tsr_special special = TSR_SLOT_COORDS;
+    int64_t field = tsr__fragment_slot_field(m, n, &special);
+    bool attribute = field >= m->schema->dimension_count;
+    tsr__statistics_writer_init(&w->statistics[n], field >= 0 ? &m->schema->fields[field] : NULL, w->target.memory);
+    bool coordinates = field < 0 && special == TSR_SLOT_COORDS;
+    m->slots[n].present = coordinates ? m->version < 5 && !m->dense : attribute || field < 0 || !m->dense;
+    if (m->slots[n].present) TSR_TRY(make_slot(w, n, error));
+  }
+  return TSR_OK;
+}
+
+static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error) {
+  uint64_t cell = 0, parts = 0;
+  for (uint32_t i = 0; i < w->input_count; i++)
+    if (w->inputs[i].taken) cell += w->inputs[i].cell_size ? w->inputs[i].cell_size : 24;
+  for (uint32_t s = 0; s < w->slot_count; s++)
+    for (int p = 0; p < TSR_PART_COUNT; p++) parts += w->slots[s].used[p];
+  const uint64_t window = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, FRAGMENT_WRITER_WINDOW_BYTES)
+                                                 : FRAGMENT_WRITER_WINDOW_BYTES;
+  const uint64_t tile = tsr__mul_sat(cell, w->tile_cells);
+  uint64_t fit = window / TSR_MAX(tile, 1);
+  uint64_t busy = (2 * (uint64_t)w->target.threads + w->slot_count - 1) / w->slot_count;
+  if (w->target.window_bytes)
+    busy = TSR_MIN(busy, tsr__mul_sat(BUSY_WINDOWS, w->target.window_bytes) / TSR_MAX(tile, 1));
+  w->window_tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), FRAGMENT_WRITER_WINDOW_TILES);
+  w->pending_most = w->target.window_bytes
+                        ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MOST)
+                        : PENDING_MOST;
+  const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
+  w->out_most = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
+  void *room;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles + 1, sizeof(uint64_t), &room, error));
+  w->run_starts = room;
+  uint64_t tasks = w->window_tiles * w->slot_count;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, tasks, sizeof(encoded), &room, error));
+  w->encoded = room;
+  for (uint64_t i = 0; i < tasks; i++)
+    for (int p = 0; p < TSR_PART_COUNT; p++) w->encoded[i].parts[p].memory = w->target.memory;
+  return TSR_OK;
+}
+
+/* Where each input has a slot of its own, and tiles are no trifles, tasks may take their cells themselves. */
+static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
+  void *room;
+  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_LEAST)
+    return TSR_OK;
+  for (uint32_t s = 0; s < w->slot_count; s++)
+    if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(uint32_t), &room, error));
+  w->slot_of = room;
+  for (uint32_t s = 0; s < w->slot_count; s++) w->slot_of[w->slots[s].first] = s;
+  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles * w->slot_count, sizeof(input), &room, error));
+  w->taken = room;
+  for (uint64_t i = 0; i < w->window_tiles * w->slot_count; i++)
+    w->taken[i] = w->inputs[w->slots[i % w->slot_count].first];
+  return TSR_OK;
+}
+
+static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
+  tsr_fragment_metadata *m = &w->metadata;
+  const tsr_schema *schema = w->target.schema;
+  m->version = w->target.version;
+  m->schema = schema;
+  m->schema_name = schema->name;
+  m->dense = w->target.box != NULL;
+  m->has_times = w->target.has_times;
+  m->has_delete_metadata = w->target.has_delete_metadata;
+  m->processed_count = w->target.processed_count;
+  m->processed = w->target.processed;
+  if (m->has_times && (m->version < 14 || m->dense))
+    return tsr__fail(error, TSR_UNSUPPORTED, "a fragment of version %u has no times of cells", m->version);
+  if (m->dense) {
+    tsr_grid grid;
+    TSR_TRY(tsr__grid_make(schema, &m->arena, &grid, error));
+    w->tile_cells = m->last_tile_cells = grid.tile_cells;
+  } else {
+    w->tile_cells = schema->capacity;
+  }
+  TSR_TRY(make_inputs(w, error));
+  TSR_TRY(fragment_writer_make_slots(w, error));
+  TSR_TRY(fragment_writer_make_window(w, error));
+  return make_taken(w, error);
+}
+
+int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error) {
+  void *room;
+  TSR_TRY(tsr__alloc_zero(target->memory, sizeof(tsr_fragment_writer), &room, error));
+  tsr_fragment_writer *w = room;
+  w->target = *target;
+  tsr__arena_init(&w->metadata.arena, target->memory);
+  w->written.memory = w->runs.memory = target->memory;
+  w->leaf_keys.memory = w->leaf_sizes.memory = w->leaf_text.memory = target->memory;
+  int code = fragment_writer_prepare(w, error);
+  if (code < 0) {
+    tsr__fragment_writer_close(w);
+    return code;
+  }
+  *writer = w;
+  return TSR_OK;
+}
+
+static void release_input(input *in) {
+  tsr__buffer_release(&in->values);
+  tsr__buffer_release(&in->starts);
+  tsr__buffer_release(&in->validity);
+}
+
+static void close_ending(tsr_fragment_writer *w) {
+  while (w->ending_count > 0) tsr__store_close_file(w->ending[--w->ending_count]);
+}
+
+void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
+  if (!writer) return;
+  tsr_fragment_writer *w = writer;
+  close_ending(w);
+  for (uint32_t i = 0; w->inputs && i < w->input_count; i++) release_input(&w->inputs[i]);
+  for (uint32_t s = 0; s < w->slot_count; s++) {
+    for (int p = 0; p < TSR_PART_COUNT; p++) {
+      tsr__store_close_file(w->slots[s].parts[p].file);
+      tsr__buffer_release(&w->slots[s].parts[p].out);
+      tsr__buffer_release(&w->slots[s].parts[p].offsets);
+    }
+    tsr__buffer_release(&w->slots[s].var_sizes);
+  }
+  for (uint32_t n = 0; w->statistics && n < w->metadata.slot_count; n++)
+    tsr__statistics_writer_release(&w->statistics[n]);
+  for (uint64_t i = 0; w->encoded && i < w->window_tiles * w->slot_count; i++) {
+    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->encoded[i].parts[p]);
+    if (w->taken) release_input(&w->taken[i]);
+  }
+  tsr__buffer_release(&w->written);
+  tsr__buffer_release(&w->runs);
+  tsr__buffer_release(&w->leaf_keys);
+  tsr__buffer_release(&w->leaf_sizes);
+  tsr__buffer_release(&w->leaf_text);
+  tsr__arena_release(&w->metadata.arena);
+  tsr__free(w);
+}
+
+/* ---- Cells into the window ------------------------------------------------------------------ */
+
+#define AHEAD 24 /* cells whose values are fetched before their turn: they lie anywhere */
+
+static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *order, uint64_t i, uint64_t count) {
+  if (i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
+    __builtin_prefetch((const uint8_t *)from + order[i + AHEAD] * size);
+}
+
+#define FRAGMENT_WRITER_GATHER(type)                                                                                   \
+  for (uint64_t i = 0; i < count; i++) {                                                                               \
+    fetch_ahead(from, sizeof(type), order, i, count);                                                                  \
+    if (order[i] != TSR_NO_CELL) ((type *)(void *)to)[i] = ((const type *)from)[order[i]];                             \
+    else ((type *)(void *)to)[i] = 0;                                                                                  \
+  }
+
+/* Cells of one size; the buffer has room. */
+static void fragment_writer_gather_fixed(const uint8_t *from, uint64_t size, const uint64_t *order, uint64_t count,
+                                         uint8_t *to) {
+  bool aligned = ((uintptr_t)from | (uintptr_t)to) % size == 0;
+  if (size == 1) {
+    FRAGMENT_WRITER_GATHER(uint8_t)
+  } else if (size == 2 && aligned) {
+    FRAGMENT_WRITER_GATHER(uint16_t)
+  } else if (size == 4 && aligned) {
+    FRAGMENT_WRITER_GATHER(uint32_t)
+  } else if (size == 8 && aligned) {
+    FRAGMENT_WRITER_GATHER(uint64_t)
+  } else {
+    for (uint64_t i = 0; i < count; i++, to += size)
+      if (order[i] != TSR_NO_CELL) memcpy(to, from + order[i] * size, size);
+      else memset(to, 0, size);
+  }
+}
+
+static int take_fixed(input *in, const tsr_column *column, uint64_t first, const uint64_t *order, uint64_t count,
+                      tsr_error *error) {
+  uint64_t size = in->cell_size, bytes = tsr__mul_sat(count, size);
+  TSR_TRY(tsr__buffer_reserve(&in->values, bytes, error));
+  uint8_t *to = in->values.data + in->values.size;
+  const uint8_t *from = column->values;
+  if (column->constant) {
+    for (uint64_t i = 0; i < count; i++, to += size)
+      if (order && order[i] == TSR_NO_CELL) memset(to, 0, size);
+      else memcpy(to, from, size);
+  } else if (order) {
+    fragment_writer_gather_fixed(from, size, order, count, to);
+  } else {
+    memcpy(to, from + first * size, bytes);
+  }
+  in->values.size += bytes;
+  return TSR_OK;
+}
+
+/* Most strings are short: no call for those. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, uint64_t size) {
+  if (size > 16) memcpy(to, from, size);
+  else if (size >= 8) {
+    const uint64_t a = tsr__load64(from), b = tsr__load64(from + size - 8);
+    tsr__store64(to, a);
+    tsr__store64(to + size - 8, b);
+  } else if (size >= 4) {
+    const uint32_t a = tsr__load32(from), b = tsr__load32(from + size - 4);
+    tsr__store32(to, a);
+    tsr__store32(to + size - 4, b);
+  } else {
+    for (uint64_t i = 0; i < size; i++) to[i] = from[i];
+  }
+}
+
+/* A cell of padding is one value of zeros. */
+static int take_variable(input *in, const tsr_column *column, uint64_t first, const uint64_t *order, uint64_t count,
+                         tsr_error *error) {
+  uint64_t padding = tsr_datatype_size(in->field->datatype), total = 0;
+  const uint64_t *offsets = column->offsets;
+  const uint8_t *values = column->values;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t at = order ? order[i] : first + i, cell = column->constant ? 0 : at;
+    if (order && !column->constant) fetch_ahead(offsets, 8, order, i, count);
+    total += at == TSR_NO_CELL ? padding : offsets[cell + 1] - offsets[cell];
+  }
+  TSR_TRY(
+      tsr__buffer_reserve(&in->values, TSR_MAX(total, 1), error)); /* strings that are all empty have a place, too */
+  TSR_TRY(tsr__buffer_reserve(&in->starts, (count + 1) * 8, error));
+  uint64_t *starts = (uint64_t *)(void *)(in->starts.data + in->starts.size);
+  uint64_t start = in->values.size;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t at = order ? order[i] : first + i, cell = column->constant ? 0 : at, size = padding;
+    starts[i] = start;
+    if (order && values && !column->constant && i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
+      __builtin_prefetch(values + offsets[order[i + AHEAD]]);
+    if (at == TSR_NO_CELL) {
+      memset(in->values.data + start, 0, size);
+    } else {
+      size = offsets[cell + 1] - offsets[cell];
+      if (size) copy_short(in->values.data + start, values + offsets[cell], size);
+    }
+    start += size;
+  }
+  starts[count] = start;
+  in->values.size = start;
+  in->starts.size += count * 8;
+  return TSR_OK;
+}
+
+static int take_validity(input *in, const tsr_column *column, uint64_t first, const uint64_t *order, uint64_t count,
+                         tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(&in->validity, count, error));
+  uint8_t *to = in->validity.data + in->validity.size;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t at = order ? order[i] : first + i;
+    if (at == TSR_NO_CELL) to[i] = 0;
+    else to[i] = !column->validity || column->validity[column->constant ? 0 : at] != 0;
+  }
+  in->validity.size += count;
+  return TSR_OK;
+}
+
+/* `count` cells of the present call, from `from` on. */
+static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
+                                tsr_error *error) {
+  const tsr_column *column = &w->columns[number];
+  const uint64_t *order = w->order ? w->order + from : NULL;
+  TSR_TRY(in->cell_size ? take_fixed(in, column, from, order, count, error)
+                        : take_variable(in, column, from, order, count, error));
+  return in->nullable ? take_validity(in, column, from, order, count, error) : TSR_OK;
+}
+
+static int take_task(void *argument, uint64_t index, tsr_error *error) {
+  tsr_fragment_writer *w = argument;
+  input *in = &w->inputs[index];
+  return in->taken ? fragment_writer_take(w, (uint32_t)index, w->from, w->count, in, error) : TSR_OK;
+}
+
+/* Where an input's cells of a tile of the window are: from *first on. */
+static const input *fragment_writer_cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number,
+                                             uint64_t *first) {
+  *first = w->direct ? 0 : tile * w->tile_cells;
+  return w->direct ? &w->taken[tile * w->slot_count + w->slot_of[number]] : &w->inputs[number];
+}
+
+/* Which cells of a dense tile are no padding; *cells: how many. */
+static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
+  *cells = w->count;
+  if (!w->metadata.dense) return TSR_OK;
+  TSR_TRY(tsr__buffer_reserve(&w->written, w->count, error));
+  uint8_t *to = w->written.data + w->written.size;
+  for (uint64_t i = 0; i < w->count; i++) {
+    to[i] = !w->order || w->order[w->from + i] != TSR_NO_CELL;
+    *cells -= !to[i];
+  }
+  w->written.size += w->count;
+  return TSR_OK;
+}
+
+/* ---- Tiles of the window into bytes --------------------------------------------------------- */
+
+static int encode_variable(const fragment_writer_slot *s, const input *in, uint64_t first, uint64_t cells, encoded *e,
+                           tsr_error *error) {
+  const tsr_tile_format *f = &s->format;
+  tsr_tile_shape shape = {f->datatype, tsr_datatype_size(f->datatype), f->version, f->key};
+  tsr_tile_shape offsets_shape = {TSR_UINT64, sizeof(uint64_t), f->version, f->key};
+  const uint64_t *starts = (const uint64_t *)(const void *)in->starts.data;
+  void *room;
+  TSR_TRY(tsr__alloc(e->parts[0].memory, (cells + 1) * sizeof(uint64_t), &room, error));
+  uint64_t *offsets = room;
+  for (uint64_t i = 0; i < cells; i++) offsets[i] = starts[first + i] - starts[first];
+  offsets[cells] = e->variable_size = starts[first + cells] - starts[first];
+  int code = TSR_OK;
+  bool holds = tsr__pipeline_holds_offsets(f->values, f->datatype, f->values_per_cell, f->version);
+  if (holds) code = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* no chunks */
+  else
+    code = tsr__pipeline_encode(f->offsets, &offsets_shape, room, cells * sizeof(uint64_t), NULL, cells,
+                                &e->parts[TSR_PART_FIXED], error);
+  if (code < 0) code = tsr__wrap(error, "offsets");
+  /* Nor has a tile of no bytes: of an empty chunk TileDB cannot read back what some pipelines make. */
+  else if (!holds && !e->variable_size) code = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
+  else
+    code = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
+                                &e->parts[TSR_PART_VARIABLE], error);
+  tsr__free(room);
+  return code;
+}
+
+/* Coordinates of all dimensions, one dimension after the other. */
+static int encode_coordinates(const tsr_fragment_writer *w, const fragment_writer_slot *s, uint64_t first,
+                              uint64_t cells, encoded *e, tsr_error *error) {
+  tsr_buffer zipped = {.memory = w->target.memory};
+  int code = TSR_OK;
+  uint64_t size = w->inputs[0].cell_size;
+  for (uint32_t d = 0; d < s->inputs && code >= 0; d++)
+    code = tsr__buffer_append(&zipped, w->inputs[d].values.data + first * size, cells * size, error);
+  tsr_tile_shape shape = {s->format.datatype, size * s->inputs, s->format.version, s->format.key};
+  if (code >= 0)
+    code = tsr__pipeline_encode(s->format.values, &shape, zipped.data, zipped.size, NULL, cells,
+                                &e->parts[TSR_PART_FIXED], error);
+  tsr__buffer_release(&zipped);
+  return code;
+}
+
+static int encode_values(const tsr_fragment_writer *w, const fragment_writer_slot *s, const input *in, uint64_t first,
+                         uint64_t cells, encoded *e, tsr_error *error) {
+  if (s->inputs > 1 || s->format.coordinate_dimensions) return encode_coordinates(w, s, first, cells, e, error);
+  if (!in->cell_size) return encode_variable(s, in, first, cells, e, error);
+  tsr_tile_shape shape = {s->format.datatype, in->cell_size, s->format.version, s->format.key};
+  return tsr__pipeline_encode(s->format.values, &shape, in->values.data + first * in->cell_size, cells * in->cell_size,
+                              NULL, cells, &e->parts[TSR_PART_FIXED], error);
+}
+
+static void fragment_writer_find_statistics(const tsr_fragment_writer *w, const fragment_writer_slot *s,
+                                            const input *in, uint64_t tile, uint64_t first, encoded *e) {
+  const tsr_field *field = w->statistics[s->number].field;
+  if (!field) return;
+  const tsr_run *runs = (const tsr_run *)(const void *)w->runs.data + w->run_starts[tile];
+  uint64_t count = w->run_starts[tile + 1] - w->run_starts[tile];
+  const uint8_t *validity = in->nullable ? in->validity.data + first : NULL;
+  if (in->cell_size) {
+    tsr__statistics_of_tile(field, in->values.data + first * in->cell_size, NULL, validity, runs, count,
+                            &e->statistics);
+  } else {
+    tsr__statistics_of_tile(field, in->values.data, (const uint64_t *)(const void *)in->starts.data + first, validity,
+                            runs, count, &e->statistics);
+  }
+}
+
+static int encode_task(void *argument, uint64_t index, tsr_error *error) {
+  tsr_fragment_writer *w = argument;
+  uint64_t tile = index / w->slot_count, first;
+  uint64_t cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
+  const fragment_writer_slot *s = &w->slots[index % w->slot_count];
+  encoded *e = &w->encoded[index];
+  for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
+  int code = TSR_OK;
+  if (w->direct) {
+    input *taken = &w->taken[index];
+    taken->values.size = taken->starts.size = taken->validity.size = 0;
+    code = fragment_writer_take(w, s->first, w->from + tile * w->tile_cells, cells, taken, error);
+  }
+  const input *in = fragment_writer_cells_of(w, tile, s->first, &first);
+  if (code >= 0) code = encode_values(w, s, in, first, cells, e, error);
+  if (code >= 0 && s->used[TSR_PART_VALIDITY]) {
+    tsr_tile_shape shape = {TSR_UINT8, 1, s->format.version, s->format.key};
+    code = tsr__pipeline_encode(s->format.validity, &shape, in->validity.data + first, cells, NULL, cells,
+                                &e->parts[TSR_PART_VALIDITY], error);
+    if (code < 0) code = tsr__wrap(error, "validity");
+  }
+  if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(&w->metadata, s->number));
+  fragment_writer_find_statistics(w, s, in, tile, first, e);
+  return TSR_OK;
+}
+
+/* ---- Bytes into files ----------------------------------------------------------------------- */
+
+static int fragment_writer_open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
+                                     fragment_writer_part *p, tsr_error *error) {
+  tsr_buffer path = {.memory = w->target.memory};
+  char *name = NULL;
+  TSR_TRY(tsr__fragment_file_name(&w->metadata, s->number, kind, &w->metadata.arena, &name, error));
+  int code = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, name);
+  if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
+  if (code >= 0) code = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &p->file, error);
+  tsr__buffer_release(&path);
+  return code;
+}
+
+static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
+                      fragment_writer_part *p, tsr_error *error) {
+  if (!p->file) TSR_TRY(fragment_writer_open_part(w, s, kind, p, error));
+  if (p->out.size) TSR_TRY(tsr__store_append(p->file, p->out.data, p->out.size, error));
+  p->out.size = 0;
+  return TSR_OK;
+}
+
+static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const encoded *e, tsr_error *error) {
+  for (int kind = 0; kind < TSR_PART_COUNT; kind++) {
+    if (!s->used[kind]) continue;
+    fragment_writer_part *p = &s->parts[kind];
+    TSR_TRY(tsr__buffer_append_u64(&p->offsets, p->size, error));
+    TSR_TRY(tsr__buffer_append(&p->out, e->parts[kind].data, e->parts[kind].size, error));
+    p->size += e->parts[kind].size;
+    if (p->out.size >= w->out_most) TSR_TRY(flush_part(w, s, kind, p, error));
+  }
+  if (s->used[TSR_PART_VARIABLE]) TSR_TRY(tsr__buffer_append_u64(&s->var_sizes, e->variable_size, error));
+  tsr_statistics_writer *statistics = &w->statistics[s->number];
+  if (!statistics->field || w->metadata.version < 11) return TSR_OK;
+  return tsr__statistics_writer_add(statistics, &e->statistics, error);
+}
+
+/* The MBR of the cells of a tile of the window. */
+static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_error *error) {
+  bool texts = false;
+  uint32_t dimensions = w->target.schema->dimension_count;
+  for (uint32_t d = 0; d < dimensions; d++) texts = texts || !w->inputs[d].cell_size;
+  for (uint32_t d = 0; d < dimensions; d++) {
+    uint64_t first;
+    const input *in = fragment_writer_cells_of(w, tile, d, &first);
+    uint64_t low = UINT64_MAX, high = 0, keys[256], low_size = 0, high_size = 0;
+    for (uint64_t done = 0; in->cell_size && done < cells;) {
+      uint64_t n = TSR_MIN(cells - done, 256);
+      tsr__keys(in->field->datatype, in->values.data + (first + done) * in->cell_size, n, keys);
+      for (uint64_t i = 0; i < n; i++) {
+        low = TSR_MIN(low, keys[i]);
+        high = TSR_MAX(high, keys[i]);
+      }
+      done += n;
+    }
+    if (!in->cell_size) {
+      const uint64_t *starts = (const uint64_t *)(const void *)in->starts.data;
+      const uint8_t *least = NULL, *most = NULL;
+      for (uint64_t i = first; i < first + cells; i++) {
+        uint64_t size = starts[i + 1] - starts[i];
+        const uint8_t *value = in->values.data ? in->values.data + starts[i] : (const uint8_t *)"";
+        if (!least || tsr__bytes_compare(value, size, least, low_size) < 0) least = value, low_size = size;
+        if (!most || tsr__bytes_compare(value, size, most, high_size) > 0) most = value, high_size = size;
+      }
+      low = w->leaf_text.size;
+      TSR_TRY(tsr__buffer_append(&w->leaf_text, least, low_size, error));
+      high = w->leaf_text.size;
+      TSR_TRY(tsr__buffer_append(&w->leaf_text, most, high_size, error));
+    }
+    TSR_TRY(tsr__buffer_append_u64(&w->leaf_keys, low, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaf_keys, high, error));
+    if (!texts) continue;
+    TSR_TRY(tsr__buffer_append_u64(&w->leaf_sizes, low_size, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaf_sizes, high_size, error));
+  }
+  return TSR_OK;
+}
+
+/* The runs of cells of each tile of the window that statistics count. */
+static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
+  w->runs.size = 0;
+  for (uint64_t tile = 0; tile < tiles; tile++) {
+    uint64_t first = tile * w->tile_cells, cells = TSR_MIN(w->tile_cells, w->pending - first);
+    const uint8_t *written = w->metadata.dense ? w->written.data + first : NULL;
+    w->run_starts[tile] = w->runs.size / sizeof(tsr_run);
+    for (uint64_t i = 0; i < cells;) {
+      uint64_t begin = i, end = cells;
+      if (written) {
+        const uint8_t *next = memchr(written + i, 1, cells - i);
+        if (!next) break;
+        begin = (uint64_t)(next - written);
+        const uint8_t *stop = memchr(next, 0, cells - begin);
+        end = stop ? (uint64_t)(stop - written) : cells;
+      }
+      tsr_run run = {begin, end - begin};
+      TSR_TRY(tsr__buffer_append(&w->runs, &run, sizeof run, error));
+      i = end;
+    }
+  }
+  w->run_starts[tiles] = w->runs.size / sizeof(tsr_run);
+  return TSR_OK;
+}
+
+static int write_window(tsr_fragment_writer *w, tsr_error *error) {
+  const uint64_t tiles =
+      w->pending / w->tile_cells + (w->pending % w->tile_cells != 0); /* tile_cells may be all of 64 bits */
+  if (!tiles) return TSR_OK;
+  TSR_TRY(tsr__interrupted(w->target.environment, error));
+  TSR_TRY(fragment_writer_find_runs(w, tiles, error));
+  int code = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
+  if (code < 0) return tsr__wrap(error, "tile %llu and on", (unsigned long long)w->metadata.tile_count);
+  for (uint64_t tile = 0; tile < tiles; tile++) {
+    for (uint32_t s = 0; s < w->slot_count; s++)
+      TSR_TRY(append_tile(w, &w->slots[s], &w->encoded[tile * w->slot_count + s], error));
+    if (w->metadata.dense) continue;
+    w->metadata.last_tile_cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
+    TSR_TRY(note_box(w, tile, w->metadata.last_tile_cells, error));
+  }
+  w->metadata.tile_count += tiles;
+  for (uint32_t i = 0; i < w->input_count; i++)
+    w->inputs[i].values.size = w->inputs[i].starts.size = w->inputs[i].validity.size = 0;
+  w->pending = w->written.size = 0;
+  return TSR_OK;
+}
+
+static uint64_t pending_bytes(const tsr_fragment_writer *w) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].values.size + w->inputs[i].starts.size;
+  return bytes;
+}
+
+/* Bytes of the variable cells of a tile that starts at cell `from` of the present call. */
+static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) {
+    const uint64_t *offsets = w->columns[i].offsets, *order = w->order;
+    if (w->inputs[i].cell_size) continue;
+    if (w->columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->tile_cells);
+    else if (!order) bytes += offsets[from + w->tile_cells] - offsets[from];
+    else
+      for (uint64_t c = 0; c < w->tile_cells; c++) {
+        fetch_ahead(offsets, sizeof *offsets, order + from, c, w->tile_cells);
+        bytes += offsets[order[from + c] + 1] - offsets[order[from + c]];
+      }
+  }
+  return bytes;
+}
+
+/* How many whole tiles from cell `from` on, of `cells` left, the tasks take for themselves; 0: too few. */
+static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
+  uint64_t tiles = 0, bytes = 0;
+  const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
+  if (!w->taken || w->pending > 0) return 0;
+  while (tiles < most && bytes <= w->pending_most) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
+  return tiles;
+}
+
+static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
+  w->count = w->pending = tiles * w->tile_cells;
+  w->direct = true;
+  const int code = write_window(w, error);
+  tsr_work_done(w->target.environment, w->count);
+  w->direct = false;
+  w->pending = 0;
+  return code;
+}
+
+uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
+  return tsr__mul_sat(writer->tile_cells, writer->window_tiles);
+}
+
+int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
+                             uint64_t count, tsr_error *error) {
+  tsr_fragment_writer *w = writer;
+  w->columns = columns;
+  w->order = order;
+  for (uint64_t done = 0; done < count; done += w->count) {
+    w->from = done;
+    const uint64_t tiles = direct_tiles(w, done, count - done);
+    if (tiles > 0) {
+      TSR_TRY(write_directly(w, tiles, error));
+      continue;
+    }
+    w->count = TSR_MIN(count - done, w->tile_cells - w->pending % w->tile_cells);
+    TSR_TRY(tsr__parallel_for(w->count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
+    uint64_t cells;
+    TSR_TRY(take_written(w, &cells, error));
+    tsr_work_done(w->target.environment, cells);
+    w->pending += w->count;
+    bool whole = w->pending % w->tile_cells == 0;
+    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > w->pending_most))
+      TSR_TRY(write_window(w, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+/* Makes the files that end here durable, at last the directory, too. */
+static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
+  if (w->target.durable)
+    TSR_TRY(tsr__store_sync_all(w->target.store, w->ending, w->ending_count, &w->target.directory, last,
+                                w->target.threads, error));
+  close_ending(w);
+  return TSR_OK;
+}
+
+/* Takes over a file that is written to its end. */
+static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
+  const int code = w->ending_count == ENDING_MOST ? fragment_writer_settle(w, false, error) : TSR_OK;
+  if (code < 0) tsr__store_close_file(file);
+  else w->ending[w->ending_count++] = file;
+  return code;
+}
+
+static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
+  for (uint32_t i = 0; i < w->slot_count; i++) {
+    fragment_writer_slot *s = &w->slots[i];
+    tsr_slot *known = &w->metadata.slots[s->number];
+    for (int kind = 0; kind < TSR_PART_COUNT; kind++) {
+      fragment_writer_part *p = &s->parts[kind];
+      if (!s->used[kind]) continue;
+      TSR_TRY(flush_part(w, s, kind, p, error));
+      tsr_file *file = p->file;
+      p->file = NULL;
+      TSR_TRY(end_file(w, file, error));
+      tsr__buffer_release(&p->out);
+      known->file_size[kind] = p->size;
+      known->offsets[kind] = (uint64_t *)(void *)p->offsets.data;
+    }
+    known->var_sizes = (uint64_t *)(void *)s->var_sizes.data;
+  }
+  return TSR_OK;
+}
+
+/* The non-empty domain: the box as given, or the root of the R-tree. */
+static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error) {
+  tsr_fragment_metadata *m = &w->metadata;
+  uint32_t dimensions = m->schema->dimension_count;
+  void *room;
+  TSR_TRY(tsr__arena_array(&m->arena, dimensions, sizeof(tsr_interval), &room, error));
+  m->non_empty_domain = room;
+  if (m->dense) {
+    memcpy(m->non_empty_domain, w->target.box, dimensions * sizeof(tsr_interval));
+    return TSR_OK;
+  }
+  TSR_TRY(tsr__arena_array(&m->arena, 1, sizeof(tsr_rtree), &room, error));
+  uint64_t *sizes = w->leaf_sizes.size ? (uint64_t *)(void *)w->leaf_sizes.data : NULL;
+  uint8_t *text = w->leaf_text.data ? w->leaf_text.data : (uint8_t *)room;
+  TSR_TRY(tsr__rtree_build(m->schema, m->tile_count, (uint64_t *)(void *)w->leaf_keys.data, sizes, text, &m->arena,
+                           room, error));
+  m->rtree = room;
+  m->empty_domain = m->tile_count == 0;
+  for (uint32_t d = 0; d < dimensions && !m->empty_domain; d++) {
+    const tsr_field *field = &m->schema->fields[d];
+    tsr_interval *interval = &m->non_empty_domain[d];
+    const uint64_t *keys = m->rtree->keys[0] + 2 * d;
+    if (field->cell_size) {
+      tsr__key_value(field->datatype, keys[0], interval->low);
+      tsr__key_value(field->datatype, keys[1], interval->high);
+    } else {
+      interval->low_text = text + keys[0];
+      interval->high_text = text + keys[1];
+      interval->low_size = m->rtree->sizes[0][2 * d];
+      interval->high_size = m->rtree->sizes[0][2 * d + 1];
+    }
+  }
+  return TSR_OK;
+}
+
+static int fragment_writer_write_metadata(tsr_fragment_writer *w, tsr_error *error) {
+  tsr_buffer path = {.memory = w->target.memory};
+  tsr_file *file = NULL;
+  int code = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, w->target.metadata_name);
+  if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
+  if (code >= 0) code = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &file, error);
+  tsr__buffer_release(&path);
+  TSR_TRY(code);
+  code = tsr__fragment_metadata_write(&w->metadata, w->statistics, file, w->target.key, error);
+  if (code >= 0) return end_file(w, file, error);
+  tsr__store_close_file(file);
+  return code;
+}
+
+int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
+  TSR_TRY(write_window(writer, error));
+  TSR_TRY(finish_files(writer, error));
+  TSR_TRY(fragment_writer_find_domain(writer, error));
+  TSR_TRY(fragment_writer_write_metadata(writer, error));
+  return fragment_writer_settle(writer, true, error);
+}

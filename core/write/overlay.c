@@ -1,0 +1,394 @@
+/* overlay.c: a snapshot with a writer's changes on top.
+ *
+ * Own cells in memory become runs, as sparse fragments whose decoded tiles stand in memory: sorted, cut into tiles,
+ * boxes found. A new snapshot needs a run of the cells that came since the last one only; two neighbours of which the
+ * later is not much smaller are made one, so that each cell is sorted a logarithmic number of times. The reader does
+ * the rest: runs stand last in the list of fragments, the numbers of cells are their times.
+ */
+#include "write/overlay.h"
+
+#include <string.h>
+
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/snapshot.h"
+#include "write/write_buffer.h"
+#include "write/write_order.h"
+#include "write/writer.h"
+
+#define LIMIT_PER_CELL                                                                                                 \
+  65536u /* a tile has fewer cells where memory is short: merging has a tile of each spilled run in hand */
+
+/* ---- The schema of runs --------------------------------------------------------------------- */
+
+int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
+  const tsr_schema *schema = writer->schema;
+  const tsr_pipeline none = {.max_chunk_size = 65536};
+  void *copy;
+  if (writer->run_schema) return TSR_OK;
+  TSR_TRY(tsr__arena_copy(&writer->arena, schema, sizeof *schema, &copy, error));
+  tsr_schema *made = copy;
+  TSR_TRY(tsr__arena_copy(&writer->arena, schema->fields, writer->field_count * sizeof(tsr_field), &copy, error));
+  made->fields = copy;
+  for (uint32_t f = 0; f < writer->field_count; f++) made->fields[f].filters = none;
+  made->coords_filters = made->offsets_filters = made->validity_filters = none;
+  made->allows_duplicates = true;
+  made->capacity = TSR_MIN(made->dense ? TSR_RUN_CAPACITY : schema->capacity, TSR_RUN_CAPACITY);
+  made->capacity = TSR_MAX(TSR_MIN(made->capacity, writer->memory.limit / LIMIT_PER_CELL), 1);
+  writer->run_schema = made;
+  return TSR_OK;
+}
+
+/* ---- Tiles ---------------------------------------------------------------------------------- */
+
+typedef struct overlay_making { /* a run */
+  const tsr_writer *writer;
+  tsr_fragment *fragment;
+  const tsr_column *columns; /* its cells */
+  const uint32_t *order;
+  uint64_t first, count; /* its first cell's number, how many */
+} overlay_making;
+
+static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint64_t values, bool nullable,
+                    tsr_tile **tile, tsr_error *error) {
+  const uint64_t offsets = cell_size ? 0 : (cells + 1) * sizeof(uint64_t), whole = (values + 7) / 8 * 8;
+  const uint64_t bytes = sizeof(tsr_tile) + offsets + whole + (nullable ? cells : 0);
+  void *block;
+  TSR_TRY(tsr__alloc(memory, bytes, &block, error));
+  tsr_tile *t = block;
+  uint8_t *at = (uint8_t *)(t + 1);
+  *t = (tsr_tile){.references = 1, .cells = cells, .bytes = bytes, .cell_size = cell_size, .values_size = values};
+  if (!cell_size) t->offsets = (uint64_t *)(void *)at;
+  t->values = at + offsets;
+  if (nullable) t->validity = at + offsets + whole;
+  *tile = t;
+  return TSR_OK;
+}
+
+#define OVERLAY_GATHER(type)                                                                                           \
+  for (uint64_t i = 0; i < count; i++) ((type *)(void *)to)[i] = ((const type *)(const void *)from)[order[i]];
+
+static void overlay_gather(const uint8_t *from, uint64_t size, const uint32_t *order, uint64_t count, uint8_t *to) {
+  switch (size) {
+  case 1: OVERLAY_GATHER(uint8_t) break;
+  case 2: OVERLAY_GATHER(uint16_t) break;
+  case 4: OVERLAY_GATHER(uint32_t) break;
+  case 8: OVERLAY_GATHER(uint64_t) break;
+  default:
+    for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, from + order[i] * size, size);
+  }
+}
+
+static int make_field_tile(const overlay_making *m, const tsr_field *field, const tsr_column *column,
+                           const uint32_t *order, uint64_t count, tsr_tile **tile, tsr_error *error) {
+  tsr_memory *memory = m->fragment->metadata.arena.memory;
+  uint64_t size = count * field->cell_size, at = 0;
+  for (uint64_t i = 0; !field->cell_size && i < count; i++)
+    size += column->offsets[order[i] + 1] - column->offsets[order[i]];
+  TSR_TRY(new_tile(memory, count, field->cell_size, size, field->nullable, tile, error));
+  if (field->cell_size) {
+    overlay_gather(column->values, field->cell_size, order, count, (*tile)->values);
+  } else {
+    for (uint64_t i = 0; i < count; i++) {
+      const uint64_t from = column->offsets[order[i]], n = column->offsets[order[i] + 1] - from;
+      (*tile)->offsets[i] = at;
+      if (n) memcpy((*tile)->values + at, (const uint8_t *)column->values + from, n);
+      at += n;
+    }
+    (*tile)->offsets[count] = at;
+  }
+  if (field->nullable) overlay_gather(column->validity, 1, order, count, (*tile)->validity);
+  return TSR_OK;
+}
+
+static int make_tiles(const overlay_making *m, uint64_t number, tsr_error *error) {
+  tsr_fragment_metadata *metadata = &m->fragment->metadata;
+  const uint64_t capacity = metadata->schema->capacity, from = number * capacity;
+  const uint64_t count = TSR_MIN(capacity, m->count - from);
+  const uint32_t *order = m->order + from;
+  tsr_tile *times;
+  for (uint32_t f = 0; f < m->writer->field_count; f++) {
+    const int64_t slot = tsr__fragment_slot(metadata, f);
+    TSR_TRY(make_field_tile(m, &metadata->schema->fields[f], &m->columns[f], order, count,
+                            &m->fragment->tiles[(uint64_t)slot * metadata->tile_count + number], error));
+  }
+  TSR_TRY(new_tile(metadata->arena.memory, count, sizeof(uint64_t), count * sizeof(uint64_t), false, &times, error));
+  uint64_t *values = (uint64_t *)(void *)times->values;
+  for (uint64_t i = 0; i < count; i++) values[i] = TSR_OWN_TIMES + m->first + order[i];
+  m->fragment->tiles[(uint64_t)tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] =
+      times;
+  return TSR_OK;
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+static const tsr_tile *overlay_tile_of(const overlay_making *m, uint32_t dimension, uint64_t number) {
+  const tsr_fragment_metadata *metadata = &m->fragment->metadata;
+  return m->fragment->tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
+}
+
+static void find_ends(tsr_datatype datatype, const tsr_tile *tile, uint64_t *low, uint64_t *high) {
+  const uint64_t size = tile->cell_size;
+  uint64_t keys[256];
+  *low = UINT64_MAX;
+  *high = 0;
+  for (uint64_t done = 0, n; done < tile->cells; done += n) {
+    n = TSR_MIN(tile->cells - done, 256);
+    tsr__keys(datatype, tile->values + done * size, n, keys);
+    for (uint64_t i = 0; i < n; i++) {
+      *low = TSR_MIN(*low, keys[i]);
+      *high = TSR_MAX(*high, keys[i]);
+    }
+  }
+}
+
+/* The least and the greatest string, as cells. */
+static void find_text_ends(const tsr_tile *tile, uint64_t *low, uint64_t *high) {
+  const uint64_t *o = tile->offsets;
+  *low = *high = 0;
+  for (uint64_t i = 1; i < tile->cells; i++) {
+    const uint8_t *text = tile->values + o[i];
+    const uint64_t size = o[i + 1] - o[i];
+    if (tsr__bytes_compare(text, size, tile->values + o[*low], o[*low + 1] - o[*low]) < 0) *low = i;
+    if (tsr__bytes_compare(text, size, tile->values + o[*high], o[*high + 1] - o[*high]) > 0) *high = i;
+  }
+}
+
+static int overlay_append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, uint64_t *key, uint64_t *size,
+                               tsr_error *error) {
+  *key = text->size;
+  *size = tile->offsets[cell + 1] - tile->offsets[cell];
+  return tsr__buffer_append(text, tile->values + tile->offsets[cell], *size, error);
+}
+
+/* The leaves of the R-tree. */
+static int find_leaves(const overlay_making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text, tsr_error *error) {
+  const tsr_schema *schema = m->fragment->metadata.schema;
+  for (uint64_t t = 0; t < m->fragment->metadata.tile_count; t++)
+    for (uint32_t d = 0; d < schema->dimension_count; d++) {
+      const uint64_t at = (t * schema->dimension_count + d) * 2;
+      const tsr_tile *tile = overlay_tile_of(m, d, t);
+      uint64_t low, high;
+      if (tile->cell_size) {
+        find_ends(schema->fields[d].datatype, tile, &keys[at], &keys[at + 1]);
+        continue;
+      }
+      find_text_ends(tile, &low, &high);
+      TSR_TRY(overlay_append_text(text, tile, low, &keys[at], &sizes[at], error));
+      TSR_TRY(overlay_append_text(text, tile, high, &keys[at + 1], &sizes[at + 1], error));
+    }
+  return TSR_OK;
+}
+
+static int make_rtree(const overlay_making *m, tsr_error *error) {
+  tsr_fragment_metadata *metadata = &m->fragment->metadata;
+  const tsr_schema *schema = metadata->schema;
+  const uint32_t n = schema->dimension_count;
+  tsr_buffer text = {.memory = metadata->arena.memory};
+  void *keys = NULL, *sizes = NULL, *bytes = NULL, *room;
+  bool texts = false;
+  for (uint32_t d = 0; d < n; d++) texts |= !schema->fields[d].cell_size;
+  TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &keys, error));
+  if (texts) TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &sizes, error));
+  TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &room, error));
+  int r = find_leaves(m, keys, sizes, &text, error);
+  if (r >= 0) r = tsr__arena_copy(&metadata->arena, text.data ? text.data : (uint8_t *)"", text.size, &bytes, error);
+  tsr__buffer_release(&text);
+  TSR_TRY(r);
+  metadata->rtree = room;
+  TSR_TRY(tsr__rtree_build(schema, metadata->tile_count, keys, sizes, bytes, &metadata->arena, metadata->rtree, error));
+  TSR_TRY(tsr__arena_array(&metadata->arena, n, sizeof(tsr_interval), &room, error));
+  metadata->non_empty_domain = room;
+  for (uint32_t d = 0; d < n; d++) {
+    tsr_interval *interval = &metadata->non_empty_domain[d];
+    const uint64_t *root = metadata->rtree->keys[0] + 2 * d;
+    if (schema->fields[d].cell_size) {
+      tsr__key_value(schema->fields[d].datatype, root[0], interval->low);
+      tsr__key_value(schema->fields[d].datatype, root[1], interval->high);
+      continue;
+    }
+    interval->low_text = (uint8_t *)bytes + root[0];
+    interval->high_text = (uint8_t *)bytes + root[1];
+    interval->low_size = metadata->rtree->sizes[0][2 * d];
+    interval->high_size = metadata->rtree->sizes[0][2 * d + 1];
+  }
+  return TSR_OK;
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
+
+static int fill_run(overlay_making *m, tsr_error *error) {
+  tsr_fragment_metadata *metadata = &m->fragment->metadata;
+  void *tiles;
+  metadata->version = TSR_RUN_VERSION;
+  metadata->schema = m->writer->run_schema;
+  metadata->has_times = true;
+  metadata->tile_count = (m->count + metadata->schema->capacity - 1) / metadata->schema->capacity;
+  metadata->last_tile_cells = m->count - (metadata->tile_count - 1) * metadata->schema->capacity;
+  TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
+  for (uint32_t slot = 0; slot < metadata->slot_count; slot++) {
+    tsr_special special = TSR_SLOT_TIMES;
+    metadata->slots[slot].present =
+        tsr__fragment_slot_field(metadata, slot, &special) >= 0 || special == TSR_SLOT_TIMES;
+  }
+  TSR_TRY(tsr__fragment_make_files(m->fragment, error));
+  TSR_TRY(tsr__alloc_array(metadata->arena.memory, metadata->slot_count * metadata->tile_count, sizeof(tsr_tile *),
+                           &tiles, error));
+  m->fragment->tiles = tiles;
+  for (uint64_t t = 0; t < metadata->tile_count; t++) TSR_TRY(make_tiles(m, t, error));
+  return make_rtree(m, error);
+}
+
+static int sort_run(tsr_writer *w, overlay_making *m, tsr_error *error) {
+  uint64_t count = m->count;
+  void *order;
+  TSR_TRY(tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
+  int r = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
+  m->order = order;
+  if (r >= 0) r = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
+  if (r >= 0) {
+    m->fragment->own = true;
+    m->fragment->parsed.start = m->fragment->parsed.end = UINT64_MAX;
+    m->fragment->cells_per_tile = w->run_schema->capacity;
+    tsr__arena_init(&m->fragment->metadata.arena, &w->memory);
+    r = fill_run(m, error);
+    if (r < 0) tsr__array_fragment_drop(w->array, m->fragment);
+  }
+  tsr__free(order);
+  return r;
+}
+
+/* Cells first..end as a run in memory. */
+static int overlay_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment, tsr_error *error) {
+  void *columns;
+  TSR_TRY(tsr__run_schema(w, error));
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
+  overlay_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
+  for (uint32_t f = 0; f < w->field_count; f++)
+    ((tsr_column *)columns)[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], first - w->first);
+  const int r = sort_run(w, &m, error);
+  tsr__free(columns);
+  if (r >= 0) *fragment = m.fragment;
+  return r;
+}
+
+int tsr__overlay_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
+  const tsr_fragment_metadata *m = &run->metadata;
+  if (!run->positions) {
+    tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_special_slot(m, TSR_SLOT_TIMES) * m->tile_count;
+    const uint64_t cells = (m->tile_count - 1) * run->cells_per_tile + m->last_tile_cells;
+    void *positions;
+    uint32_t place = 0;
+    TSR_TRY(tsr__alloc(m->arena.memory, cells * sizeof(uint32_t), &positions, error));
+    run->positions = positions;
+    for (uint64_t t = 0; t < m->tile_count; t++) {
+      const uint64_t *numbers = (const uint64_t *)(const void *)times[t]->values;
+      for (uint64_t i = 0; i < times[t]->cells; i++) run->positions[numbers[i] - TSR_OWN_TIMES - first] = place++;
+    }
+  }
+  *position = run->positions[at];
+  return TSR_OK;
+}
+
+static void drop_runs(tsr_writer *w, uint64_t from) {
+  while (tsr__writer_runs(w) > from) {
+    tsr__array_fragment_drop(w->array, tsr__writer_run(w, tsr__writer_runs(w) - 1)->fragment);
+    w->runs.size -= sizeof(tsr_own_run);
+  }
+}
+
+/* All cells in memory are in runs after this. */
+static int overlay_make_runs(tsr_writer *w, tsr_error *error) {
+  uint64_t kept = tsr__writer_runs(w);
+  uint64_t first = kept > w->spilled ? tsr__writer_run(w, kept - 1)->end : w->first;
+  tsr_own_run run = {.end = w->count, .stored = 0};
+  if (first == w->count) return TSR_OK;
+  while (kept > w->spilled) {
+    const tsr_own_run *last = tsr__writer_run(w, kept - 1);
+    if (last->end - last->first >= 2 * (w->count - first)) break;
+    first = last->first;
+    kept--;
+  }
+  run.first = first;
+  run.stored = run.end - run.first;
+  TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
+  TSR_TRY(overlay_make_run(w, first, w->count, &run.fragment, error));
+  drop_runs(w, kept);
+  return tsr__buffer_append(&w->runs, &run, sizeof run, error);
+}
+
+/* ---- Snapshots ------------------------------------------------------------------------------ */
+
+int tsr__overlay_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_own_run *own, uint64_t count,
+                       tsr_snapshot **snapshot, tsr_error *error) {
+  void *runs;
+  TSR_TRY(tsr__alloc_array(&writer->memory, count, sizeof(tsr_snapshot_run), &runs, error));
+  for (uint64_t i = 0; i < count; i++)
+    ((tsr_snapshot_run *)runs)[i] = (tsr_snapshot_run){.fragment = own[i].fragment,
+                                                       .first = own[i].first,
+                                                       .end = own[i].end,
+                                                       .cut = own[i].end - own[i].first < own[i].stored};
+  const int r = tsr__snapshot_stack(base, alone, runs, count, snapshot, error);
+  tsr__free(runs);
+  return r;
+}
+
+static int overlay_stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot, tsr_error *error) {
+  return tsr__overlay_stack(w, base, false, tsr__writer_run(w, 0), count, snapshot, error);
+}
+
+int tsr__overlay_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error) {
+  if (writer->spilled) return overlay_stack(writer, base, writer->spilled, snapshot, error);
+  tsr__snapshot_hold(base);
+  *snapshot = base;
+  return TSR_OK;
+}
+
+static void drop_view(tsr_writer *w) {
+  tsr_snapshot *view = w->view;
+  w->view = NULL;
+  tsr_snapshot_close(view);
+}
+
+static void release_writer(tsr_snapshot *snapshot) { tsr__writer_drop(snapshot->writer); }
+
+static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.removed == b.removed; }
+
+static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snapshot **snapshot, tsr_error *error) {
+  TSR_TRY(overlay_make_runs(w, error));
+  drop_view(w);
+  TSR_TRY(overlay_stack(w, base, tsr__writer_runs(w), &w->view, error));
+  w->view->writer = w;
+  w->references++;
+  w->view->removed = mark.removed;
+  w->view->release = release_writer;
+  w->view_mark = mark;
+  *snapshot = w->view;
+  return TSR_OK;
+}
+
+int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_mark mark = tsr_writer_mark(writer);
+  if (mark.cells == 0 && mark.removed == 0) {
+    *snapshot = base;
+  } else if (writer->view && writer->view->base == base && is_same(mark, writer->view_mark)) {
+    *snapshot = writer->view;
+  } else if (make_view(writer, base, mark, snapshot, error) < 0) {
+    return tsr__wrap(error, "array %s", writer->array->path);
+  }
+  tsr__snapshot_hold(*snapshot);
+  return TSR_OK;
+}
+
+void tsr__overlay_rewind(tsr_writer *writer, uint64_t count) {
+  drop_view(writer);
+  uint64_t kept = tsr__writer_runs(writer);
+  while (kept > writer->spilled && tsr__writer_run(writer, kept - 1)->end > count) kept--;
+  drop_runs(writer, kept);
+}
+
+void tsr__overlay_release(tsr_writer *writer) {
+  drop_view(writer);
+  drop_runs(writer, 0);
+}

@@ -1,0 +1,138 @@
+/* write_ahead.c: the Hilbert order of cells in memory, found block by block while others come.
+ *
+ * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK cells more are in memory, a worker gets a copy of their
+ * coordinates (columns move when they grow), finds their codes and sorts them; preparing and spilling go on from there.
+ * One block is in work at a time: where the last one has not been finished yet, or memory is short, a block is left out,
+ * and sorted with the others at the end.
+ *
+ * Invariants: block i is of the cells i * TSR_ORDER_BLOCK and on, in memory; `next` is where the block ends that comes
+ * after the last one, or UINT64_MAX; `working` only for the last one.
+ */
+#include "write/write_ahead.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "write/write_hilbert.h"
+#include "write/writer.h"
+
+static tsr_pair **block_at(const tsr_writer *w, uint64_t i) { return (tsr_pair **)(void *)w->ahead.blocks.data + i; }
+static uint64_t block_count(const tsr_writer *w) { return w->ahead.blocks.size / sizeof(tsr_pair *); }
+
+void tsr__ahead_open(tsr_writer *writer) {
+  const tsr_schema *schema = writer->schema;
+  bool numbers = true;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) numbers = numbers && schema->fields[d].cell_size > 0;
+  writer->ahead.blocks.memory = &writer->memory;
+  writer->ahead.next = UINT64_MAX;
+  if (!schema->dense && schema->cell_order == TSR_ORDER_HILBERT && numbers && writer->threads > 1)
+    writer->ahead.next = TSR_ORDER_BLOCK;
+}
+
+/* ---- The block in work ----------------------------------------------------------------------- */
+
+static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *error) {
+  tsr_writer *w = argument;
+  tsr_ahead *a = &w->ahead;
+  (void)index, (void)error;
+  tsr__order_block(w->schema, a->columns, 0, TSR_ORDER_BLOCK, a->number, a->pairs, a->spare);
+  atomic_store_explicit(&a->sorted, true, memory_order_release);
+  return TSR_OK;
+}
+
+/* Waits for the block in work; one that another process had begun is dropped. */
+static void write_ahead_finish(tsr_writer *w) {
+  tsr_ahead *a = &w->ahead;
+  if (!a->working) return;
+  a->working = false;
+  if (tsr__job_finish(&a->job, NULL, NULL) >= 0) return;
+  tsr__free(a->pairs);
+  *block_at(w, block_count(w) - 1) = NULL;
+}
+
+/* Room for what a worker needs besides the pairs: made once. */
+static int write_ahead_make_room(tsr_writer *w) {
+  tsr_ahead *a = &w->ahead;
+  const tsr_schema *schema = w->schema;
+  uint64_t cell = sizeof(tsr_pair);
+  void *room;
+  if (a->spare) return TSR_OK;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) cell += schema->fields[d].cell_size;
+  const uint64_t bytes = TSR_ORDER_BLOCK * cell + schema->dimension_count * sizeof(tsr_column);
+  if (bytes > w->memory.limit / 16) return TSR_BUDGET;
+  TSR_TRY(tsr__alloc_zero(&w->memory, bytes, &room, NULL));
+  a->spare = room;
+  a->columns = (tsr_column *)(void *)(a->spare + TSR_ORDER_BLOCK);
+  uint8_t *values = (uint8_t *)(a->columns + schema->dimension_count);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    a->columns[d] = (tsr_column){.values = values, .cell_size = schema->fields[d].cell_size};
+    values += TSR_ORDER_BLOCK * a->columns[d].cell_size;
+  }
+  return TSR_OK;
+}
+
+/* Gives a worker the cells `number` and on; not, where memory is short: the pairs are NULL. */
+static void write_ahead_start(tsr_writer *w, uint64_t number) {
+  tsr_ahead *a = &w->ahead;
+  void *pairs = NULL;
+  if (w->memory.used > w->memory.limit / 2 || write_ahead_make_room(w) < 0) return;
+  if (tsr__alloc(&w->memory, TSR_ORDER_BLOCK * sizeof(tsr_pair), &pairs, NULL) < 0) return;
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
+    const uint64_t size = a->columns[d].cell_size;
+    memcpy((void *)(uintptr_t)a->columns[d].values, w->columns[d].values.data + number * size, TSR_ORDER_BLOCK * size);
+  }
+  a->number = number;
+  a->pairs = *block_at(w, block_count(w) - 1) = pairs;
+  a->working = true;
+  atomic_store_explicit(&a->sorted, false, memory_order_relaxed);
+  tsr__job_start(&a->job, 1, 1, write_ahead_sort_block, w);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+void tsr__ahead_more(tsr_writer *writer) {
+  tsr_ahead *a = &writer->ahead;
+  tsr_pair *none = NULL;
+  const uint64_t cells = writer->count - writer->first;
+  if (a->working && atomic_load_explicit(&a->sorted, memory_order_acquire)) write_ahead_finish(writer);
+  for (; cells >= a->next; a->next += TSR_ORDER_BLOCK) {
+    if (tsr__buffer_append(&a->blocks, &none, sizeof none, NULL) < 0) {
+      a->next = UINT64_MAX; /* until there are fewer cells again */
+      return;
+    }
+    if (!a->working && cells < a->next + TSR_ORDER_BLOCK) write_ahead_start(writer, a->next - TSR_ORDER_BLOCK);
+  }
+}
+
+void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
+  tsr_ahead *a = &writer->ahead;
+  const uint64_t whole = cells / TSR_ORDER_BLOCK;
+  if (a->next == UINT64_MAX && !a->blocks.size) return;
+  if (block_count(writer) > whole && a->working) {
+    tsr__job_cancel(&a->job);
+    a->working = false;
+  }
+  for (; block_count(writer) > whole; a->blocks.size -= sizeof(tsr_pair *))
+    tsr__free(*block_at(writer, block_count(writer) - 1));
+  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK; /* there may be fewer than whole ones: memory was short */
+}
+
+tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {
+  write_ahead_finish(writer);
+  if (!block_count(writer)) return (tsr_order_ahead){0};
+  return (tsr_order_ahead){.blocks = block_at(writer, 0), .count = block_count(writer)};
+}
+
+uint64_t tsr__ahead_bytes(const tsr_writer *writer) {
+  uint64_t blocks = 0;
+  for (uint64_t i = 0; i < block_count(writer); i++) blocks += *block_at(writer, i) != NULL;
+  return blocks * TSR_ORDER_BLOCK * sizeof(tsr_pair);
+}
+
+void tsr__ahead_release(tsr_writer *writer) {
+  tsr__ahead_rewind(writer, 0);
+  tsr__buffer_release(&writer->ahead.blocks);
+  tsr__free(writer->ahead.spare);
+  writer->ahead.spare = NULL;
+  writer->ahead.next = UINT64_MAX;
+}

@@ -1,0 +1,227 @@
+/* write_find.c: is there a cell at some coordinates: among a writer's own, then in what it stands on.
+ *
+ * Own cells in memory are in a hash table of chains, the newest first; it grows when it is asked, and is taken back cell
+ * by cell when the writer is rewound. Spilled cells, and those of the base, are found by a reader of the one point.
+ */
+#include "write/write_find.h"
+
+#include <string.h>
+
+#include "array/array.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/overlay.h"
+#include "write/write_buffer.h"
+#include "write/writer.h"
+
+#define HEADS_LEAST 256u
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+static uint64_t write_find_mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 32;
+}
+
+static const uint8_t *write_find_value_at(const tsr_field *field, const tsr_column *column, uint64_t index,
+                                          uint64_t *size) {
+  const uint64_t cell = column->constant ? 0 : index;
+  if (field->cell_size) {
+    *size = field->cell_size;
+    return (const uint8_t *)column->values + cell * field->cell_size;
+  }
+  *size = column->offsets[cell + 1] - column->offsets[cell];
+  return (const uint8_t *)column->values + column->offsets[cell];
+}
+
+static uint64_t write_find_hash_of(const tsr_schema *schema, const tsr_column *columns, uint64_t index) {
+  uint64_t hash = 0, size;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const uint8_t *value = write_find_value_at(&schema->fields[d], &columns[d], index, &size);
+    if (schema->fields[d].cell_size) {
+      hash = write_find_mix(hash, tsr__key(schema->fields[d].datatype, value));
+      continue;
+    }
+    hash = write_find_mix(hash, size);
+    for (; size >= 8; size -= 8, value += 8) hash = write_find_mix(hash, tsr__load64(value));
+    for (; size > 0; size--, value++) hash = write_find_mix(hash, *value);
+  }
+  return hash;
+}
+
+static bool are_equal(const tsr_schema *schema, const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *field = &schema->fields[d];
+    uint64_t n, m;
+    const uint8_t *x = write_find_value_at(field, &a[d], i, &n), *y = write_find_value_at(field, &b[d], j, &m);
+    if (field->cell_size ? tsr__key(field->datatype, x) != tsr__key(field->datatype, y)
+                         : n != m || (n && memcmp(x, y, n) != 0))
+      return false;
+  }
+  return true;
+}
+
+static void own_coordinates(const tsr_writer *w, tsr_column *columns) {
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++)
+    columns[d] = tsr__buffered_column(&w->schema->fields[d], &w->columns[d], 0);
+}
+
+static uint32_t *heads_of(const tsr_coordinate_index *x) { return (uint32_t *)(void *)x->heads.data; }
+static uint32_t *next_of(const tsr_coordinate_index *x) { return (uint32_t *)(void *)x->next.data; }
+static uint64_t write_find_mask_of(const tsr_coordinate_index *x) { return x->heads.size / sizeof(uint32_t) - 1; }
+
+static void insert(tsr_coordinate_index *x, uint64_t hash) {
+  uint32_t *head = &heads_of(x)[hash & write_find_mask_of(x)];
+  next_of(x)[x->count] = *head;
+  *head = (uint32_t)++x->count;
+}
+
+/* Takes in all cells in memory. */
+static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) {
+  tsr_coordinate_index *x = &w->index;
+  const uint64_t cells = w->count - w->first;
+  if (x->count == cells && x->heads.size > 0) return TSR_OK;
+  if (cells > UINT32_MAX - 1) return tsr__fail(error, TSR_TOOBIG, "%llu cells", (unsigned long long)cells);
+  if (cells > x->heads.size / sizeof(uint32_t) || x->heads.size == 0) {
+    uint64_t heads = TSR_MAX(x->heads.size / sizeof(uint32_t), HEADS_LEAST);
+    while (heads < cells) heads *= 4;
+    x->heads.size = x->count = 0;
+    TSR_TRY(tsr__buffer_reserve(&x->heads, heads * sizeof(uint32_t), error));
+    x->heads.size = heads * sizeof(uint32_t);
+    memset(x->heads.data, 0, x->heads.size);
+  }
+  x->next.size = x->count * sizeof(uint32_t);
+  TSR_TRY(tsr__buffer_reserve(&x->next, (cells - x->count) * sizeof(uint32_t), error));
+  x->next.size = cells * sizeof(uint32_t);
+  while (x->count < cells) insert(x, write_find_hash_of(w->schema, columns, x->count));
+  return TSR_OK;
+}
+
+void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
+  tsr_coordinate_index *x = &writer->index;
+  const uint64_t left = count > writer->first ? count - writer->first : 0;
+  tsr_column columns[TSR_MAX_DIMENSIONS];
+  if (left >= x->count) return;
+  if (left < x->count / 2) {
+    x->count = 0; /* to be made anew */
+    tsr__buffer_release(&x->heads);
+    tsr__buffer_release(&x->next);
+    return;
+  }
+  own_coordinates(writer, columns);
+  while (x->count > left) {
+    x->count--;
+    heads_of(x)[write_find_hash_of(writer->schema, columns, x->count) & write_find_mask_of(x)] = next_of(x)[x->count];
+  }
+}
+
+void tsr__finder_close(tsr_writer *writer) {
+  tsr_reader_close(writer->finder);
+  tsr_snapshot_close(writer->finder_base);
+  writer->finder = NULL;
+  writer->finder_base = NULL;
+}
+
+void tsr__index_release(tsr_writer *writer) {
+  writer->index.count = 0;
+  tsr__buffer_release(&writer->index.heads);
+  tsr__buffer_release(&writer->index.next);
+  tsr__finder_close(writer);
+}
+
+/* The newest in memory that the caller wants: 1 and its number, or 0. Where the array has duplicates, `live` ones only.
+ */
+static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t index, bool live, uint64_t *number,
+                          tsr_error *error) {
+  tsr_column columns[TSR_MAX_DIMENSIONS];
+  if (w->count == w->first) return 0;
+  own_coordinates(w, columns);
+  TSR_TRY(catch_up(w, columns, error));
+  const tsr_coordinate_index *x = &w->index;
+  for (uint32_t i = heads_of(x)[write_find_hash_of(w->schema, coordinates, index) & write_find_mask_of(x)]; i;
+       i = next_of(x)[i - 1]) {
+    if (!are_equal(w->schema, columns, i - 1, coordinates, index)) continue;
+    *number = w->first + i - 1;
+    if (!live || !tsr__writer_hides(w, tsr__own_row(*number), w->removed.count)) return 1;
+  }
+  return 0;
+}
+
+/* ---- Elsewhere ------------------------------------------------------------------------------ */
+
+static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index,
+                       tsr_error *error) {
+  tsr_range point[TSR_MAX_DIMENSIONS];
+  tsr_ranges dimensions[TSR_MAX_DIMENSIONS];
+  const uint32_t n = w->schema->dimension_count;
+  for (uint32_t d = 0; d < n; d++) {
+    uint64_t size;
+    const uint8_t *value = write_find_value_at(&w->schema->fields[d], &coordinates[d], index, &size);
+    point[d] = (tsr_range){.low = size ? value : (const uint8_t *)"", .low_size = size, .high_size = size};
+    point[d].high = point[d].low;
+    dimensions[d] = (tsr_ranges){.ranges = &point[d], .count = 1};
+  }
+  const tsr_request request = {.dimensions = dimensions, .limit = 1, .threads = 1, .memory_bytes = UINT64_MAX};
+  return tsr_reader_start(reader, &request, error);
+}
+
+/* The row that a reader finds there: 1, or 0. Removed ones are passed over, but if `any`. */
+static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index, bool any,
+                    int64_t *row, tsr_error *error) {
+  const tsr_batch *batch;
+  int r = start_point(w, reader, coordinates, index, error);
+  while (r >= 0 && (r = tsr_reader_next(reader, &batch, error)) > 0) {
+    for (uint64_t i = 0; i < batch->count && batch->written; i++) {
+      const uint64_t at = batch->selection ? batch->selection[i] : batch->first + i;
+      const int64_t found = batch->rowids ? batch->rowids[at] : batch->row_base + (int64_t)at;
+      if (!any && tsr__writer_hides(w, found, w->removed.count)) continue;
+      *row = found;
+      return 1;
+    }
+  }
+  return r;
+}
+
+/* The reader over the base and the spilled runs. */
+static int open_finder(tsr_writer *w, tsr_snapshot *base, tsr_error *error) {
+  tsr_snapshot *snapshot;
+  if (w->finder && w->finder_base == base && w->finder_spilled == w->spilled) return TSR_OK;
+  tsr_reader_close(w->finder);
+  w->finder = NULL;
+  tsr_snapshot_close(w->finder_base);
+  w->finder_base = base;
+  w->finder_spilled = w->spilled;
+  tsr__snapshot_hold(base);
+  TSR_TRY(tsr__overlay_spilled(w, base, &snapshot, error));
+  const int r = tsr_reader_open(snapshot, &w->finder, error);
+  tsr_snapshot_close(snapshot);
+  return r;
+}
+
+int tsr__find_own(tsr_writer *writer, const tsr_column *coordinates, uint64_t index, uint64_t *number,
+                  tsr_error *error) {
+  return find_in_memory(writer, coordinates, index, false, number, error);
+}
+
+int tsr__find_elsewhere(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index, bool any,
+                        int64_t *row, tsr_error *error) {
+  if (base->fragment_count == 0 && writer->spilled == 0) return 0;
+  TSR_TRY(open_finder(writer, base, error));
+  return find_row(writer, writer->finder, coordinates, index, any, row, error);
+}
+
+int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index, int64_t *row,
+                    tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  uint64_t number;
+  const bool duplicates = writer->schema->allows_duplicates;
+  int r = find_in_memory(writer, coordinates, index, duplicates, &number, error);
+  if (r > 0) {
+    const int64_t found = tsr__own_row(number);
+    if (tsr__writer_hides(writer, found, writer->removed.count)) return 0; /* the newest has been removed */
+    *row = found;
+    return 1;
+  }
+  if (r == 0) r = tsr__find_elsewhere(writer, base, coordinates, index, false, row, error);
+  return r < 0 ? tsr__wrap(error, "array %s", writer->array->path) : r;
+}

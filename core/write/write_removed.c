@@ -1,0 +1,134 @@
+/* write_removed.c: the rows that a writer has removed: a log with their coordinates, and a hash table of their rowids.
+ *
+ * The table holds positions in the log. Rewinding the log leaves them there: one that is past the end, or at which
+ * another row stands by now, is passed over like any other that is not looked for.
+ */
+#include "write/write_removed.h"
+
+#include <string.h>
+
+#include "write/write_buffer.h"
+#include "write/writer.h"
+
+#define SLOTS_LEAST 64u
+
+static uint64_t slot_count(const tsr_removed *r) { return r->slots.size / sizeof(uint64_t); }
+static uint64_t *write_removed_slots_of(const tsr_removed *r) { return (uint64_t *)(void *)r->slots.data; }
+static int64_t write_removed_row_at(const tsr_removed *r, uint64_t i) {
+  return (int64_t)tsr__load64(r->rows.data + 8 * i);
+}
+
+static uint64_t write_removed_hash_of(int64_t row) {
+  uint64_t h = (uint64_t)row * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+/* Its position + 1, or 0. */
+static uint64_t write_removed_find(const tsr_removed *r, int64_t row) {
+  const uint64_t n = slot_count(r), *slots = write_removed_slots_of(r);
+  if (n == 0) return 0;
+  for (uint64_t at = write_removed_hash_of(row) & (n - 1); slots[at]; at = (at + 1) & (n - 1))
+    if (slots[at] <= r->count && write_removed_row_at(r, slots[at] - 1) == row) return slots[at];
+  return 0;
+}
+
+static void put(tsr_removed *r, int64_t row, uint64_t position) {
+  const uint64_t n = slot_count(r);
+  uint64_t at = write_removed_hash_of(row) & (n - 1), *slots = write_removed_slots_of(r);
+  while (slots[at]) at = (at + 1) & (n - 1);
+  slots[at] = position + 1;
+  r->used++;
+}
+
+/* All rows into `n` slots, for which there is room. */
+static void fill_slots(tsr_removed *r, uint64_t n) {
+  memset(r->slots.data, 0, n * sizeof(uint64_t));
+  r->slots.size = n * sizeof(uint64_t);
+  r->used = 0;
+  for (uint64_t i = 0; i < r->count; i++) put(r, write_removed_row_at(r, i), i);
+}
+
+/* Room for one more, half of the slots staying free. */
+static int write_removed_grow(tsr_removed *r, tsr_error *error) {
+  if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
+  uint64_t n = TSR_MAX(slot_count(r), SLOTS_LEAST);
+  while (n < 4 * (r->count + 1)) n *= 2;
+  tsr_buffer larger = {.memory = r->slots.memory}; /* the table stays as it is where there is no memory */
+  TSR_TRY(tsr__buffer_reserve(&larger, n * sizeof(uint64_t), error));
+  tsr__buffer_release(&r->slots);
+  r->slots = larger;
+  fill_slots(r, n);
+  return TSR_OK;
+}
+
+int tsr__removed_open(tsr_writer *writer, tsr_error *error) {
+  tsr_removed *r = &writer->removed;
+  void *room;
+  TSR_TRY(tsr__arena_array(&writer->arena, writer->schema->dimension_count, sizeof(tsr_buffered), &room, error));
+  r->coordinates = room;
+  r->rows.memory = r->slots.memory = &writer->memory;
+  r->low = INT64_MAX;
+  r->high = INT64_MIN;
+  for (uint32_t d = 0; d < writer->schema->dimension_count; d++)
+    tsr__buffered_init(&r->coordinates[d], &writer->memory);
+  return TSR_OK;
+}
+
+void tsr__removed_release(tsr_writer *writer) {
+  tsr_removed *r = &writer->removed;
+  for (uint32_t d = 0; r->coordinates && d < writer->schema->dimension_count; d++)
+    tsr__buffered_release(&r->coordinates[d]);
+  tsr__buffer_release(&r->rows);
+  tsr__buffer_release(&r->slots);
+}
+
+static void write_removed_truncate(tsr_writer *writer, uint64_t count) {
+  tsr_removed *r = &writer->removed;
+  for (uint64_t i = count; i < r->count; i++) r->own -= write_removed_row_at(r, i) < 0;
+  for (uint32_t d = 0; d < writer->schema->dimension_count; d++)
+    tsr__buffered_truncate(&writer->schema->fields[d], &r->coordinates[d], count);
+  r->rows.size = count * sizeof(int64_t);
+  r->count = count;
+}
+
+int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+  tsr_removed *r = &writer->removed;
+  const uint32_t cell = (uint32_t)index;
+  if (index > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "cell %llu of a column", (unsigned long long)index);
+  if (write_removed_find(r, row)) return TSR_OK;
+  int code = write_removed_grow(r, error);
+  if (code >= 0) code = tsr__buffer_append_u64(&r->rows, (uint64_t)row, error);
+  for (uint32_t d = 0; code >= 0 && d < writer->schema->dimension_count; d++)
+    code = tsr__buffered_append(&writer->schema->fields[d], &r->coordinates[d], &coordinates[d], &cell, 1, error);
+  if (code < 0) {
+    write_removed_truncate(writer, r->count);
+    return code;
+  }
+  put(r, row, r->count++);
+  r->own += row < 0;
+  r->low = TSR_MIN(r->low, row);
+  r->high = TSR_MAX(r->high, row);
+  return TSR_OK;
+}
+
+void tsr__removed_rewind(tsr_writer *writer, uint64_t count) {
+  tsr_removed *r = &writer->removed;
+  uint64_t slots = SLOTS_LEAST;
+  if (count >= r->count) return;
+  write_removed_truncate(writer, count);
+  while (slots < 4 * (r->count + 1)) slots *= 2;
+  if (slots < slot_count(r)) fill_slots(r, slots);
+  tsr__buffer_shrink(&r->slots); /* room that a failed statement took is not missing later */
+  tsr__buffer_shrink(&r->rows);
+  for (uint32_t d = 0; d < writer->schema->dimension_count; d++) tsr__buffered_shrink(&r->coordinates[d]);
+}
+
+bool tsr__writer_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {
+  const uint64_t position = write_removed_find(&writer->removed, row);
+  return position > 0 && position <= removed;
+}
+
+bool tsr__writer_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
+  const tsr_removed *r = &writer->removed;
+  return r->count > 0 && r->low <= high && r->high >= low;
+}

@@ -1,0 +1,658 @@
+/* write_spill.c: runs on disk, for what a writer cannot keep in memory, and their merge into one fragment.
+ *
+ * A run is a fragment under a provisional name, unfiltered (but encrypted, where the array is), all versions of a
+ * coordinate kept, the oldest first, with the numbers of its cells as their times. Beside its files stands
+ *
+ *   positions    u32 each: where the cell that came as number i of the run stands in it
+ *
+ * so that own rows are found by their rowids. The merge goes through all runs at once, a tile of each in memory, by a
+ * heap: in global order, then by number; of equal coordinates the last is taken, where the array has no duplicates.
+ * Where there are more runs than memory has room for tiles of, groups of them are merged before: into fragments like
+ * runs, but without positions, several one after the other, since memory bounds the metadata of one. They are the
+ * merge's own and go with it: what the transaction reads, and is rewound by, stays the runs.
+ */
+#include "write/write_spill.h"
+
+#include <stdio.h>
+
+#include "store/store.h"
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "read/reader.h"
+#include "write/overlay.h"
+#include "write/write_ahead.h"
+#include "write/write_buffer.h"
+#include "write/write_find.h"
+#include "write/write_sparse.h"
+#include "write/writer.h"
+
+#define WRITE_SPILL_METADATA "__fragment_metadata.tdb"
+#define POSITIONS            "positions"
+#define SORT_BYTES           80u /* that a cell takes while it is sorted and written, about */
+#define FIXED_BYTES          (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
+#define CELLS_LEAST          1024u /* fewer are not worth a run */
+#define WRITE_SPILL_BATCH    4096u /* merged cells that go to the fragment's writer at once */
+#define TILES_LEAST          512u /* as many tiles of a part as memory_mb would hold */
+#define TILE_BYTES           64u /* that the metadata of one take, for each of its fields, about */
+
+/* ---- Spilling ------------------------------------------------------------------------------- */
+
+static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
+                           tsr_error *error) {
+  char path[200];
+  void *positions;
+  tsr_file *file = NULL;
+  TSR_TRY(tsr__alloc(&w->memory, count * sizeof(uint32_t), &positions, error));
+  for (uint64_t i = 0; i < count; i++) ((uint32_t *)positions)[order[i]] = (uint32_t)i;
+  snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
+  int code = tsr__store_create_exclusive(w->array->store, path, &file, error);
+  if (code >= 0) code = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
+  tsr__store_close_file(file);
+  tsr__free(positions);
+  return code;
+}
+
+typedef struct run_path {
+  char text[160];
+} run_path;
+
+static run_path write_spill_path_of(const tsr_writer *w, const tsr_fragment *fragment) {
+  run_path path;
+  snprintf(path.text, sizeof path.text, "%s%.120s", tsr__writer_fragments(w), fragment->name);
+  return path;
+}
+
+static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
+  tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
+  target.metadata_name = WRITE_SPILL_METADATA;
+  target.schema = schema;
+  target.version = TSR_RUN_VERSION;
+  target.has_times = true;
+  target.durable = false;
+  return target;
+}
+
+static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
+  uint64_t count = w->count - w->first;
+  void *order = NULL, *times = NULL;
+  tsr_fragment_target target = run_target(w, w->run_schema, directory);
+  int code = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
+  if (code >= 0) code = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
+  for (uint64_t i = 0; code >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
+  columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
+  tsr_work work;
+  tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
+  const tsr_order_ahead ahead = tsr__ahead_blocks(w);
+  if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+  tsr__ahead_rewind(w, 0);
+  if (code >= 0) code = tsr__write_ordered(&target, columns, order, count, error);
+  tsr_work_end(w->array->environment, &work);
+  if (code >= 0) code = write_positions(w, directory, order, count, error);
+  tsr__free(times);
+  tsr__free(order);
+  return code;
+}
+
+static int write_spill_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+  (void)name, (void)error;
+  *schema = *(const tsr_schema **)argument;
+  return TSR_OK;
+}
+
+/* What was written, opened. The schema, of runs the writer's, lives as long as snapshots with it. */
+static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
+                                tsr_error *error) {
+  char path[200];
+  tsr_file *file = NULL;
+  snprintf(path, sizeof path, "%.160s/" WRITE_SPILL_METADATA, directory);
+  TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
+  const int code = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
+                                               &schema, &w->array->memory, &fragment->metadata, error);
+  tsr__store_close_file(file);
+  TSR_TRY(code);
+  fragment->cells_per_tile = schema->capacity;
+  return tsr__fragment_make_files(fragment, error);
+}
+
+/* One to be written, its directory there. */
+static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
+  char name[128];
+  TSR_TRY(tsr__writer_directory(w, name, error));
+  TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
+  (*fragment)->own = (*fragment)->provisional = true;
+  (*fragment)->old_layout = w->version < 12;
+  (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
+  return TSR_OK;
+}
+
+static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
+  const run_path directory = write_spill_path_of(w, fragment);
+  for (uint32_t f = 0; f < w->field_count; f++)
+    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], 0);
+  TSR_TRY(write_run(w, directory.text, columns, error));
+  return write_spill_open_run(w, w->run_schema, directory.text, fragment, error);
+}
+
+int tsr__spill(tsr_writer *writer, tsr_error *error) {
+  tsr_writer *w = writer;
+  void *columns;
+  tsr_own_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
+  if (run.stored == 0) return TSR_OK;
+  TSR_TRY(tsr__run_schema(w, error));
+  tsr__overlay_rewind(w, 0); /* runs in memory are not needed any more */
+  tsr__index_release(w);
+  TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count + 1, sizeof(tsr_column), &columns, error));
+  int code = new_run(w, &run.fragment, error);
+  if (code >= 0) {
+    code = write_spill_make_run(w, columns, run.fragment, error);
+    if (code < 0) tsr__array_fragment_drop(w->array, run.fragment);
+  }
+  tsr__free(columns);
+  if (code < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
+  (void)tsr__buffer_append(&w->runs, &run, sizeof run, error); /* there is room */
+  w->spilled++;
+  for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], 0);
+  w->first = w->count;
+  return TSR_OK;
+}
+
+int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
+  const tsr_writer *w = writer;
+  const uint64_t cells = w->count - w->first, limit = w->memory.limit;
+  uint64_t bytes = 0, room = tsr__ahead_bytes(w);
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    const tsr_buffered *c = &w->columns[f];
+    bytes += c->values.size + c->offsets.size + c->validity.size;
+    room += tsr__buffered_bytes(c);
+  }
+  if (w->kept || (cells < CELLS_LEAST && bytes < limit / 64)) return TSR_OK;
+  const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
+  const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
+  return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
+}
+
+void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
+  if (count >= writer->first) return;
+  tsr__finder_close(writer);
+  while (writer->spilled > 0) {
+    tsr_own_run *last = tsr__writer_run(writer, writer->spilled - 1);
+    if (last->first < count) {
+      last->end = TSR_MIN(last->end, count);
+      return;
+    }
+    tsr__array_fragment_drop(writer->array, last->fragment);
+    writer->runs.size -= sizeof(tsr_own_run); /* those in memory are gone by now */
+    writer->spilled--;
+  }
+}
+
+int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64_t *position, tsr_error *error) {
+  char path[200];
+  uint8_t bytes[sizeof(uint32_t)];
+  tsr_file *file;
+  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : "__fragments/", run->name);
+  TSR_TRY(tsr__store_open_file(array->store, path, &file, error));
+  const int code = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
+  tsr__store_close_file(file);
+  if (code >= 0) *position = tsr__load32(bytes);
+  return code;
+}
+
+/* ---- Merging -------------------------------------------------------------------------------- */
+
+typedef struct write_spill_cursor { /* a source, and the tile of it that is in memory */
+  const tsr_own_run *run, *stop; /* the fragment that it is in; behind the source's last */
+  uint64_t tile, cells, at;
+  tsr_want *wants; /* by field, then the numbers */
+  tsr_column *columns;
+  uint64_t *lists; /* [list * cells + cell] */
+  uint64_t capacity; /* cells that lists have room for */
+} write_spill_cursor;
+
+typedef struct
+    write_spill_merge { /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
+  tsr_writer *w;
+  const tsr_own_run *runs; /* of all sources */
+  uint64_t run_count;
+  const tsr_fragment_target *target; /* where the cells go at last; NULL: */
+  tsr_buffer *parts; /* tsr_own_run that are made of them */
+  tsr_own_run part; /* the one that is written, if it has a fragment */
+  const tsr_schema *part_schema;
+  run_path part_path;
+  uint64_t part_cells, part_most;
+  uint32_t list_count, slots, kept; /* slots: fields and the numbers; kept: as many of them go on */
+  uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
+  write_spill_cursor *cursors, **heap;
+  uint64_t cursor_count, heap_count;
+  tsr_fragment_writer *writer;
+  tsr_buffered *out; /* merged cells that are not written yet */
+  tsr_column *out_columns;
+  uint64_t *last; /* the lists of the last of them */
+  uint64_t out_count, written;
+  bool last_removed; /* whether it is to be taken back */
+} write_spill_merge;
+
+static const tsr_field *field_at(const write_spill_merge *m, uint32_t slot) {
+  static const tsr_field numbers = {.datatype = TSR_UINT64, .values_per_cell = 1, .cell_size = sizeof(uint64_t)};
+  return slot < m->w->field_count ? &m->w->schema->fields[slot] : &numbers;
+}
+
+static uint32_t slot_number(const tsr_writer *w, const tsr_fragment_metadata *metadata, uint32_t slot) {
+  if (slot < w->field_count) return (uint32_t)tsr__fragment_slot(metadata, slot);
+  return (uint32_t)tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES);
+}
+
+static uint64_t count_sources(const tsr_own_run *runs, uint64_t count) {
+  uint64_t sources = 0;
+  for (uint64_t i = 0; i < count; i++) sources += i == 0 || runs[i].first != runs[i - 1].first;
+  return sources;
+}
+
+static void write_spill_drop_tile(write_spill_merge *m, write_spill_cursor *c) {
+  for (uint32_t i = 0; i < m->slots; i++) {
+    tsr__tile_return(c->wants[i].tile, &m->w->memory);
+    c->wants[i].tile = NULL;
+  }
+}
+
+static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+  if (c->cells > c->capacity) {
+    void *lists;
+    TSR_TRY(tsr__alloc(&m->w->memory, c->cells * m->list_count * sizeof(uint64_t), &lists, error));
+    tsr__free(c->lists);
+    c->lists = lists;
+    c->capacity = c->cells;
+  }
+  for (uint32_t k = 0; k < m->list_count; k++)
+    TSR_TRY(
+        tsr__order_list(m->w->run_schema, k, c->columns, c->cells, c->lists + k * c->cells, &m->dimensions[k], error));
+  return TSR_OK;
+}
+
+/* The next tile: 1, or 0 after the last. */
+static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+  write_spill_drop_tile(m, c);
+  if (c->tile == c->run->fragment->metadata.tile_count) {
+    if (c->run + 1 == c->stop) return 0;
+    c->run++;
+    c->tile = 0;
+  }
+  tsr_fragment *fragment = c->run->fragment;
+  const tsr_fragment_metadata *metadata = &fragment->metadata;
+  TSR_TRY(tsr__interrupted(m->w->array->environment, error));
+  for (uint32_t i = 0; i < m->slots; i++)
+    c->wants[i] = (tsr_want){.fragment = fragment, .slot = slot_number(m->w, metadata, i), .number = c->tile};
+  TSR_TRY(tsr__tiles_load(m->w->array, m->w->threads, c->wants, m->slots, &m->w->memory, error));
+  c->cells = tsr__fragment_tile_cells(metadata, c->tile++);
+  c->at = 0;
+  for (uint32_t i = 0; i < m->slots; i++) {
+    const tsr_tile *tile = c->wants[i].tile;
+    c->columns[i] = (tsr_column){
+        .values = tile->values, .offsets = tile->offsets, .validity = tile->validity, .cell_size = tile->cell_size};
+  }
+  TSR_TRY(load_lists(m, c, error));
+  return 1;
+}
+
+static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *c) {
+  return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_OWN_TIMES;
+}
+
+/* To the next cell that counts: 1, or 0 at the end. */
+static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+  for (;; c->at++) {
+    if (c->at == c->cells) {
+      const int r = write_spill_load_tile(m, c, error);
+      if (r <= 0) return r;
+    }
+    if (number_at(m, c) < c->run->end) return 1;
+  }
+}
+
+static int write_spill_compare_text(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  return tsr__bytes_compare((const uint8_t *)a->values + a->offsets[i], a->offsets[i + 1] - a->offsets[i],
+                            (const uint8_t *)b->values + b->offsets[j], b->offsets[j + 1] - b->offsets[j]);
+}
+
+static bool write_spill_is_text(const write_spill_merge *m, uint32_t list) {
+  const uint32_t d = m->dimensions[list];
+  return d < m->w->schema->dimension_count && !m->w->schema->fields[d].cell_size;
+}
+
+static int write_spill_compare(const write_spill_merge *m, const write_spill_cursor *a, const write_spill_cursor *b) {
+  for (uint32_t k = 0; k < m->list_count; k++) {
+    const uint64_t x = a->lists[k * a->cells + a->at], y = b->lists[k * b->cells + b->at];
+    const uint32_t d = m->dimensions[k];
+    const int c = write_spill_is_text(m, k) ? write_spill_compare_text(&a->columns[d], a->at, &b->columns[d], b->at)
+                  : x < y                   ? -1
+                                            : x > y;
+    if (c) return c;
+  }
+  return a->run->first < b->run->first ? -1 : 1; /* runs follow each other */
+}
+
+static void write_spill_sift_down(write_spill_merge *m, uint64_t i) {
+  write_spill_cursor *c = m->heap[i];
+  for (uint64_t child; (child = 2 * i + 1) < m->heap_count; i = child) {
+    if (child + 1 < m->heap_count && write_spill_compare(m, m->heap[child + 1], m->heap[child]) < 0) child++;
+    if (write_spill_compare(m, m->heap[child], c) > 0) break;
+    m->heap[i] = m->heap[child];
+  }
+  m->heap[i] = c;
+}
+
+static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c) {
+  if (m->out_count == 0 || m->w->schema->allows_duplicates) return false;
+  for (uint32_t k = m->list_count; k-- > 0;) {
+    const uint32_t d = m->dimensions[k];
+    if (!write_spill_is_text(m, k)) {
+      if (m->last[k] != c->lists[k * c->cells + c->at]) return false;
+      continue;
+    }
+    const tsr_column last = tsr__buffered_column(&m->w->schema->fields[d], &m->out[d], 0);
+    if (write_spill_compare_text(&last, m->out_count - 1, &c->columns[d], c->at) != 0) return false;
+  }
+  return true;
+}
+
+/* ---- What comes out ------------------------------------------------------------------------- */
+
+static void write_spill_take_back(write_spill_merge *m) {
+  m->out_count--;
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out[f], m->out_count);
+}
+
+static int write_spill_open_part(write_spill_merge *m, tsr_error *error) {
+  TSR_TRY(new_run(m->w, &m->part.fragment, error));
+  m->part_path = write_spill_path_of(m->w, m->part.fragment);
+  const tsr_fragment_target target = run_target(m->w, m->part_schema, m->part_path.text);
+  return tsr__fragment_writer_open(&target, &m->writer, error);
+}
+
+static int end_part(write_spill_merge *m, tsr_error *error) {
+  TSR_TRY(tsr__fragment_writer_finish(m->writer, error));
+  tsr__fragment_writer_close(m->writer);
+  m->writer = NULL;
+  TSR_TRY(write_spill_open_run(m->w, m->part_schema, m->part_path.text, m->part.fragment, error));
+  TSR_TRY(tsr__buffer_append(m->parts, &m->part, sizeof m->part, error));
+  m->part.fragment = NULL;
+  m->part_cells = 0;
+  return TSR_OK;
+}
+
+static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
+  if (m->out_count == 0) return TSR_OK;
+  if (!m->writer) TSR_TRY(write_spill_open_part(m, error));
+  for (uint32_t f = 0; f < m->kept; f++) m->out_columns[f] = tsr__buffered_column(field_at(m, f), &m->out[f], 0);
+  TSR_TRY(tsr__fragment_writer_add(m->writer, m->out_columns, NULL, m->out_count, error));
+  m->written += m->out_count;
+  m->part_cells += m->out_count;
+  m->out_count = 1;
+  write_spill_take_back(m); /* all of them */
+  return m->parts && m->part_cells >= m->part_most ? end_part(m, error) : TSR_OK;
+}
+
+static bool is_full(const write_spill_merge *m) {
+  uint64_t bytes = 0;
+  for (uint32_t f = 0; f < m->kept; f++) bytes += m->out[f].values.size + m->out[f].offsets.size;
+  return m->out_count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
+}
+
+/* The cell at which a cursor stands: in place of the last one, if that has its coordinates. What has been removed hides
+ * those before it, so it goes with the last merge only. */
+static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, tsr_error *error) {
+  const uint32_t cell = (uint32_t)c->at;
+  const bool again = equals_last(m, c);
+  if (m->out_count > 0 && (again || m->last_removed)) write_spill_take_back(m);
+  if (!again && is_full(m)) TSR_TRY(write_spill_flush(m, error));
+  for (uint32_t f = 0; f < m->kept; f++)
+    TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out[f], &c->columns[f], &cell, 1, error));
+  m->out_count++;
+  for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
+  m->last_removed =
+      m->target && m->w->removed.own > 0 && tsr__writer_hides(m->w, tsr__own_row(number_at(m, c)), m->w->removed.count);
+  return TSR_OK;
+}
+
+/* ---- One merge ------------------------------------------------------------------------------ */
+
+static int open_cursors(write_spill_merge *m, tsr_error *error) {
+  const tsr_own_run *run = m->runs, *end = m->runs + m->run_count;
+  for (uint64_t i = 0; i < m->cursor_count; i++) {
+    write_spill_cursor *c = &m->cursors[i];
+    void *room;
+    c->run = run;
+    while (run < end && run->first == c->run->first) run++;
+    c->stop = run;
+    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_want), &room, error));
+    c->wants = room;
+    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_column), &room, error));
+    c->columns = room;
+    const int r = write_spill_settle(m, c, error);
+    if (r < 0) return r;
+    if (r > 0) m->heap[m->heap_count++] = c;
+  }
+  for (uint64_t i = m->heap_count / 2; i-- > 0;) write_spill_sift_down(m, i);
+  return TSR_OK;
+}
+
+static int merge_all(write_spill_merge *m, tsr_error *error) {
+  TSR_TRY(open_cursors(m, error));
+  if (m->target) TSR_TRY(tsr__fragment_writer_open(m->target, &m->writer, error));
+  while (m->heap_count > 0) {
+    write_spill_cursor *top = m->heap[0];
+    TSR_TRY(write_spill_take(m, top, error));
+    top->at++;
+    const int r = write_spill_settle(m, top, error);
+    if (r < 0) return r;
+    if (r == 0) m->heap[0] = m->heap[--m->heap_count];
+    if (m->heap_count > 0) write_spill_sift_down(m, 0);
+  }
+  if (m->out_count > 0 && m->last_removed) write_spill_take_back(m);
+  TSR_TRY(write_spill_flush(m, error));
+  if (m->target) return tsr__fragment_writer_finish(m->writer, error);
+  return m->writer ? end_part(m, error) : TSR_OK;
+}
+
+static int write_spill_allocate(write_spill_merge *m, tsr_error *error) {
+  tsr_memory *memory = &m->w->memory;
+  void *room;
+  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint32_t), &room, error));
+  m->dimensions = room;
+  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint64_t), &room, error));
+  m->last = room;
+  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(write_spill_cursor *), &room, error));
+  m->heap = room;
+  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_column), &room, error));
+  m->out_columns = room;
+  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_buffered), &room, error));
+  m->out = room;
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_init(&m->out[f], memory);
+  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(write_spill_cursor), &room, error));
+  m->cursors = room;
+  return TSR_OK;
+}
+
+static void write_spill_release(write_spill_merge *m) {
+  tsr__fragment_writer_close(m->writer);
+  for (uint64_t i = 0; m->cursors && i < m->cursor_count; i++) {
+    write_spill_cursor *c = &m->cursors[i];
+    if (c->wants) write_spill_drop_tile(m, c);
+    tsr__free(c->wants);
+    tsr__free(c->columns);
+    tsr__free(c->lists);
+  }
+  for (uint32_t f = 0; m->out && f < m->kept; f++) tsr__buffered_release(&m->out[f]);
+  tsr__free(m->cursors);
+  tsr__free(m->out);
+  tsr__free(m->out_columns);
+  tsr__free(m->heap);
+  tsr__free(m->last);
+  tsr__free(m->dimensions);
+  if (m->part.fragment) tsr__array_fragment_drop(m->w->array, m->part.fragment);
+}
+
+typedef struct sources { /* of a merge, in the order of their numbers */
+  tsr_writer *w;
+  tsr_schema *part_schema; /* of runs, but with tiles for this merge */
+  tsr_buffer runs; /* tsr_own_run, a reference to each one's fragment, if it has one */
+} sources;
+
+static tsr_own_run *write_spill_run_at(const sources *s, uint64_t i) { return (tsr_own_run *)(void *)s->runs.data + i; }
+static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_own_run); }
+
+/* Sources of a list into a fragment, or, without a target, into parts that are appended to another. */
+static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
+                         tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
+  tsr_writer *w = s->w;
+  const tsr_own_run *runs = write_spill_run_at(s, first);
+  write_spill_merge m = {
+      .w = w, .runs = runs, .run_count = count, .target = target, .parts = parts, .part_schema = s->part_schema};
+  m.slots = w->field_count + 1;
+  m.kept = target ? w->field_count : m.slots;
+  m.list_count = tsr__order_lists(w->run_schema);
+  m.cursor_count = count_sources(runs, count);
+  m.part = (tsr_own_run){.first = runs[0].first, .end = runs[count - 1].end};
+  m.part_most = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
+  int code = write_spill_allocate(&m, error);
+  if (code >= 0) code = merge_all(&m, error);
+  if (code >= 0) *cells = m.written;
+  write_spill_release(&m);
+  return code;
+}
+
+/* ---- Passes --------------------------------------------------------------------------------- */
+
+static void drop_sources(sources *s) {
+  for (uint64_t i = 0; i < write_spill_run_count(s); i++)
+    if (write_spill_run_at(s, i)->fragment) tsr__array_fragment_drop(s->w->array, write_spill_run_at(s, i)->fragment);
+  tsr__buffer_release(&s->runs);
+}
+
+typedef struct weight { /* of all runs */
+  uint64_t cells, bytes; /* decoded */
+  uint64_t largest; /* that one takes while it is merged: its largest tile, and what stands beside it */
+} weight;
+
+/* Adds a run, by what its metadata says of its tiles. */
+static int write_spill_weigh(tsr_writer *w, const tsr_own_run *run, weight *sum, tsr_error *error) {
+  const tsr_fragment_metadata *metadata = &run->fragment->metadata;
+  const uint64_t beside = sizeof(tsr_want) + sizeof(tsr_column) + sizeof(write_spill_cursor);
+  TSR_TRY(tsr__interrupted(w->array->environment, error));
+  for (uint64_t t = 0; t < metadata->tile_count; t++) {
+    const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
+    uint64_t bytes = cells * tsr__order_lists(w->run_schema) * sizeof(uint64_t);
+    sum->cells += cells;
+    for (uint32_t i = 0; i <= w->field_count; i++) {
+      uint64_t one;
+      TSR_TRY(tsr__tile_cost(w->array, run->fragment, slot_number(w, metadata, i), t, &one, error));
+      sum->bytes = tsr__add_sat(sum->bytes, one);
+      bytes = tsr__add_sat(bytes, tsr__add_sat(one, beside));
+    }
+    sum->largest = TSR_MAX(sum->largest, bytes);
+  }
+  return TSR_OK;
+}
+
+/* Runs that are several sources become one. */
+static int merge_group(const sources *from, uint64_t first, uint64_t count, sources *to, tsr_error *error) {
+  const tsr_array *array = from->w->array;
+  uint64_t cells;
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "spill", array->path,
+                 write_spill_run_at(from, first + count - 1)->end - write_spill_run_at(from, first)->first);
+  const int code = merge_sources(from, first, count, NULL, &to->runs, &cells, error);
+  tsr_work_end(array->environment, &work);
+  return code;
+}
+
+/* Groups of at most `most` sources become one each, as many as it takes that there are no more than that. */
+static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
+  uint64_t left = count_sources(write_spill_run_at(from, 0), write_spill_run_count(from)), made = 0;
+  for (uint64_t i = 0, end; i < write_spill_run_count(from); i = end, made++) {
+    const uint64_t over = TSR_MAX(made + left, most) - most;
+    const uint64_t group = TSR_MIN(TSR_MIN(over + 1, most), left);
+    uint64_t passed = 0;
+    for (end = i; end < write_spill_run_count(from); end++) {
+      passed += end == i || write_spill_run_at(from, end)->first != write_spill_run_at(from, end - 1)->first;
+      if (passed > group) break;
+    }
+    left -= group;
+    if (group > 1) {
+      TSR_TRY(merge_group(from, i, end - i, to, error));
+      continue;
+    }
+    TSR_TRY(tsr__buffer_append(&to->runs, write_spill_run_at(from, i), (end - i) * sizeof(tsr_own_run), error));
+    for (uint64_t k = i; k < end; k++) write_spill_run_at(from, k)->fragment = NULL;
+  }
+  return TSR_OK;
+}
+
+/* How many sources may be merged at once, beside a tile of the fragment, which is gathered, filtered and written. */
+static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
+  const uint64_t cells = TSR_MAX(sum->cells, 1), tile = TSR_MIN(w->schema->capacity, cells);
+  const uint64_t fragment = tsr__mul_sat(4, tsr__mul_sat(tile, sum->bytes / cells + 1));
+  const uint64_t taken = tsr__add_sat(tsr__add_sat(fragment, FIXED_BYTES / 2), w->memory.used), limit = w->memory.limit;
+  const uint64_t room = TSR_MAX((limit - TSR_MIN(limit, taken)) / 2, limit / 32);
+  return TSR_MAX(room / TSR_MAX(sum->largest, 1), 2);
+}
+
+static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
+  *sum = (weight){0};
+  for (uint64_t i = 0; i < write_spill_run_count(s); i++)
+    TSR_TRY(write_spill_weigh(s->w, write_spill_run_at(s, i), sum, error));
+  return TSR_OK;
+}
+
+/* Until all that is left can be merged at once: into the target's fragment, or into parts. */
+static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
+                           tsr_error *error) {
+  weight sum;
+  for (uint64_t i = 0; i < s->w->spilled; i++) {
+    TSR_TRY(tsr__buffer_append(&s->runs, tsr__writer_run(s->w, i), sizeof(tsr_own_run), error));
+    write_spill_run_at(s, i)->fragment->references++;
+  }
+  TSR_TRY(weigh_all(s, &sum, error));
+  const uint64_t fit = s->w->memory.limit / TILES_LEAST / (sum.bytes / TSR_MAX(sum.cells, 1) + 1);
+  s->part_schema->capacity = TSR_MAX(TSR_MIN(fit, TSR_RUN_CAPACITY), 1);
+  for (;;) {
+    const uint64_t most = most_sources(s->w, &sum);
+    if (count_sources(write_spill_run_at(s, 0), write_spill_run_count(s)) <= most)
+      return merge_sources(s, 0, write_spill_run_count(s), target, parts, cells, error);
+    sources next = {.w = s->w, .part_schema = s->part_schema, .runs.memory = &s->w->memory};
+    const int code = write_spill_pass(s, most, &next, error);
+    drop_sources(s);
+    *s = next;
+    TSR_TRY(code);
+    TSR_TRY(weigh_all(s, &sum, error));
+  }
+}
+
+static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
+                      tsr_error *error) {
+  void *copy = writer->part_schema;
+  if (!copy) TSR_TRY(tsr__arena_copy(&writer->arena, writer->run_schema, sizeof(tsr_schema), &copy, error));
+  writer->part_schema = copy;
+  sources s = {.w = writer, .part_schema = writer->part_schema, .runs.memory = &writer->memory};
+  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty, but as large as they became */
+    tsr__buffer_release(&writer->columns[f].values);
+    tsr__buffer_release(&writer->columns[f].offsets);
+    tsr__buffer_release(&writer->columns[f].validity);
+    tsr__buffered_init(&writer->columns[f], &writer->memory);
+  }
+  int code = merge_in_passes(&s, target, parts, cells, error);
+  if (code < 0) code = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
+  drop_sources(&s);
+  return code;
+}
+
+int tsr__spill_merge(tsr_writer *writer, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {
+  return merge_runs(writer, target, NULL, cells, error);
+}
+
+int tsr__spill_join(tsr_writer *writer, tsr_buffer *runs, tsr_error *error) {
+  uint64_t cells;
+  return merge_runs(writer, NULL, runs, &cells, error);
+}

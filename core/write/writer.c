@@ -1,0 +1,990 @@
+/* writer.c: one commit: cells and removed rows in hand, prepared, published.
+ *
+ * A fragment is first written under a name that nobody takes for one: ".UUID", below __fragments (before version 12 in
+ * the array's directory). Preparing chooses the time and gives the fragments their names; publishing is one step:
+ *
+ *   from 12 on   one fragment alone: __commits/NAME.wrt is created. Deletes alone, if one: its content, staged as
+ *                __commits/.NAME, is renamed to NAME.del. Several of them: a list of all, with the contents of deletes,
+ *                staged likewise, is renamed to __commits/__T_T_UUID_V.con
+ *   7 to 11      NAME.ok is created
+ *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
+ *
+ * Conditions and cells have one time, since they name no coordinate in common; in arrays with duplicates they may, and
+ * the cells' time is one later.
+ *
+ * Invariants: `columns` hold cells first..count; fragments are `piece_count` pieces, each on disk: `boxes` that were
+ * appended as such, then those that were made of cells.
+ */
+#include "write/writer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "format/schema_rules.h"
+#include "array/array.h"
+#include "array/committed.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/overlay.h"
+#include "write/write_ahead.h"
+#include "write/write_boxes.h"
+#include "write/write_boxes_fill.h"
+#include "write/write_buffer.h"
+#include "write/write_deletes.h"
+#include "write/write_dense.h"
+#include "write/write_find.h"
+#include "write/write_spill.h"
+
+#define WRITER_METADATA       "__fragment_metadata.tdb"
+#define WRITER_OLD_SCHEMA     "__array_schema.tdb"
+#define PROVISIONAL_FILE      ".metadata"
+#define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
+#define THREAD_BYTES          (UINT64_C(2) << 20) /* of memory_mb for each thread that encodes tiles: a codec takes some of it */
+#define UNWEIGHED_MOST        8192 /* bytes of single cells after which it is asked whether there are too many */
+
+typedef tsr_piece_on_disk writer_piece;
+
+static writer_piece *piece_at(const tsr_writer *w, uint64_t i) { return (writer_piece *)(void *)w->pieces.data + i; }
+static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(writer_piece); }
+
+/* What the pieces on disk hold is no longer what is to be committed. */
+static void changed(tsr_writer *w) { w->prepared = w->reusable = false; }
+
+/* ---- Open and close ------------------------------------------------------------------------- */
+
+static int prepare_columns(tsr_writer *w, tsr_error *error) {
+  void *room;
+  w->field_count = w->schema->dimension_count + w->schema->attribute_count;
+  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_buffered), &room, error));
+  w->columns = room;
+  for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->columns[i], &w->memory);
+  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_limit), &room, error));
+  w->limits = room;
+  for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->limits[f]);
+  tsr__ahead_open(w);
+  return tsr__removed_open(w, error);
+}
+
+/* The last schema of all: writing does not look at times. */
+static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
+  TSR_TRY(tsr__array_list(w->array, false, false, error));
+  TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
+  w->part = given && given != w->schema;
+  if (given) w->schema = given;
+  if (w->schema->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
+  TSR_TRY(tsr__schema_check_writable(w->schema, error));
+  return tsr__schema_write_version(w->schema, &w->version, error);
+}
+
+static int copy_owner(tsr_writer *w, const char *owner, const char *file, tsr_error *error) {
+  void *copy;
+  if (!owner) return TSR_OK;
+  if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is no id of an owner", owner);
+  TSR_TRY(tsr__arena_copy(&w->arena, owner, strlen(owner), &copy, error));
+  w->owner = copy;
+  if (!file) return TSR_OK;
+  TSR_TRY(tsr__arena_copy(&w->arena, file, strlen(file), &copy, error));
+  w->owner_file = copy;
+  return TSR_OK;
+}
+
+int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  static const tsr_writer_options none = {0};
+  if (!options) options = &none;
+  void *block;
+  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_writer), &block, error));
+  tsr_writer *w = block;
+  w->array = array;
+  tsr__memory_init(&w->memory, &array->memory, options->memory_bytes ? options->memory_bytes : WRITER_DEFAULT_MEMORY,
+                   "memory_mb");
+  tsr__arena_init(&w->arena, &w->memory);
+  w->references = 1;
+  w->withdrawn.memory = w->pieces.memory = w->runs.memory = w->index.heads.memory = w->index.next.memory = &w->memory;
+  w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
+  w->durable = !options->unsynced;
+  w->asked_time = options->time;
+  int code = copy_owner(w, options->owner, options->owner_file, error);
+  if (code >= 0) code = writer_open_schema(w, options->schema, error);
+  if (code >= 0) code = prepare_columns(w, error);
+  if (code < 0) {
+    tsr_writer_close(w);
+    return tsr__wrap(error, "array %s", array->path);
+  }
+  *writer = w;
+  return TSR_OK;
+}
+
+const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->schema; }
+
+static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
+  while (piece_count(w) > from) {
+    tsr_path p = tsr__path_of(tsr__writer_fragments(w), piece_at(w, piece_count(w) - 1)->name, "");
+    TSR_TRY(tsr__fragment_remove(w->array->store, p.text, error));
+    w->pieces.size -= sizeof(writer_piece);
+  }
+  return TSR_OK;
+}
+
+/* Takes back the commits that were published before the writer went on: all of them again, for a savepoint of the host's
+ * may have undone that. */
+static int withdraw(tsr_writer *w, tsr_error *error) {
+  if (w->reopened && *w->commit) TSR_TRY(tsr__buffer_append(&w->withdrawn, w->commit, TSR_COMMIT_PATH, error));
+  w->reopened = false;
+  for (uint64_t i = 0; i < w->withdrawn.size; i += TSR_COMMIT_PATH) {
+    const char *commit = (const char *)w->withdrawn.data + i, *name = strrchr(commit, '/');
+    uint64_t stem;
+    char directory[TSR_COMMIT_PATH + 16];
+    TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
+    if (!name || !tsr__name_suffix(name, ".wrt", &stem)) continue;
+    snprintf(directory, sizeof directory, "__fragments%.*s", (int)stem, name);
+    TSR_TRY(tsr__fragment_remove(w->array->store, directory, error));
+  }
+  return TSR_OK;
+}
+
+/* Lets go of the marker, which is removed, or left to recovery. */
+static void unlock_marker(tsr_writer *w) {
+  tsr__store_close_file(w->lock);
+  w->lock = NULL;
+}
+
+/* Forgets the commit: its marker and its file with content, which are not published. The marker goes last. */
+static int writer_remove_commit(tsr_writer *w, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_error one;
+  TSR_TRY(withdraw(w, error));
+  if (!*w->commit) return TSR_OK;
+  tsr__pending_paths(w->commit, marker, staged);
+  if (*staged && w->version >= 12) {
+    int code = tsr__store_remove(w->array->store, staged, &one);
+    if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code;
+  }
+  if (w->owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  unlock_marker(w);
+  *w->commit = 0;
+  return TSR_OK;
+}
+
+static int wrapped(const tsr_writer *w, int code, tsr_error *error) {
+  return code < 0 ? tsr__wrap(error, "array %s", w->array->path) : code;
+}
+
+int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (writer->published) return TSR_OK;
+  changed(writer);
+  writer->boxes = 0;
+  int code = remove_pieces(writer, 0, error);
+  if (code >= 0) code = writer_remove_commit(writer, error);
+  return wrapped(writer, code, error);
+}
+
+void tsr__writer_drop(tsr_writer *writer) {
+  tsr_writer *w = writer;
+  if (--w->references > 0) return;
+  for (uint32_t i = 0; w->columns && i < w->field_count; i++) tsr__buffered_release(&w->columns[i]);
+  tsr__removed_release(w);
+  tsr__buffer_release(&w->index.heads);
+  tsr__buffer_release(&w->index.next);
+  tsr__buffer_release(&w->runs);
+  tsr__buffer_release(&w->pieces);
+  tsr__buffer_release(&w->withdrawn);
+  tsr__arena_release(&w->arena);
+  tsr__free(w);
+}
+
+void tsr_writer_close(tsr_writer *writer) {
+  if (!writer) return;
+  if (!writer->prepared && !writer->published && (piece_count(writer) || *writer->commit))
+    (void)tsr_writer_abandon(writer, NULL);
+  unlock_marker(writer);
+  tsr__ahead_release(writer);
+  tsr__index_release(writer);
+  tsr__overlay_release(writer);
+  tsr__writer_drop(writer);
+}
+
+/* ---- Cells ---------------------------------------------------------------------------------- */
+
+static void truncate_columns(tsr_writer *w, uint64_t count) {
+  if (count < w->first) w->first = count;
+  tsr__ahead_rewind(w, count - w->first);
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], count - w->first);
+    tsr__buffered_shrink(&w->columns[f]); /* room that a failed statement took is not missing later */
+  }
+  w->count = count;
+}
+
+static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t *selection, uint64_t count,
+                        tsr_error *error) {
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    if (f < w->schema->dimension_count)
+      TSR_TRY(tsr__check_coordinates(w->schema, f, &columns[f], selection, count, error));
+    TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], selection, count, error));
+    TSR_TRY(tsr__check_scaled(w->schema, f, &columns[f], selection, count, error));
+  }
+  TSR_TRY(tsr__spill_if_full(w, error));
+  w->unweighed = 0;
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    int code = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
+    if (code < 0) {
+      truncate_columns(w, w->count);
+      return code;
+    }
+  }
+  w->count += count;
+  if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
+  changed(w);
+  return TSR_OK;
+}
+
+/* One cell, where nothing but its values is to be done: false, and nothing is done. */
+static bool append_cell(tsr_writer *w, const tsr_column *columns) {
+  uint64_t bytes;
+  if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MOST) return false;
+  if (!tsr__buffered_append_cell(w->limits, w->field_count, w->columns, columns, &bytes)) return false;
+  w->unweighed += bytes;
+  w->count++;
+  if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
+  changed(w);
+  return true;
+}
+
+int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
+                      tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (!count) return TSR_OK;
+  if (count == 1 && !selection && append_cell(writer, columns)) return TSR_OK;
+  int code = TSR_OK;
+  if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  else if (writer->boxes > 0) code = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
+  else code = append_cells(writer, columns, selection, count, error);
+  return wrapped(writer, code, error);
+}
+
+static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+  if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  if (w->schema->dense) return tsr__fail(error, TSR_CONSTRAINT, "rows of a dense array cannot be deleted");
+  if (w->version < 16)
+    return tsr__fail(error, TSR_CONSTRAINT,
+                     "its format version is %u: rows can be deleted from version 16 on (consolidate it first)",
+                     w->version);
+  if (row < 0 && (row > -2 || (uint64_t)(-2 - row) >= w->count))
+    return tsr__fail(error, TSR_ERROR, "%lld is no row", (long long)row);
+  TSR_TRY(tsr__removed_add(w, row, coordinates, index, error));
+  changed(w);
+  return TSR_OK;
+}
+
+int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
+                      tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return wrapped(writer, remove_row(writer, row, coordinates, index, error), error);
+}
+
+void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column) {
+  *column = tsr__buffered_column(&writer->schema->fields[field], &writer->columns[field], 0);
+}
+
+/* ---- Fragments under provisional names ------------------------------------------------------ */
+
+static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error) {
+  tsr_error one;
+  int code = tsr__store_make_directory(w->array->store, directory, &one);
+  if (code >= 0 && w->durable) return tsr__store_sync_directory(w->array->store, "", error);
+  if (code < 0 && code != TSR_EXISTS) {
+    *error = one;
+    return code;
+  }
+  return TSR_OK;
+}
+
+static int provisional_name(char name[128], tsr_error *error) {
+  uint8_t random[16];
+  tsr_name made;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(0, 0, 0, &made, random));
+  snprintf(name, 128, ".%s", made.uuid);
+  return TSR_OK;
+}
+
+int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
+  tsr_writer *w = writer;
+  if (w->version >= 12) {
+    TSR_TRY(make_if_absent(w, "__fragments", error));
+    TSR_TRY(make_if_absent(w, "__commits", error));
+  }
+  TSR_TRY(provisional_name(name, error));
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), name, "");
+  return tsr__store_make_directory(w->array->store, p.text, error);
+}
+
+/* A new directory, listed in pieces: so it is removed whatever happens. */
+static int new_piece(tsr_writer *w, writer_piece **made, tsr_error *error) {
+  writer_piece one = {.name = "."};
+  TSR_TRY(tsr__buffer_reserve(&w->pieces, sizeof one, error));
+  TSR_TRY(tsr__writer_directory(w, one.name, error));
+  TSR_TRY(tsr__buffer_append(&w->pieces, &one, sizeof one, error));
+  *made = piece_at(w, piece_count(w) - 1);
+  return TSR_OK;
+}
+
+tsr_fragment_target tsr__writer_target(tsr_writer *w, const char *directory, const tsr_interval *box) {
+  return (tsr_fragment_target){.environment = w->array->environment,
+                               .store = w->array->store,
+                               .directory = directory,
+                               .metadata_name = w->version < 5 ? PROVISIONAL_FILE : WRITER_METADATA,
+                               .schema = w->schema,
+                               .version = w->version,
+                               .key = tsr__array_key(w->array),
+                               .box = box,
+                               .memory = &w->memory,
+                               .window_bytes = w->memory.limit / 16,
+                               .threads = (unsigned)TSR_MIN(w->threads, TSR_MAX(w->memory.limit / THREAD_BYTES, 1)),
+                               .durable = w->durable};
+}
+
+/* Takes what has been removed out of the order. */
+static uint64_t writer_leave_out(const tsr_writer *w, uint32_t *order, uint64_t count) {
+  uint64_t kept = 0;
+  if (w->removed.own == 0) return count;
+  for (uint64_t i = 0; i < count; i++) {
+    order[kept] = order[i];
+    kept += !tsr__writer_hides(w, tsr__own_row(w->first + order[i]), w->removed.count);
+  }
+  return kept;
+}
+
+static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t *order, uint64_t count,
+                       tsr_error *error) {
+  writer_piece *made = NULL;
+  TSR_TRY(new_piece(w, &made, error));
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
+  int code = tsr__write_ordered(&target, columns, order, count, error);
+  if (code < 0) {
+    tsr_error ignored;
+    (void)remove_pieces(w, piece_count(w) - 1, &ignored);
+  }
+  return code;
+}
+
+/* Runs on disk: merged, with what is in memory as one more of them. */
+static int write_spilled(tsr_writer *w, tsr_error *error) {
+  writer_piece *made = NULL;
+  uint64_t cells = 0;
+  TSR_TRY(tsr__spill(w, error));
+  TSR_TRY(new_piece(w, &made, error));
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
+  TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* what is left is removed with the other pieces */
+  return cells > 0 ? TSR_OK : remove_pieces(w, piece_count(w) - 1, error);
+}
+
+static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
+  void *columns = NULL, *order = NULL;
+  uint64_t count = w->count - w->first;
+  if (w->spilled) return write_spilled(w, error);
+  if (!count) return TSR_OK;
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
+  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
+  int code = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
+  if (code >= 0) {
+    const tsr_order_ahead ahead = tsr__ahead_blocks(w);
+    code = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+    if (code < 0) code = tsr__wrap(error, "sorting cells");
+  }
+  if (code >= 0) tsr__ahead_rewind(w, 0); /* writing needs the memory */
+  if (code >= 0) count = writer_leave_out(w, order, count);
+  if (code >= 0 && count > 0) code = write_piece(w, columns, order, count, error);
+  tsr__free(order);
+  tsr__free(columns);
+  return code;
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+static int writer_check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
+  if (w->count > 0) return tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
+  if (w->boxes && w->version < 12)
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u commits one box at a time", w->version);
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
+    const tsr_field *field = &w->schema->fields[d];
+    const tsr_column low = {.values = box[d].low, .constant = true}, high = {.values = box[d].high, .constant = true};
+    TSR_TRY(tsr__check_coordinates(w->schema, d, &low, NULL, 1, error));
+    TSR_TRY(tsr__check_coordinates(w->schema, d, &high, NULL, 1, error));
+    if (tsr__key(field->datatype, box[d].low) > tsr__key(field->datatype, box[d].high))
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': the box is empty", field->name);
+  }
+  for (uint64_t i = 0; i < w->boxes; i++) {
+    bool meet = true;
+    for (uint32_t d = 0; d < w->schema->dimension_count && meet; d++) {
+      tsr_datatype datatype = w->schema->fields[d].datatype;
+      const tsr_interval *other = &piece_at(w, i)->box[d];
+      meet = tsr__key(datatype, box[d].low) <= tsr__key(datatype, other->high) &&
+             tsr__key(datatype, box[d].high) >= tsr__key(datatype, other->low);
+    }
+    if (meet) return tsr__fail(error, TSR_ERROR, "the box overlaps another one of the same commit");
+  }
+  return TSR_OK;
+}
+
+static int writer_write_box(tsr_writer *w, const tsr_interval *box, bool array_order, const tsr_column *columns,
+                            tsr_error *error) {
+  uint64_t cells = 0;
+  void *copy;
+  writer_piece *made = NULL;
+  TSR_TRY(writer_check_box(w, box, error));
+  TSR_TRY(tsr__box_cells(w->schema, box, &w->memory, &cells, error));
+  for (uint32_t f = w->schema->dimension_count; f < w->field_count; f++) {
+    TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
+    TSR_TRY(tsr__check_scaled(w->schema, f, &columns[f], NULL, cells, error));
+  }
+  TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
+  TSR_TRY(new_piece(w, &made, error));
+  made->box = copy;
+  changed(w);
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
+  tsr_work work;
+  tsr_work_begin(w->array->environment, &work, "write", w->array->path, cells);
+  int code = tsr__write_dense(&target, array_order, columns, error);
+  tsr_work_end(w->array->environment, &work);
+  if (code < 0) {
+    tsr_error ignored;
+    (void)remove_pieces(w, piece_count(w) - 1, &ignored);
+  } else {
+    w->boxes++;
+  }
+  return code;
+}
+
+int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
+                          tsr_error *error) {
+  tsr_writer *w = writer;
+  void *copy;
+  writer_piece *made = NULL;
+  TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
+  TSR_TRY(new_piece(w, &made, error));
+  made->box = copy;
+  changed(w);
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
+  const tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
+  TSR_TRY(write(argument, &target, error)); /* what is left is removed with the other pieces */
+  w->boxes++;
+  return TSR_OK;
+}
+
+int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order, const tsr_column *columns,
+                          tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  int code = TSR_OK;
+  if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  else if (!writer->schema->dense) code = tsr__fail(error, TSR_ERROR, "boxes are for dense arrays");
+  else code = writer_write_box(writer, box, array_order, columns, error);
+  return wrapped(writer, code, error);
+}
+
+/* ---- The present ----------------------------------------------------------------------------- */
+
+/* The array as it is now, whatever the transaction sees: not frozen, so that no time is chosen before what is listed for it. */
+static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
+  tsr_writer *w = argument;
+  const uint64_t frozen = w->array->frozen;
+  w->array->frozen = 0;
+  int code = tsr__array_list(w->array, true, true, error);
+  if (code >= 0) code = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
+  w->array->frozen = frozen;
+  return code;
+}
+
+/* ---- Cells of a dense array ------------------------------------------------------------------ */
+
+typedef struct spilled { /* cells that went to disk, for their boxes */
+  tsr_writer *w;
+  tsr_buffer runs; /* tsr_own_run: in the array's order, each coordinate once */
+} spilled;
+
+static const tsr_own_run *runs_of(const spilled *s) { return (const tsr_own_run *)(const void *)s->runs.data; }
+static uint64_t writer_run_count(const spilled *s) { return s->runs.size / sizeof(tsr_own_run); }
+
+/* The present with the cells on top. */
+static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
+  const spilled *s = argument;
+  tsr_snapshot *present;
+  TSR_TRY(writer_open_present(s->w, &present, error));
+  const int code = tsr__overlay_stack(s->w, present, false, runs_of(s), writer_run_count(s), snapshot, error);
+  tsr_snapshot_close(present);
+  return code;
+}
+
+static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error *error) {
+  const tsr_interval *box = tsr__boxes_box(boxes, index);
+  writer_piece *made = NULL;
+  TSR_TRY(new_piece(w, &made, error));
+  tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
+  tsr_fragment_target target = tsr__writer_target(w, p.text, box);
+  return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
+}
+
+/* The boxes of the cells in memory, or of spilled ones. */
+static int write_boxes(tsr_writer *w, const tsr_column *columns, spilled *s, tsr_snapshot *alone, tsr_error *error) {
+  tsr_boxes *boxes = NULL;
+  const tsr_boxes_source source = {.schema = w->schema,
+                                   .columns = columns,
+                                   .count = w->count,
+                                   .spilled = alone,
+                                   .most = w->version < 12 ? 1 : TSR_BOXES_MOST,
+                                   .open_snapshot = w->part ? NULL
+                                                    : alone ? open_with_spilled
+                                                            : writer_open_present,
+                                   .argument = alone ? (void *)s : w,
+                                   .memory = &w->memory,
+                                   .threads = w->threads};
+  int code = tsr__boxes_open(&source, &boxes, error);
+  for (uint64_t i = 0; code >= 0 && i < tsr__boxes_count(boxes); i++) code = write_one(w, boxes, i, error);
+  tsr__boxes_close(boxes);
+  return code;
+}
+
+static int write_in_memory(tsr_writer *w, tsr_error *error) {
+  void *columns;
+  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
+  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
+  const int code = write_boxes(w, columns, NULL, NULL, error);
+  tsr__free(columns);
+  return code;
+}
+
+/* Runs on disk, with what is in memory as one more of them: brought into one order first. */
+static int write_from_disk(tsr_writer *w, tsr_error *error) {
+  spilled s = {.w = w, .runs.memory = &w->memory};
+  tsr_snapshot *present = NULL, *alone = NULL;
+  TSR_TRY(tsr__spill(w, error));
+  int code = tsr__spill_join(w, &s.runs, error);
+  if (code >= 0) code = writer_open_present(w, &present, error);
+  if (code >= 0) code = tsr__overlay_stack(w, present, true, runs_of(&s), writer_run_count(&s), &alone, error);
+  if (code >= 0) code = write_boxes(w, NULL, &s, alone, error);
+  tsr_snapshot_close(alone);
+  tsr_snapshot_close(present);
+  for (uint64_t i = 0; i < writer_run_count(&s); i++) tsr__array_fragment_drop(w->array, runs_of(&s)[i].fragment);
+  tsr__buffer_release(&s.runs);
+  return code;
+}
+
+static int writer_write_dense(tsr_writer *w, tsr_error *error) {
+  tsr_error trouble = {0};
+  if (!w->count) return TSR_OK;
+  if (w->spilled) return write_from_disk(w, error);
+  const int code = write_in_memory(w, &trouble);
+  if (code != TSR_BUDGET) {
+    if (code < 0) *error = trouble;
+    return code;
+  }
+  TSR_TRY(remove_pieces(w, w->boxes, error)); /* the cells themselves may leave memory */
+  return write_from_disk(w, error);
+}
+
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
+void tsr_writer_keep(tsr_writer *writer, bool keep) { writer->kept = keep; }
+
+tsr_mark tsr_writer_mark(const tsr_writer *writer) {
+  return (tsr_mark){.cells = writer->count, .removed = writer->removed.count, .boxes = writer->boxes};
+}
+
+bool tsr_writer_changed(const tsr_writer *writer) {
+  return writer->count > 0 || writer->removed.count > 0 || writer->boxes > 0;
+}
+
+static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
+  const tsr_mark now = tsr_writer_mark(w);
+  if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
+    return tsr__fail(error, TSR_ERROR, "rewind to %llu cells of %llu, %llu boxes of %llu",
+                     (unsigned long long)mark.cells, (unsigned long long)now.cells, (unsigned long long)mark.boxes,
+                     (unsigned long long)now.boxes);
+  if (mark.cells == now.cells && mark.removed == now.removed && mark.boxes == now.boxes) return TSR_OK;
+  changed(w);
+  if (mark.boxes < now.boxes) {
+    w->boxes = mark.boxes;
+    TSR_TRY(remove_pieces(w, mark.boxes, error));
+  }
+  tsr__overlay_rewind(w, mark.cells);
+  tsr__spill_rewind(w, mark.cells);
+  tsr__index_rewind(w, mark.cells);
+  tsr__removed_rewind(w, mark.removed);
+  if (mark.cells < now.cells) truncate_columns(w, mark.cells);
+  return TSR_OK;
+}
+
+int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (writer->published) return TSR_OK;
+  return wrapped(writer, writer_rewind_to(writer, mark, error), error);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+/* Later than what this environment has prepared and than all that is committed and not in the future. */
+static int writer_choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
+  if (w->asked_time) {
+    w->time = w->asked_time;
+    return TSR_OK;
+  }
+  const uint64_t now = tsr__environment_now();
+  uint64_t last = 0;
+  const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
+  for (int l = 0; l < 2; l++)
+    for (uint64_t i = 0; i < lists[l]->count; i++) {
+      const uint64_t end = lists[l]->items[i].parsed.end;
+      if (end <= now) last = TSR_MAX(last, end);
+    }
+  return tsr__environment_time(w->array->environment, last, more, &w->time, error);
+}
+
+/* ---- Prepare -------------------------------------------------------------------------------- */
+
+typedef struct commit_name {
+  char text[128];
+} commit_name;
+
+typedef struct preparation {
+  tsr_writer *w;
+  tsr_snapshot *present; /* the array, listed anew: of commits that remove rows */
+  tsr_deletes deletes;
+  commit_name *names; /* of pieces, then of deletes */
+  uint64_t name_count;
+} preparation;
+
+static int writer_new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(start, end, w->version < 5 ? 0 : w->version, &name, random));
+  tsr__name_print(&name, text);
+  return TSR_OK;
+}
+
+/* Must row `i` of the log be part of a condition: it is committed, or hides what is, and no own cell that stays is
+ * there. */
+static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
+  uint64_t number;
+  int64_t found;
+  if (w->schema->allows_duplicates) return row >= 0;
+  int r = tsr__find_own(w, coordinates, i, &number, error);
+  if (r < 0) return r;
+  const bool in_memory = r > 0;
+  if (in_memory && !tsr__writer_hides(w, tsr__own_row(number), w->removed.count)) return 0;
+  if (row >= 0 && (in_memory || w->spilled == 0)) return 1;
+  r = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
+  if (r <= 0) return r < 0 ? r : row >= 0;
+  if (!in_memory && found < 0 && !tsr__writer_hides(w, found, w->removed.count)) return 0;
+  return 1;
+}
+
+static int choose_deletes(preparation *p, const tsr_column *coordinates, uint32_t *selection, uint64_t *count,
+                          tsr_error *error) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < p->w->removed.count; i++) {
+    const int r = must_delete(p, coordinates, i, error);
+    if (r < 0) return r;
+    selection[kept] = (uint32_t)i;
+    kept += r > 0;
+  }
+  *count = kept;
+  return TSR_OK;
+}
+
+static int make_deletes(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_column coordinates[TSR_MAX_DIMENSIONS];
+  void *selection;
+  uint64_t count = 0;
+  if (w->removed.count == 0) return TSR_OK;
+  if (w->removed.count > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "too many rows are deleted at once");
+  TSR_TRY(writer_open_present(w, &p->present, error));
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++)
+    coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
+  TSR_TRY(tsr__alloc(&w->memory, w->removed.count * sizeof(uint32_t), &selection, error));
+  int code = choose_deletes(p, coordinates, selection, &count, error);
+  if (code >= 0 && count > 0 && w->schema->allows_duplicates)
+    code = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
+                              count, &w->memory, w->threads, error);
+  if (code >= 0 && count > 0)
+    code = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
+                             &p->deletes, error);
+  tsr__free(selection);
+  return code;
+}
+
+static uint64_t carried_count(const tsr_writer *w) {
+  uint64_t count = 0;
+  for (uint64_t i = 0; w->carried && i < w->carried->count; i++)
+    count += w->carried->commits[i].kind == TSR_COMMIT_DELETE;
+  return count;
+}
+
+static bool writer_is_list(const preparation *p) {
+  const tsr_writer *w = p->w;
+  return p->name_count > 1 || carried_count(w) > 0 || (w->listed && w->version >= 12);
+}
+
+/* Names for all that is committed, and the commit's. */
+static int writer_choose_names(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const uint64_t pieces = piece_count(w), count = pieces + p->deletes.count;
+  const uint64_t more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
+  void *names;
+  char name[128];
+  TSR_TRY(tsr__alloc_array(&w->memory, count, sizeof(commit_name), &names, error));
+  p->names = names;
+  p->name_count = count;
+  TSR_TRY(tsr__array_list(w->array, true, true, error));
+  TSR_TRY(writer_choose_time(w, more, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t time = i < pieces ? w->time + more : w->time;
+    TSR_TRY(writer_new_name(w, time, time, p->names[i].text, error));
+  }
+  if (writer_is_list(p)) {
+    TSR_TRY(writer_new_name(w, w->time, w->time + more, name, error));
+    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", name);
+  } else if (pieces == 0) {
+    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.del", p->names[0].text);
+  } else {
+    const char *only = p->names[0].text;
+    if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", only);
+    else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", only);
+    else snprintf(w->commit, sizeof w->commit, "%.120s/" WRITER_METADATA, only);
+  }
+  return TSR_OK;
+}
+
+/* The marker, before anything has a name that others could look at. Where it lies in the fragment's directory, that is
+ * still under its provisional name. */
+static int mark_pending(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  void *names;
+  if (!w->owner) return TSR_OK;
+  tsr__pending_paths(w->commit, marker, staged);
+  if (w->version < 12) snprintf(marker, sizeof marker, "%.120s/" TSR_PENDING_FILE, piece_at(w, 0)->name);
+  TSR_TRY(tsr__alloc_array(&w->memory, p->name_count, sizeof(char *), &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
+  const tsr_pending pending = {.commit = w->commit,
+                               .owner = w->owner,
+                               .file = w->owner_file ? w->owner_file : "",
+                               .fragment_count = piece_count(w),
+                               .fragments = fragments};
+  unlock_marker(w);
+  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, &w->lock, error);
+  tsr__free(names);
+  return code;
+}
+
+static int name_pieces(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  for (uint64_t i = 0; i < piece_count(w); i++) {
+    writer_piece *one = piece_at(w, i);
+    const char *name = p->names[i].text;
+    tsr_path from = tsr__path_of(tsr__writer_fragments(w), one->name, ""),
+             to = tsr__path_of(tsr__writer_fragments(w), name, "");
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+  }
+  if (!w->durable || !piece_count(w)) return TSR_OK;
+  return tsr__store_sync_directory(w->array->store, w->version < 12 ? "" : "__fragments", error);
+}
+
+/* What a .del or .con holds. */
+static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *error) {
+  const tsr_writer *w = p->w;
+  const uint64_t pieces = piece_count(w);
+  const uint64_t *ends = (const uint64_t *)(const void *)p->deletes.ends.data;
+  if (!writer_is_list(p)) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
+  for (uint64_t i = 0; i < pieces; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
+  for (uint64_t i = 0; i < p->deletes.count; i++) {
+    const uint64_t from = i ? ends[i - 1] : 0;
+    TSR_TRY(tsr__commits_encode_delete(p->names[pieces + i].text, p->deletes.bytes.data + from, ends[i] - from, content,
+                                       error));
+  }
+  for (uint64_t i = 0; w->carried && i < w->carried->count; i++) {
+    const tsr_commit *one = &w->carried->commits[i];
+    if (one->kind == TSR_COMMIT_DELETE)
+      TSR_TRY(tsr__commits_encode_delete(one->name, one->bytes, one->size, content, error));
+  }
+  return TSR_OK;
+}
+
+static int write_staged(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_buffer content = {.memory = &w->memory};
+  tsr_file *file = NULL;
+  tsr__pending_paths(w->commit, marker, staged);
+  if (!*staged || w->version < 12) return TSR_OK;
+  int code = encode_commit(p, &content, error);
+  if (code >= 0) code = make_if_absent(w, "__commits", error);
+  if (code >= 0) code = tsr__store_create_exclusive(w->array->store, staged, &file, error);
+  if (code >= 0) code = tsr__store_append(file, content.data, content.size, error);
+  if (code >= 0 && w->durable) code = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  tsr__buffer_release(&content);
+  return code;
+}
+
+/* Schemas are never removed: if that of the cells is not there, another array stands at the path by now. Below version
+ * 10 they all have one name, which says nothing. */
+static int writer_check_schema(const tsr_writer *w, tsr_error *error) {
+  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  bool exists = false;
+  if (!strcmp(w->schema->name, WRITER_OLD_SCHEMA)) return TSR_OK;
+  if (w->array->pending) {
+    tsr__pending_path(w->array->pending, directory);
+    snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
+    TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  }
+  snprintf(file, sizeof file, "__schema/%s", w->schema->name);
+  if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  if (exists) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+}
+
+/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old names
+ * go. The present names say the time of a commit that failed. */
+static int take_names_back(tsr_writer *w, tsr_error *error) {
+  for (uint64_t i = 0; i < piece_count(w); i++) {
+    writer_piece *one = piece_at(w, i);
+    char name[128];
+    if (*one->name == '.') continue;
+    TSR_TRY(provisional_name(name, error));
+    tsr_path from = tsr__path_of(tsr__writer_fragments(w), one->name, ""),
+             to = tsr__path_of(tsr__writer_fragments(w), name, "");
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+    if (w->version >= 12) continue;
+    tsr_path marker = tsr__path_of(to.text, TSR_PENDING_FILE, "");
+    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it has moved with the fragment */
+  }
+  return TSR_OK;
+}
+
+/* Of a commit that failed and is tried again the sparse fragment stays as it is. Delete conditions are made again, since
+ * others may have written meanwhile, and so are the boxes of dense cells, which may repeat cells of others. */
+static int prepare_all(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const bool reuse = w->reusable && !w->schema->dense;
+  if (!reuse) TSR_TRY(remove_pieces(w, w->boxes, error));
+  TSR_TRY(take_names_back(w, error));
+  TSR_TRY(writer_remove_commit(w, error)); /* the marker goes after all that it knows of */
+  w->reusable = false;
+  if (!reuse) TSR_TRY(w->schema->dense ? writer_write_dense(w, error) : writer_write_sparse(w, error));
+  TSR_TRY(make_deletes(p, error));
+  if (piece_count(w) + p->deletes.count + carried_count(w) > 0) {
+    TSR_TRY(writer_check_schema(w, error));
+    TSR_TRY(writer_choose_names(p, error));
+    TSR_TRY(write_staged(p, error)); /* durable with the marker, which syncs their directory */
+    TSR_TRY(mark_pending(p, error));
+    TSR_TRY(name_pieces(p, error));
+  }
+  w->prepared = true;
+  return TSR_OK;
+}
+
+static int writer_prepare(tsr_writer *w, tsr_error *error) {
+  if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  if (w->prepared) return TSR_OK;
+  preparation p = {.w = w};
+  tsr_work work;
+  p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
+  tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->count);
+  int code = prepare_all(&p, error);
+  tsr_work_end(w->array->environment, &work);
+  tsr__deletes_release(&p.deletes);
+  tsr__free(p.names);
+  tsr__index_release(w); /* it holds the present */
+  tsr_snapshot_close(p.present);
+  return code;
+}
+
+int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return wrapped(writer, writer_prepare(writer, error), error);
+}
+
+uint64_t tsr_writer_fragment_count(const tsr_writer *writer) { return piece_count(writer); }
+const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index) { return piece_at(writer, index)->name; }
+uint64_t tsr_writer_time(const tsr_writer *writer) { return writer->time; }
+const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit; }
+
+/* ---- Publish -------------------------------------------------------------------------------- */
+
+/* Without locks another process of the same owner may have published the commit, and others merged and removed it since.
+ * `gone`: what was prepared is not there, and a merged fragment that spans it is taken for one that has its cells. */
+static int writer_is_published(tsr_writer *w, bool gone, tsr_error *error) {
+  tsr_published published;
+  void *names;
+  TSR_TRY(tsr__alloc_array(&w->memory, piece_count(w) + 1, sizeof(char *), &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = piece_at(w, i)->name;
+  const tsr_pending pending = {.commit = w->commit, .fragment_count = piece_count(w), .fragments = fragments};
+  int code = tsr__published_open(w->array, &published, error);
+  if (code >= 0) {
+    code = tsr__published_has(&published, &pending, error);
+    if (code == 0 && gone) code = tsr__listing_took_up(w->array->listing, &pending);
+    tsr__published_release(&published);
+  }
+  tsr__free(names);
+  return code;
+}
+
+static int writer_publish(tsr_writer *w, tsr_error *error) {
+  tsr_store *store = w->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  if (w->published) return TSR_OK;
+  if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
+  if (*w->commit) {
+    if (w->owner_file && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner_file, error));
+    const int before = w->owner && !w->lock ? writer_is_published(w, false, error) : 0;
+    if (before < 0) return before;
+    const int code = before ? 1 : tsr__pending_publish(store, w->commit, w->durable, error);
+    if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
+    bool exists = code != 0;
+    if (!exists) TSR_TRY(tsr__store_find(store, w->commit, &exists, error));
+    if (!exists) {
+      const int published = w->owner ? writer_is_published(w, true, error) : 0;
+      if (published < 0) return published;
+      if (published == 0) {
+        (void)tsr__pending_fail_gone(w->commit, error);
+        return error->code = TSR_NOT_FOUND; /* no other failure has this code: the caller tells the loss by it */
+      }
+    }
+    w->published = true;
+    if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */
+    tsr__pending_paths(w->commit, marker, staged);
+    if (w->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
+    unlock_marker(w);
+  }
+  w->published = true;
+  return TSR_OK;
+}
+
+/* What a database keeps may have gone back with a savepoint: there nothing is reused. */
+void tsr_writer_reopen(tsr_writer *writer) {
+  const bool reusable = writer->prepared && !writer->published && !writer->array->store->is_one_file;
+  writer->reopened |= writer->published;
+  writer->reusable |= reusable;
+  writer->published = writer->prepared = false;
+}
+
+int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return wrapped(writer, writer_publish(writer, error), error);
+}

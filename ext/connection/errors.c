@@ -1,0 +1,89 @@
+/* errors.c: errors of the core as SQLite's codes and messages. */
+#include "connection/errors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "connection/sqlite_api.h"
+
+int tsx_sqlite_code(int code) {
+  switch (code) {
+  case TSR_OK: return SQLITE_OK;
+  case TSR_NOMEM: return SQLITE_NOMEM;
+  case TSR_CORRUPT: return SQLITE_CORRUPT_VTAB;
+  case TSR_NOT_FOUND: return SQLITE_CANTOPEN;
+  case TSR_IO: return SQLITE_IOERR;
+  case TSR_FULL: return SQLITE_FULL;
+  case TSR_AUTH: return SQLITE_AUTH;
+  case TSR_MISMATCH: return SQLITE_MISMATCH;
+  case TSR_RANGE: return SQLITE_RANGE;
+  case TSR_CONSTRAINT: return SQLITE_CONSTRAINT;
+  case TSR_BUDGET: /* not NOMEM, at which SQLite rolls the whole transaction back */
+  case TSR_TOOBIG: return SQLITE_TOOBIG;
+  case TSR_READONLY: return SQLITE_READONLY;
+  case TSR_INTERRUPT: return SQLITE_INTERRUPT;
+  case TSR_ABORT: return SQLITE_ABORT;
+  case TSR_PERM: return SQLITE_PERM;
+  case TSR_BUSY: return SQLITE_BUSY;
+  default: return SQLITE_ERROR;
+  }
+}
+
+int tsx_core_code(int code) {
+  switch (code & 0xff) {
+  case SQLITE_OK: return TSR_OK;
+  case SQLITE_NOMEM: return TSR_NOMEM;
+  case SQLITE_CORRUPT:
+  case SQLITE_NOTADB: return TSR_CORRUPT;
+  case SQLITE_CANTOPEN: return TSR_NOT_FOUND;
+  case SQLITE_FULL: return TSR_FULL;
+  case SQLITE_IOERR: return TSR_IO;
+  case SQLITE_AUTH: return TSR_AUTH;
+  case SQLITE_PERM: return TSR_PERM;
+  case SQLITE_READONLY: return TSR_READONLY;
+  case SQLITE_INTERRUPT: return TSR_INTERRUPT;
+  case SQLITE_ABORT: return TSR_ABORT;
+  case SQLITE_TOOBIG: return TSR_TOOBIG;
+  case SQLITE_RANGE: return TSR_RANGE;
+  case SQLITE_MISMATCH: return TSR_MISMATCH;
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED: return TSR_BUSY;
+  default: return TSR_ERROR;
+  }
+}
+
+int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error) {
+  return tsx_vtab_fail(vtab, tsx_sqlite_code(error->code), "%s", error->message);
+}
+
+int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  sqlite3_free(vtab->zErrMsg);
+  vtab->zErrMsg = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  return code;
+}
+
+int tsx_declare(sqlite3 *db, const char *text) {
+  const int code = sqlite3_declare_vtab(db, text);
+  return code == SQLITE_ERROR && strcmp(sqlite3_errmsg(db), "interrupted") == 0 ? SQLITE_INTERRUPT : code;
+}
+
+void tsx_result_error(sqlite3_context *context, const tsr_error *error) {
+  sqlite3_result_error(context, error->message, -1);
+  sqlite3_result_error_code(context, tsx_sqlite_code(error->code));
+}
+
+int tsx_out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }
+
+int tsx_fail(tsr_error *error, int code, const char *format, ...) {
+  va_list arguments;
+  if (!error) return code;
+  va_start(arguments, format);
+  error->code = code;
+  vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
+  return code;
+}

@@ -1,0 +1,409 @@
+/* store_sqlite.c: arrays inside the database: a tree of files in two shadow tables, as the core's store "db:".
+ *
+ * All is read and written as the calling statement sees it, within its transaction, on SQLite's thread: the core's
+ * workers only decode. The tables' layout stands in store_tables.c.
+ */
+#include "database/store_sqlite.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "database/store_tables.h"
+
+#define CHUNK             65536
+#define SQLITE_DEPTH_MOST 16
+#define ROOM_ASKED        ((uint64_t)16 << 20) /* bytes of a file */
+
+typedef struct sqlite_file {
+  tsx_tree *tree;
+  sqlite3_int64 id;
+  uint64_t size;
+  bool writing, dirty, broken; /* dirty: what is in `tail`, or the size, is not written */
+  uint32_t tail_size;
+  uint8_t *tail; /* the last piece, not full */
+} sqlite_file;
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
+
+static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, size_t size, tsx_entry *found,
+                      tsr_error *error) {
+  sqlite3_stmt *statement;
+  int code = tsx_tree_prepare(tree, TSX_TREE_FIND, parent, &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_text(statement, 2, name, (int)size, SQLITE_STATIC);
+  return tsx_tree_take(tree, statement, found, error);
+}
+
+/* 1 and what lies at a path, or 0. */
+static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
+  sqlite3_stmt *statement;
+  int there = tsx_tree_look(tree, error);
+  if (there <= 0) return there;
+  int code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
+  if (code < 0) return code;
+  code = tsx_tree_take(tree, statement, found, error);
+  if (code > 0 && !found->directory) code = tsx_fail(error, TSR_CORRUPT, "the root of %s_files is a file", tree->name);
+  for (int depth = 0; code > 0 && *path; depth++) {
+    size_t size = strcspn(path, "/");
+    if (!found->directory || depth == SQLITE_DEPTH_MOST) return 0;
+    code = find_child(tree, found->id, path, size, found, error);
+    path += size + (path[size] == '/');
+  }
+  return code;
+}
+
+static int find_existing(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
+  int code = sqlite_find(tree, path, found, error);
+  return code == 0 ? tsx_tree_missing(error) : code;
+}
+
+/* The directory in which something is to be, and the name that it has there. */
+static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, const char **name, tsr_error *error) {
+  const char *slash = strrchr(path, '/');
+  char *directory = sqlite3_mprintf("%.*s", slash ? (int)(slash - path) : 0, path);
+  if (!directory) return tsx_out_of_memory(error);
+  int code = sqlite_find(tree, directory, parent, error);
+  sqlite3_free(directory);
+  if (code < 0) return code;
+  if (code == 0 || !parent->directory) return tsx_fail(error, TSR_NOT_FOUND, "there is no such directory");
+  *name = slash ? slash + 1 : path;
+  return TSR_OK;
+}
+
+static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
+  sqlite3_stmt *statement;
+  int code = tsx_tree_prepare(tree, TSX_TREE_TOUCH, directory, &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_int64(statement, 2, tsx_tree_stamp());
+  sqlite3_bind_int64(statement, 3, (sqlite3_int64)tsx_tree_now());
+  return tsx_tree_change(tree, statement, NULL, error);
+}
+
+static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_int64 *id, tsr_error *error) {
+  tsx_entry parent;
+  const char *name;
+  sqlite3_stmt *statement;
+  int code = find_parent(tree, path, &parent, &name, error);
+  if (code == TSR_OK) code = tsx_tree_prepare(tree, TSX_TREE_ADD, parent.id, &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_text(statement, 2, name, -1, SQLITE_STATIC);
+  if (!directory) sqlite3_bind_int64(statement, 3, 0);
+  sqlite3_bind_int64(statement, 4, (sqlite3_int64)tsx_tree_now());
+  sqlite3_bind_int64(statement, 5, tsx_tree_stamp());
+  code = tsx_tree_change(tree, statement, id, error);
+  if (code == TSR_OK && *id >= TSX_TREE_FILES_MOST)
+    code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
+  return code == TSR_OK ? touch(tree, parent.id, error) : code;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t pieces_of(uint64_t size) { return size / CHUNK + (size % CHUNK != 0); }
+static sqlite3_int64 piece_id(const sqlite_file *f, uint64_t number) { return f->id << 32 | (sqlite3_int64)number; }
+
+static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writing, void **out, tsr_error *error) {
+  sqlite_file *f = sqlite3_malloc64(sizeof *f);
+  if (!f) return tsx_out_of_memory(error);
+  *f = (sqlite_file){.tree = tree, .id = id, .size = size, .writing = writing};
+  *out = f;
+  return TSR_OK;
+}
+
+/* No file is larger than the database that holds it. Asked of large ones only: most are not. */
+static int check_room(const tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
+  uint64_t room;
+  if (found->size < ROOM_ASKED) return TSR_OK;
+  int code = tsx_tree_room(tree, &room, error);
+  if (code < 0 || found->size <= room) return code;
+  return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes: the database has %llu",
+                  (unsigned long long)found->size, (unsigned long long)room);
+}
+
+/* Memory is taken by the sizes of files: a size that the last piece does not bear out is not believed. */
+static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
+  const sqlite_file f = {.id = found->id};
+  uint64_t pieces = pieces_of(found->size);
+  sqlite3_stmt *statement;
+  if (!pieces) return TSR_OK;
+  if (pieces > UINT32_MAX)
+    return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes", (unsigned long long)found->size);
+  int code = tsx_tree_prepare(tree, TSX_TREE_MEASURE, piece_id(&f, pieces - 1), &statement, error);
+  if (code < 0) return code;
+  int step = tsx_tree_step(tree, statement);
+  uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+  code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
+  tsx_tree_done(tree, statement);
+  if (code == TSR_OK && length != found->size - (pieces - 1) * CHUNK)
+    code = tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last piece (row %lld of %s_chunks) has %llu",
+                    (unsigned long long)found->size, piece_id(&f, pieces - 1), tree->name, (unsigned long long)length);
+  return code;
+}
+
+static int sqlite_open_file(void *it, const char *path, void **out, uint64_t *size, tsr_error *error) {
+  tsx_entry found;
+  int code = find_existing(it, path, &found, error);
+  if (code < 0) return code;
+  if (found.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a directory, not a file");
+  code = check_last(it, &found, error);
+  if (code == TSR_OK) code = check_room(it, &found, error);
+  if (code == TSR_OK) code = new_file(it, found.id, found.size, false, out, error);
+  if (code == TSR_OK) *size = found.size;
+  return code;
+}
+
+static int sqlite_create_exclusive(void *it, const char *path, void **out, tsr_error *error) {
+  tsx_tree *tree = it;
+  sqlite3_int64 id;
+  if (tree->failure.code) return tsx_fail(error, tree->failure.code, "%s", tree->failure.message);
+  int code = sqlite_add(tree, path, false, &id, error);
+  return code == TSR_OK ? new_file(tree, id, 0, true, out, error) : code;
+}
+
+static int read_piece(sqlite_file *f, uint64_t number, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
+  uint64_t whole = f->size - number * CHUNK;
+  if (whole > CHUNK) whole = CHUNK;
+  return tsx_tree_read(f->tree, piece_id(f, number), whole, offset, buffer, size, error);
+}
+
+static int sqlite_flush(sqlite_file *f, tsr_error *error);
+
+static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
+  sqlite_file *f = it;
+  uint8_t *to = buffer;
+  int code = f->dirty ? sqlite_flush(f, error) : TSR_OK;
+  while (code == TSR_OK && size) {
+    uint64_t within = offset % CHUNK, part = CHUNK - within < size ? CHUNK - within : size;
+    code = read_piece(f, offset / CHUNK, within, to, part, error);
+    to += part;
+    offset += part;
+    size -= part;
+  }
+  if (!f->tree->connection->cursors) tsx_tree_close_blob(f->tree);
+  return code;
+}
+
+static int put_piece(sqlite_file *f, uint64_t number, const void *bytes, uint64_t size, tsr_error *error) {
+  sqlite3_stmt *statement;
+  if (number >= UINT32_MAX) return tsx_fail(error, TSR_FULL, "a file may have 2^48 bytes");
+  int code = tsx_tree_prepare(f->tree, TSX_TREE_PUT, piece_id(f, number), &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_blob(statement, 2, bytes, (int)size, SQLITE_STATIC);
+  return tsx_tree_change(f->tree, statement, NULL, error);
+}
+
+/* The last piece and the size. */
+static int sqlite_flush(sqlite_file *f, tsr_error *error) {
+  sqlite3_stmt *statement;
+  if (f->broken) return tsx_fail(error, TSR_IO, "writing: an earlier write to the file has failed");
+  if (!f->dirty) return TSR_OK;
+  f->broken = true; /* until all of it has been done */
+  int code = f->tail_size ? put_piece(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK;
+  if (code == TSR_OK) code = tsx_tree_prepare(f->tree, TSX_TREE_RESIZE, f->id, &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)f->size);
+  sqlite3_bind_int64(statement, 3, (sqlite3_int64)tsx_tree_now());
+  code = tsx_tree_change(f->tree, statement, NULL, error);
+  if (code == TSR_OK) f->broken = f->dirty = false;
+  return code;
+}
+
+static int append_bytes(sqlite_file *f, const uint8_t *from, uint64_t size, tsr_error *error) {
+  if (!f->tail && !(f->tail = sqlite3_malloc64(CHUNK))) return tsx_out_of_memory(error);
+  while (size) {
+    uint64_t part = CHUNK - f->tail_size;
+    int code = TSR_OK;
+    if (part > size) part = size;
+    if (part == CHUNK) {
+      code = put_piece(f, f->size / CHUNK, from, CHUNK, error);
+    } else {
+      memcpy(f->tail + f->tail_size, from, part);
+      f->tail_size += (uint32_t)part;
+      if (f->tail_size == CHUNK) {
+        code = put_piece(f, f->size / CHUNK, f->tail, CHUNK, error);
+        f->tail_size = 0;
+      }
+    }
+    if (code < 0) return code;
+    f->size += part;
+    from += part;
+    size -= part;
+  }
+  return TSR_OK;
+}
+
+static int sqlite_append(void *it, const void *bytes, uint64_t size, tsr_error *error) {
+  sqlite_file *f = it;
+  if (!f->writing) return tsx_fail(error, TSR_IO, "writing: the file was opened for reading");
+  if (f->broken) return tsx_fail(error, TSR_IO, "writing: an earlier write to the file has failed");
+  f->dirty = true;
+  int code = append_bytes(f, bytes, size, error);
+  if (code < 0) f->broken = true;
+  return code;
+}
+
+static int sqlite_sync_file(void *it, tsr_error *error) { return sqlite_flush(it, error); }
+
+/* What fails here is told by what would publish the file: a rename, or another file. */
+static void sqlite_close_file(void *it) {
+  sqlite_file *f = it;
+  tsr_error error = {0};
+  if (f->dirty && !f->broken && sqlite_flush(f, &error) < 0 && !f->tree->failure.code) f->tree->failure = error;
+  sqlite3_free(f->tail);
+  sqlite3_free(f);
+}
+
+/* ---- Directories ------------------------------------------------------------------------------------------------- */
+
+static int sqlite_list(void *it, const char *path, tsr_listing *listing, tsr_error *error) {
+  tsx_tree *tree = it;
+  tsx_entry directory;
+  sqlite3_stmt *statement;
+  int code = find_existing(tree, path, &directory, error);
+  if (code >= 0 && !directory.directory) code = tsx_fail(error, TSR_NOT_FOUND, "is a file, not a directory");
+  if (code >= 0) code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory.id, &statement, error);
+  if (code < 0) return code;
+  int step;
+  while (code == TSR_OK && (step = tsx_tree_step(tree, statement)) != SQLITE_DONE) {
+    const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    if (step != SQLITE_ROW) code = tsx_tree_fail(tree, step, error);
+    else if (!name) code = tsx_out_of_memory(error);
+    else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+      code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is no name", name, tree->name);
+    else
+      code = tsr_listing_add(listing, name, sqlite3_column_int(statement, 1) ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE,
+                             error);
+  }
+  tsx_tree_done(tree, statement);
+  return code;
+}
+
+static int stamp(void *it, const char *path, uint64_t *number, tsr_error *error) {
+  tsx_entry found;
+  int code = sqlite_find(it, path, &found, error);
+  if (code < 0) return code;
+  *number = code > 0 && found.directory ? (found.stamp ? found.stamp : 1) : 0;
+  return TSR_OK;
+}
+
+static int sqlite_modified(void *it, const char *path, uint64_t *milliseconds, tsr_error *error) {
+  tsx_entry found;
+  int code = find_existing(it, path, &found, error);
+  if (code < 0) return code;
+  *milliseconds = found.modified;
+  return TSR_OK;
+}
+
+/* 1 if a directory has entries. */
+static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
+  sqlite3_stmt *statement;
+  int code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory, &statement, error);
+  if (code < 0) return code;
+  int step = tsx_tree_step(tree, statement);
+  code = step == SQLITE_ROW ? 1 : step == SQLITE_DONE ? 0 : tsx_tree_fail(tree, step, error);
+  tsx_tree_done(tree, statement);
+  return code;
+}
+
+/* Of the root, which is there as long as the tables are: a new one, if nothing is in it. */
+static int sqlite_make_directory(void *it, const char *path, tsr_error *error) {
+  tsx_tree *tree = it;
+  sqlite3_int64 id;
+  if (*path) return sqlite_add(tree, path, true, &id, error);
+  tsx_entry root;
+  int code = find_existing(tree, "", &root, error);
+  if (code > 0) code = has_entries(tree, TSX_TREE_ROOT, error);
+  return code > 0 ? tsx_fail(error, TSR_EXISTS, "something is already there") : code;
+}
+
+static int delete_entry(tsx_tree *tree, const tsx_entry *gone, tsr_error *error) {
+  const sqlite_file f = {.id = gone->id};
+  sqlite3_stmt *statement;
+  int code = tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error);
+  if (code == TSR_OK) code = tsx_tree_change(tree, statement, NULL, error);
+  if (code < 0 || gone->directory) return code;
+  code = tsx_tree_prepare(tree, TSX_TREE_CUT, piece_id(&f, 0), &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_int64(statement, 2, piece_id(&(sqlite_file){.id = gone->id + 1}, 0));
+  return tsx_tree_change(tree, statement, NULL, error);
+}
+
+static int sqlite_remove_path(void *it, const char *path, tsr_error *error) {
+  tsx_tree *tree = it;
+  tsx_entry found, parent;
+  const char *name;
+  int code = find_existing(tree, path, &found, error);
+  if (code < 0) return code;
+  code = found.directory ? has_entries(tree, found.id, error) : 0;
+  if (code > 0) return tsx_fail(error, TSR_EXISTS, "the directory is not empty");
+  if (code < 0 || !*path) return code; /* the root goes with the tables */
+  code = find_parent(tree, path, &parent, &name, error);
+  if (code == TSR_OK) code = delete_entry(tree, &found, error);
+  return code == TSR_OK ? touch(tree, parent.id, error) : code;
+}
+
+/* Makes way for something that is moved to where `there` is. */
+static int replace(tsx_tree *tree, const tsx_entry *moved, const tsx_entry *there, tsr_error *error) {
+  int full = there->directory ? has_entries(tree, there->id, error) : 0;
+  if (full < 0) return full;
+  if (full || moved->directory != there->directory)
+    return tsx_fail(error, TSR_EXISTS, "what is there cannot be replaced");
+  return delete_entry(tree, there, error);
+}
+
+static int sqlite_rename_path(void *it, const char *from, const char *to, bool exclusive, tsr_error *error) {
+  tsx_tree *tree = it;
+  tsx_entry moved, there, parents[2];
+  const char *names[2];
+  sqlite3_stmt *statement;
+  if (tree->failure.code) return tsx_fail(error, tree->failure.code, "%s", tree->failure.message);
+  int code = find_existing(tree, from, &moved, error);
+  if (code >= 0) code = find_parent(tree, from, &parents[0], &names[0], error);
+  if (code >= 0) code = find_parent(tree, to, &parents[1], &names[1], error);
+  if (code >= 0) code = sqlite_find(tree, to, &there, error);
+  if (code > 0 && exclusive) return tsx_fail(error, TSR_EXISTS, "something is already there");
+  if (code > 0 && there.id == moved.id) return TSR_OK;
+  if (code > 0) code = replace(tree, &moved, &there, error);
+  if (code >= 0) code = tsx_tree_prepare(tree, TSX_TREE_MOVE, moved.id, &statement, error);
+  if (code < 0) return code;
+  sqlite3_bind_int64(statement, 2, parents[1].id);
+  sqlite3_bind_text(statement, 3, names[1], -1, SQLITE_STATIC);
+  code = tsx_tree_change(tree, statement, NULL, error);
+  if (code == TSR_OK) code = touch(tree, parents[0].id, error);
+  if (code == TSR_OK && parents[1].id != parents[0].id) code = touch(tree, parents[1].id, error);
+  return code;
+}
+
+static const tsr_host_store store = {
+    .open = tsx_tree_open,
+    .close = tsx_tree_close,
+    .open_file = sqlite_open_file,
+    .create_exclusive = sqlite_create_exclusive,
+    .close_file = sqlite_close_file,
+    .read_at = sqlite_read_at,
+    .append = sqlite_append,
+    .sync = sqlite_sync_file,
+    .list = sqlite_list,
+    .stamp = stamp,
+    .modified = sqlite_modified,
+    .rename = sqlite_rename_path,
+    .remove = sqlite_remove_path,
+    .make_directory = sqlite_make_directory,
+};
+
+/* ---- For the other files ----------------------------------------------------------------------------------------- */
+
+int tsx_store_register(tsx_connection *connection, tsr_error *error) {
+  return tsr_environment_add_store(connection->environment, "db", &store, connection, error);
+}
+
+bool tsx_store_is(const char *path) { return !strncmp(path, "db:", 3); }
+
+char *tsx_store_path(const char *schema, const char *name) {
+  bool plain = *schema && *name;
+  for (const char *p = schema; *p; p++) plain &= (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_';
+  for (const char *p = name; *p; p++)
+    plain &= (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || (*p >= '0' && *p <= '9') ||
+             (unsigned char)*p >= 0x80;
+  return plain ? sqlite3_mprintf("db:%s.%s", schema, name) : sqlite3_mprintf("db:\"%w\".\"%w\"", schema, name);
+}

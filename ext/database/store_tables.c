@@ -1,0 +1,420 @@
+/* store_tables.c: the shadow tables of an array inside the database, and the statements on them.
+ *
+ *   NAME_files    id        of a file or directory; 1 is the root
+ *                 parent    id of its directory; 0: the root's
+ *                 name      within it; the root's: this array's and no other's, 32 hex digits
+ *                 size      bytes; NULL: a directory
+ *                 modified  milliseconds since 1970
+ *                 stamp     of a directory: a random number, another whenever an entry comes, goes or is renamed
+ *   NAME_chunks   id        the file's << 32 | the number of the piece
+ *                 bytes     65,536 of them, fewer in a file's last piece; a file of size 0 has none
+ *
+ * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of it is checked as
+ * bytes of files are: whoever has the database can write these tables. Stamps are random so that a listing that a
+ * rollback takes back, or another connection makes, never has the stamp of another one.
+ *
+ * Pieces are read through one blob handle; it holds the read transaction, so it is kept open only as long as the
+ * connection has a cursor open. Statements live as long as the connection has a table, as sqlite3_close wants.
+ */
+#include "database/store_tables.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "table/address.h"
+
+static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER, "
+                                 "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
+static const char chunks_body[] = "(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)";
+
+/* SQL behind which "schema"."table" + suffix stands in the place of $ */
+static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
+    [TSX_TREE_FIND] = "SELECT id, size, modified, stamp FROM $_files WHERE parent = ?1 AND name = ?2",
+    [TSX_TREE_GET] = "SELECT id, size, modified, stamp FROM $_files WHERE id = ?1",
+    [TSX_TREE_LIST] = "SELECT name, size IS NULL FROM $_files WHERE parent = ?1",
+    [TSX_TREE_ADD] = "INSERT INTO $_files(parent, name, size, modified, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [TSX_TREE_TOUCH] = "UPDATE $_files SET stamp = ?2, modified = ?3 WHERE id = ?1",
+    [TSX_TREE_RESIZE] = "UPDATE $_files SET size = ?2, modified = ?3 WHERE id = ?1",
+    [TSX_TREE_MOVE] = "UPDATE $_files SET parent = ?2, name = ?3 WHERE id = ?1",
+    [TSX_TREE_REMOVE] = "DELETE FROM $_files WHERE id = ?1",
+    [TSX_TREE_PUT] = "INSERT OR REPLACE INTO $_chunks(id, bytes) VALUES(?1, ?2)",
+    [TSX_TREE_CUT] = "DELETE FROM $_chunks WHERE id >= ?1 AND id < ?2",
+    [TSX_TREE_MEASURE] = "SELECT length(bytes) FROM $_chunks WHERE id = ?1",
+};
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
+  /* of the database's own files, such as its journal: no file of the array is missing */
+  const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
+  return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->connection->db));
+}
+
+int tsx_tree_missing(tsr_error *error) { return tsx_fail(error, TSR_NOT_FOUND, "there is no such file"); }
+
+/* ---- The tables -------------------------------------------------------------------------------------------------- */
+
+uint64_t tsx_tree_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+sqlite3_int64 tsx_tree_stamp(void) {
+  sqlite3_int64 stamp;
+  sqlite3_randomness(sizeof stamp, &stamp);
+  stamp &= INT64_MAX;
+  return stamp ? stamp : 1;
+}
+
+/* Prepares a statement that reads this database only; steps to its first row. SQLITE_ROW, SQLITE_DONE, or an error. */
+static int ask(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
+  *statement = NULL;
+  int code = sql ? sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_NO_VTAB, statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code == SQLITE_OK ? sqlite3_step(*statement) : code;
+}
+
+/* 1: the table is there as it was made; 0: it is not there. */
+static int check_table(const tsx_tree *tree, const char *name, const char *suffix, const char *body, tsr_error *error) {
+  sqlite3_stmt *statement;
+  char *sql = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = '%q_%s' "
+                              "COLLATE NOCASE",
+                              tree->schema, name, suffix);
+  int code = ask(tree->connection->db, sql, &statement), result = code == SQLITE_ROW;
+  if (code == SQLITE_ROW) {
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    size_t length = text ? strlen(text) : 0, wanted = strlen(body);
+    if (length < wanted || strcmp(text + length - wanted, body))
+      result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
+  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* an error: no such database */
+    result = tsx_tree_fail(tree, code, error);
+  }
+  sqlite3_finalize(statement);
+  return result;
+}
+
+/* The root's name in the tables of `name`: 1; 0 where they are not there. */
+static int read_identity(const tsx_tree *tree, const char *name, char identity[TSX_ID_SIZE], tsr_error *error) {
+  sqlite3_stmt *statement;
+  int result = check_table(tree, name, "files", files_body, error);
+  if (result <= 0) return result;
+  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_files\" WHERE id = %d AND parent = 0 AND size IS NULL",
+                              tree->schema, name, TSX_TREE_ROOT);
+  int code = ask(tree->connection->db, sql, &statement);
+  const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+  if (code == SQLITE_DONE || (code == SQLITE_ROW && (!text || strlen(text) != TSX_ID_SIZE - 1)))
+    result = tsx_fail(error, TSR_CORRUPT, "the table %s_files has no root", name);
+  else if (code != SQLITE_ROW) result = tsx_tree_fail(tree, code, error);
+  else memcpy(identity, text, TSX_ID_SIZE);
+  sqlite3_finalize(statement);
+  return result;
+}
+
+static char *store_tables_expand(const tsx_tree *tree, const char *text) {
+  sqlite3_str *out = sqlite3_str_new(tree->connection->db);
+  for (const char *dollar; (dollar = strchr(text, '$')); text = dollar + 1 + strcspn(dollar + 1, "( ")) {
+    const char *suffix = dollar + 1;
+    sqlite3_str_append(out, text, (int)(dollar - text));
+    sqlite3_str_appendf(out, "\"%w\".\"%w%.*s\"", tree->schema, tree->name, (int)strcspn(suffix, "( "), suffix);
+  }
+  sqlite3_str_appendall(out, text);
+  return sqlite3_str_finish(out);
+}
+
+void tsx_tree_close_blob(tsx_tree *tree) {
+  sqlite3_blob *blob = tree->blob;
+  tree->blob = NULL;
+  tree->busy++;
+  sqlite3_blob_close(blob);
+  tree->busy--;
+}
+
+static void store_tables_forget(tsx_tree *tree) {
+  tsx_tree_close_blob(tree);
+  tree->busy++;
+  for (int i = 0; i < TSX_TREE_STATEMENTS; i++) {
+    sqlite3_stmt *statement = tree->statements[i];
+    tree->statements[i] = NULL;
+    sqlite3_finalize(statement);
+  }
+  tree->busy--;
+  tree->known = tree->stale = false;
+}
+
+/* The same, as soon as none of them is in use. */
+static void store_tables_let_go(tsx_tree *tree) {
+  if (tree->busy) tree->stale = true;
+  else store_tables_forget(tree);
+}
+
+int tsx_tree_step(tsx_tree *tree, sqlite3_stmt *statement) {
+  tree->busy++;
+  int code = sqlite3_step(statement);
+  tree->busy--;
+  return code;
+}
+
+/* The tables that this tree has been in have another name by now: renamed, or a renaming was rolled back. 1, or 0. */
+static int search(tsx_tree *tree, tsr_error *error) {
+  sqlite3_stmt *statement;
+  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 6) FROM \"%w\".sqlite_schema WHERE type = 'table' "
+                              "AND name LIKE '%%\\_files' ESCAPE '\\'",
+                              tree->schema);
+  int code = ask(tree->connection->db, sql, &statement), result = 0;
+  for (; code == SQLITE_ROW && !result; code = result ? SQLITE_DONE : sqlite3_step(statement)) {
+    const char *name = (const char *)sqlite3_column_text(statement, 0);
+    char identity[TSX_ID_SIZE];
+    tsr_error ignored;
+    if (!name || read_identity(tree, name, identity, &ignored) <= 0 || strcmp(identity, tree->identity)) continue;
+    char *copy = sqlite3_mprintf("%s", name);
+    if (!copy) {
+      code = SQLITE_NOMEM;
+      break;
+    }
+    sqlite3_free(tree->name);
+    tree->name = copy;
+    result = 1;
+  }
+  if (code != SQLITE_ROW && code != SQLITE_DONE) result = tsx_tree_fail(tree, code, error);
+  sqlite3_finalize(statement);
+  return result;
+}
+
+int tsx_tree_look(tsx_tree *tree, tsr_error *error) {
+  char identity[TSX_ID_SIZE];
+  if (tree->connection->quiet) return 0;
+  if (tree->stale && !tree->busy) store_tables_forget(tree);
+  if (tree->known) return 1;
+  int there = read_identity(tree, tree->name, identity, error);
+  if (there < 0) return there;
+  bool other = tree->identity[0] && (!there || strcmp(identity, tree->identity));
+  if (other) there = search(tree, error);
+  if (there <= 0) return there;
+  int chunks = check_table(tree, tree->name, "chunks", chunks_body, error);
+  if (chunks == 0) return tsx_fail(error, TSR_CORRUPT, "the table %s_chunks is missing", tree->name);
+  if (chunks < 0) return chunks;
+  if (!other) memcpy(tree->identity, identity, TSX_ID_SIZE);
+  tree->known = true;
+  return 1;
+}
+
+int tsx_tree_prepare(tsx_tree *tree, tsx_tree_statement one, sqlite3_int64 first, sqlite3_stmt **out,
+                     tsr_error *error) {
+  int there = tsx_tree_look(tree, error);
+  if (there < 0) return there;
+  if (!there) return tsx_tree_missing(error);
+  if (!tree->statements[one]) {
+    char *sql = store_tables_expand(tree, statement_texts[one]);
+    int code =
+        sql ? sqlite3_prepare_v3(tree->connection->db, sql, -1, SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB,
+                                 &tree->statements[one], NULL)
+            : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    if (code != SQLITE_OK) return tsx_tree_fail(tree, code, error);
+  }
+  *out = tree->statements[one];
+  sqlite3_bind_int64(*out, 1, first);
+  return TSR_OK;
+}
+
+void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement) {
+  tree->busy++;
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  tree->busy--;
+  if (tree->stale || !tree->connection->tables)
+    store_tables_let_go(tree); /* nobody would come to do so before sqlite3_close */
+}
+
+int tsx_tree_change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error) {
+  sqlite3 *db = tree->connection->db;
+  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
+  int code = tsx_tree_step(tree, statement);
+  if (added) *added = sqlite3_last_insert_rowid(db);
+  sqlite3_set_last_insert_rowid(db, last);
+  int result = TSR_OK;
+  if ((code & 0xff) == SQLITE_CONSTRAINT && added) result = tsx_fail(error, TSR_EXISTS, "something is already there");
+  else if (code != SQLITE_DONE) result = tsx_tree_fail(tree, code, error);
+  tsx_tree_done(tree, statement);
+  return result;
+}
+
+int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr_error *error) {
+  int code = tsx_tree_step(tree, statement), result = 0;
+  if (code == SQLITE_ROW) {
+    sqlite3_int64 id = sqlite3_column_int64(statement, 0), size = sqlite3_column_int64(statement, 1);
+    *found = (tsx_entry){.id = id,
+                         .directory = sqlite3_column_type(statement, 1) == SQLITE_NULL,
+                         .size = (uint64_t)size,
+                         .modified = (uint64_t)sqlite3_column_int64(statement, 2),
+                         .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
+    bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
+    bool whole = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MOST && (found->directory || (number && size >= 0));
+    result = whole ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
+  } else if (code != SQLITE_DONE) {
+    result = tsx_tree_fail(tree, code, error);
+  }
+  tsx_tree_done(tree, statement);
+  return result;
+}
+
+/* ---- Pieces --------------------------------------------------------------------------------------------------- */
+
+int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
+  *bytes = 1;
+  for (int i = 0; i < 2; i++) {
+    sqlite3_stmt *statement;
+    char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", tree->schema, i ? "page_count" : "page_size");
+    int code = ask(tree->connection->db, sql, &statement);
+    if (code == SQLITE_ROW) *bytes *= (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    if (code != SQLITE_ROW) return tsx_tree_fail(tree, code, error);
+  }
+  return TSR_OK;
+}
+
+/* Has the blob handle at a row. */
+static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
+  sqlite3 *db = tree->connection->db;
+  tree->busy++;
+  int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
+  if ((code & 0xff) == SQLITE_ABORT) { /* not open, or the row that it stood on has changed */
+    tsx_tree_close_blob(tree);
+    char *table = sqlite3_mprintf("%s_chunks", tree->name);
+    code = table ? sqlite3_blob_open(db, tree->schema, table, "bytes", id, 0, &tree->blob) : SQLITE_NOMEM;
+    sqlite3_free(table);
+  }
+  tree->busy--;
+  if (code == SQLITE_OK) return TSR_OK;
+  int result = (code & 0xff) == SQLITE_ERROR
+                   ? tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks: %s", id, tree->name, sqlite3_errmsg(db))
+                   : tsx_tree_fail(tree, code, error);
+  if (tree->stale) store_tables_forget(tree);
+  else tsx_tree_close_blob(tree);
+  return result;
+}
+
+int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t whole, uint64_t offset, void *buffer, uint64_t size,
+                  tsr_error *error) {
+  int code = aim(tree, row, error);
+  if (code < 0) return code;
+  if ((uint64_t)sqlite3_blob_bytes(tree->blob) != whole)
+    return tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks has %d bytes, not %llu", row, tree->name,
+                    sqlite3_blob_bytes(tree->blob), (unsigned long long)whole);
+  tree->busy++;
+  int step = sqlite3_blob_read(tree->blob, buffer, (int)size, (int)offset);
+  tree->busy--;
+  code = step == SQLITE_OK ? TSR_OK : tsx_tree_fail(tree, step, error);
+  if (tree->stale) store_tables_forget(tree);
+  return code;
+}
+
+/* ---- The tree ---------------------------------------------------------------------------------------------------- */
+
+int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error) {
+  tsx_connection *connection = argument;
+  char *schema, *name;
+  int code = tsx_address_parse(path + strlen("db:"), &schema, &name, error);
+  if (code < 0) return code;
+  tsx_tree *tree = schema ? sqlite3_malloc64(sizeof *tree) : NULL;
+  if (!tree) {
+    sqlite3_free(schema);
+    sqlite3_free(name);
+    return tsx_out_of_memory(error);
+  }
+  memset(tree, 0, sizeof *tree);
+  tree->connection = connection;
+  tree->schema = schema;
+  tree->name = name;
+  tree->next = connection->trees;
+  connection->trees = tree;
+  *out = tree;
+  return TSR_OK;
+}
+
+void tsx_tree_close(void *it) {
+  tsx_tree *tree = it;
+  tsx_tree **link = &tree->connection->trees;
+  while (*link != tree) link = &(*link)->next;
+  *link = tree->next;
+  store_tables_forget(tree);
+  sqlite3_free(tree->schema);
+  sqlite3_free(tree->name);
+  sqlite3_free(tree);
+}
+
+/* ---- For the other files ----------------------------------------------------------------------------------------- */
+
+void tsx_store_rest(tsx_connection *connection, bool all) {
+  for (tsx_tree *tree = connection->trees; tree; tree = tree->next) {
+    if (all) store_tables_let_go(tree);
+    else if (!tree->busy) tsx_tree_close_blob(tree);
+  }
+}
+
+void tsx_store_rolled_back(tsx_connection *connection) {
+  for (tsx_tree *tree = connection->trees; tree; tree = tree->next) tree->failure.code = 0; /* its file is gone */
+  tsx_store_rest(connection, true);
+}
+
+static int store_tables_run(tsx_connection *connection, char *sql, tsr_error *error) {
+  const tsx_tree tree = {.connection = connection};
+  int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
+}
+
+/* A statement that could write takes the lock when it begins, whatever it finds to write. What else may fail here, the
+ * function that wants to write finds, too. */
+int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
+  char *schema, *name;
+  tsr_error ignored;
+  if (tsx_address_parse(path + strlen("db:"), &schema, &name, &ignored) < 0) return TSR_OK;
+  char *sql = sqlite3_mprintf("DELETE FROM \"%w\".\"%w_files\" WHERE 0", schema ? schema : "main", name);
+  int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED && code != SQLITE_NOMEM) return TSR_OK;
+  const tsx_tree tree = {.connection = connection};
+  return tsx_tree_fail(&tree, code, error);
+}
+
+int tsx_store_create(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
+  sqlite3_int64 last = sqlite3_last_insert_rowid(connection->db);
+  unsigned char identity[16];
+  char text[33];
+  sqlite3_randomness(sizeof identity, identity);
+  for (int i = 0; i < 16; i++) sqlite3_snprintf(3, text + 2 * i, "%02x", identity[i]);
+  int code = store_tables_run(connection,
+                              sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error);
+  if (code == TSR_OK)
+    code = store_tables_run(connection,
+                            sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error);
+  if (code == TSR_OK)
+    code = store_tables_run(connection,
+                            sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)",
+                                            schema, name, TSX_TREE_ROOT, text, (sqlite3_int64)tsx_tree_now(),
+                                            tsx_tree_stamp()),
+                            error);
+  sqlite3_set_last_insert_rowid(connection->db, last);
+  return code;
+}
+
+int tsx_store_identity(tsx_connection *connection, const char *path, char **out, tsr_error *error) {
+  char identity[TSX_ID_SIZE];
+  tsx_tree tree = {.connection = connection};
+  int code = tsx_address_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
+  if (code < 0) return code;
+  code = read_identity(&tree, tree.name, identity, error);
+  if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
+  if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
+  for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* another name may be its table's by now */
+    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_let_go(t);
+  sqlite3_free(tree.schema);
+  sqlite3_free(tree.name);
+  return code < 0 ? code : TSR_OK;
+}

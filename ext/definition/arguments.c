@@ -1,0 +1,356 @@
+/* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path, options and column definitions; times,
+ * paths and keys as users give them.
+ *
+ * SQLite hands each argument over as source text. A string literal alone, in first place, is the path, without which the
+ * array lives in the database; `word = value` is an option, its word in any case, its value bare or in quotes; all else
+ * defines a column (columns.c).
+ */
+#include "definition/arguments.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/tokens.h"
+
+/* ---- Words and literals ------------------------------------------------------------------------------------------ */
+
+static const char *arguments_skip_blanks(const char *p) {
+  while (isspace((unsigned char)*p)) p++;
+  return p;
+}
+
+/* The text of a quoted literal, doubled quotes undone; *end is behind it, or NULL if it is not closed. NULL: no memory,
+ * or not closed. */
+static char *unquote(const char *p, const char **end) {
+  char quote = *p++;
+  char *text = sqlite3_malloc64(strlen(p) + 1);
+  uint64_t n = 0;
+  *end = NULL;
+  for (; *p; p++) {
+    if (*p == quote) {
+      if (p[1] != quote) {
+        if (text) text[n] = 0;
+        *end = p + 1;
+        return text;
+      }
+      p++;
+    }
+    if (text) text[n] = *p;
+    n++;
+  }
+  sqlite3_free(text);
+  return NULL;
+}
+
+/* ---- Times, keys, paths ------------------------------------------------------------------------------------------ */
+
+int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
+  int64_t value;
+  int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
+  const bool digits = size > 4 && strspn(text, "0123456789") == size;
+  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer has no quotes", text);
+  if (code < 0) return code;
+  *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
+  return TSR_OK;
+}
+
+int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_INTEGER) {
+    int64_t v = sqlite3_value_int64(value);
+    *milliseconds = v < 0 ? 0 : (uint64_t)v;
+    return TSR_OK;
+  }
+  const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  tsr_error why = {0};
+  if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted%s%s", name,
+                  text ? ": " : "", why.message);
+}
+
+int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
+  const char *file = sqlite3_db_filename(db, schema);
+  const char *slash = file ? strrchr(file, '/') : NULL;
+  struct stat status;
+  bool relative = path[0] != '/' && !strstr(path, "://"); /* of URIs the core takes those of files */
+  if (relative && slash && stat(file, &status) == 0) /* other file systems of SQLite's have names that are no files */
+    *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
+  else *resolved = sqlite3_mprintf("%s", path);
+  return *resolved ? TSR_OK : tsx_out_of_memory(error);
+}
+
+int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error) {
+  const uint8_t *p = bytes;
+  if (size == 32) {
+    memcpy(key, p, 32);
+    return TSR_OK;
+  }
+  bool hex = size == 64;
+  for (int i = 0; hex && i < 64; i++) hex = tsx_hex_digit(p[i]) >= 0;
+  if (!hex)
+    return tsx_fail(error, TSR_AUTH, "a key is 32 bytes or 64 hex digits; this one has %llu bytes",
+                    (unsigned long long)size);
+  for (int i = 0; i < 32; i++) key[i] = (uint8_t)(tsx_hex_digit(p[2 * i]) << 4 | tsx_hex_digit(p[2 * i + 1]));
+  return TSR_OK;
+}
+
+/* Of any kind: a pipe, too. */
+static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, uint64_t *size) {
+  FILE *file = fopen(path, "rb");
+  if (!file) return TSR_NOT_FOUND;
+  setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer */
+  *size = fread(bytes, 1, room, file);
+  fclose(file);
+  return TSR_OK;
+}
+
+int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error) {
+  uint8_t bytes[80];
+  uint64_t size = 0;
+  int code = connection->restricted ? tsr_file_read(connection->environment, path, bytes, sizeof bytes, &size, error)
+                                    : arguments_read_file(path, bytes, sizeof bytes, &size);
+  if (code == TSR_NOT_FOUND) return tsx_fail(error, code, "key file not found: %s", path);
+  if (code < 0) return code;
+  if (size == 33 || (size > 64 && size < sizeof bytes)) /* a newline behind the key is an editor's */
+    while (size > 32 && (bytes[size - 1] == '\n' || bytes[size - 1] == '\r')) size--;
+  code = tsx_key_parse(bytes, size, key, error);
+  if (code < 0)
+    tsx_fail(error, code, "key_file %s: a key is 32 bytes or 64 hex digits; this file has %s%llu bytes", path,
+             size == sizeof bytes ? "more than " : "", (unsigned long long)size);
+  tsx_wipe(bytes, sizeof bytes);
+  return code;
+}
+
+void tsx_wipe(void *p, uint64_t size) {
+  volatile uint8_t *bytes = p;
+  while (size--) *bytes++ = 0;
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+static int arguments_parse_integer(const char *word, const char *text, int64_t least, int64_t most, int64_t *value,
+                                   tsr_error *error) {
+  char *end;
+  errno = 0; /* what does not fit is cut to what does */
+  long long v = strtoll(text, &end, 10);
+  if (end == text || *arguments_skip_blanks(end) || errno || v < least || v > most)
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: an integer from %lld to %lld is wanted", word, text,
+                    (long long)least, (long long)most);
+  *value = v;
+  return TSR_OK;
+}
+
+/* The second of two words is true. */
+static int parse_choice(const char *word, const char *text, const char *no, const char *yes, bool *value,
+                        tsr_error *error) {
+  if (sqlite3_stricmp(text, no) && sqlite3_stricmp(text, yes))
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: %s or %s is wanted", word, text, no, yes);
+  *value = !sqlite3_stricmp(text, yes);
+  return TSR_OK;
+}
+
+static int parse_time(const char *word, const char *text, bool quoted, uint64_t *value, tsr_error *error) {
+  bool digits = !quoted && *text;
+  for (const char *p = text; *p && digits; p++) digits = isdigit((unsigned char)*p);
+  if (digits) {
+    int64_t v = 0;
+    int code = arguments_parse_integer(word, text, 0, INT64_MAX, &v, error);
+    if (code == TSR_OK) *value = (uint64_t)v;
+    return code;
+  }
+  tsr_error why = {0};
+  if (tsx_time_parse(text, strlen(text), value, &why) < 0)
+    return tsx_fail(error, TSR_ERROR, "option %s: ISO-8601 text (UTC) or integer milliseconds are wanted: %s", word,
+                    why.message);
+  return TSR_OK;
+}
+
+static int parse_columns(const char *text, tsx_options *options, tsr_error *error) {
+  uint32_t count = 1;
+  for (const char *p = text; *p; p++) count += *p == ',';
+  options->columns = sqlite3_malloc64(count * sizeof(char *));
+  if (!options->columns) return tsx_out_of_memory(error);
+  for (const char *p = text;; p++) {
+    p = arguments_skip_blanks(p);
+    const char *end = p;
+    char *name;
+    if (*p == '"') {
+      name = unquote(p, &end);
+      if (end) end = arguments_skip_blanks(end);
+    } else {
+      while (*end && *end != ',') end++;
+      const char *last = end;
+      while (last > p && isspace((unsigned char)last[-1])) last--;
+      name = sqlite3_mprintf("%.*s", (int)(last - p), p);
+    }
+    if (end && !name) return tsx_out_of_memory(error);
+    if (!end || !*name || *p == '(' || (*end && *end != ',')) {
+      sqlite3_free(name);
+      return tsx_fail(error, TSR_ERROR,
+                      "option columns='%s': names are wanted, separated by commas, all in one pair of quotes", text);
+    }
+    options->columns[options->column_count++] = name;
+    if (!*end) return TSR_OK;
+    p = end;
+  }
+}
+
+static const char *const option_words[TSX_OPTION_COUNT] = {
+#define X(name, word) #word,
+    TSX_OPTIONS(X) TSX_CREATION_OPTIONS(X)
+#undef X
+};
+
+const char *tsx_option_word(tsx_option option) { return option_words[option]; }
+
+static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
+  const char *word = option_words[which];
+  int64_t v = 0;
+  int code = TSR_OK;
+  switch (which) {
+  case TSX_OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
+  case TSX_OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
+  case TSX_OPTION_KEY_FILE:
+    options->key_file = sqlite3_mprintf("%s", text);
+    return options->key_file ? TSR_OK : tsx_out_of_memory(error);
+  case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
+  case TSX_OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
+  case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
+  case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
+  case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->uint64_signed, error);
+  case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
+  case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
+  case TSX_OPTION_CACHE_MB:
+    code = arguments_parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);
+    if (code == TSR_OK) options->cache_bytes = (uint64_t)v << 20;
+    return code;
+  case TSX_OPTION_MEMORY_MB:
+    code = arguments_parse_integer(word, text, 1, (int64_t)1 << 40, &v, error);
+    if (code == TSR_OK) options->memory_bytes = (uint64_t)v << 20;
+    return code;
+  case TSX_OPTION_THREADS:
+    code = arguments_parse_integer(word, text, 1, 64, &v, error);
+    if (code == TSR_OK) options->threads = (unsigned)v;
+    return code;
+  default: /* of creation: define.c */
+    options->creation[which] = sqlite3_mprintf("%s", text);
+    return options->creation[which] ? TSR_OK : tsx_out_of_memory(error);
+  }
+}
+
+#define X(name, word) #word ", "
+/* `word = value`; `tokens` stands behind the =. */
+static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
+                        tsr_error *error) {
+  tsx_option which = 0;
+  while (which < TSX_OPTION_COUNT && !tsx_token_is(word, option_words[which])) which++;
+  if (which == TSX_OPTION_COUNT)
+    return tsx_fail(error, TSR_ERROR, "unknown option: %.*s (there are %sand of new arrays %sno others)",
+                    (int)(word->size < 60 ? word->size : 60), word->text, TSX_OPTIONS(X), TSX_CREATION_OPTIONS(X));
+  if (*seen & UINT64_C(1) << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
+  *seen |= UINT64_C(1) << which;
+  const char *p = tokens->token.text, *end = p + strlen(p);
+  bool quoted = *p == '\'' || *p == '"';
+  char *text;
+  if (quoted) {
+    text = unquote(p, &end);
+    if (!end || *arguments_skip_blanks(end)) {
+      sqlite3_free(text);
+      return tsx_fail(error, TSR_ERROR, "option %s: bad value %s", option_words[which], p);
+    }
+  } else {
+    while (end > p && isspace((unsigned char)end[-1])) end--;
+    text = sqlite3_mprintf("%.*s", (int)(end - p), p);
+  }
+  if (!text) return tsx_out_of_memory(error);
+  int code = set_option(which, text, quoted, options, error);
+  sqlite3_free(text);
+  return code;
+}
+#undef X
+
+static int parse_argument(const char *argument, uint64_t *seen, tsx_options *options, tsr_error *error) {
+  tsx_tokens tokens = tsx_tokens_of(argument);
+  tsx_token first = tokens.token;
+  tsx_tokens_next(&tokens);
+  if (first.kind == TSX_TOKEN_WORD && tsx_token_is(&tokens.token, "=")) {
+    tsx_tokens_next(&tokens);
+    return parse_option(&first, &tokens, seen, options, error);
+  }
+  options->definitions[options->definition_count++] = argument;
+  return TSR_OK;
+}
+
+/* Options of creation without columns ask for nothing. */
+static int check_creation(const tsx_options *options, tsr_error *error) {
+  for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
+    if (options->creation[i])
+      return tsx_fail(error, TSR_ERROR, "option %s is for creating an array, and there are no columns",
+                      option_words[i]);
+  return TSR_OK;
+}
+
+/* The path, if the first argument is a string alone (a name in quotes may begin a column). */
+static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
+  const char *first = arguments_skip_blanks(argument), *end;
+  if (*first != '\'' && *first != '"') {
+    int size = (int)strcspn(first, " \t\r\n");
+    bool alone =
+        !*arguments_skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
+    return alone && memchr(first, '/', (size_t)size)
+               ? tsx_fail(error, TSR_ERROR, "a path goes in quotes: '%.*s'", size, first)
+               : TSR_OK;
+  }
+  char *path = unquote(first, &end);
+  if (end && !path) return tsx_out_of_memory(error);
+  bool alone = end && !*arguments_skip_blanks(end);
+  if (!alone && *first == '"' && end) {
+    sqlite3_free(path);
+    return TSR_OK;
+  }
+  options->path = path;
+  if (!end) return tsx_fail(error, TSR_ERROR, "bad path: %s: the quote is not closed", argument);
+  if (!alone) return tsx_fail(error, TSR_ERROR, "bad path: %s: a comma is wanted behind '%s'", argument, path);
+  if (!*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
+  if (!sqlite3_strnicmp(path, "db:", 3))
+    return tsx_fail(error, TSR_ERROR, "%s names a table of this database, where the path of a directory is wanted",
+                    path);
+  *at = 1;
+  return TSR_OK;
+}
+
+int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error) {
+  memset(options, 0, sizeof *options);
+  options->cache_bytes = (uint64_t)256 << 20;
+  options->memory_bytes = (uint64_t)1024 << 20;
+  options->as_of = TSR_TIME_NOW;
+  int at = 0;
+  int code = count ? parse_path(arguments[0], &at, options, error) : TSR_OK;
+  if (code < 0) return code;
+  options->definitions = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *options->definitions);
+  if (!options->definitions) return tsx_out_of_memory(error);
+  for (uint64_t seen = 0; at < count; at++)
+    if ((code = parse_argument(arguments[at], &seen, options, error)) < 0) return code;
+  if (!options->path && !options->definition_count)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "the path of an array is wanted first, in quotes: tessera('path', ...); or columns, for a new array "
+        "in this database");
+  return check_creation(options, error);
+}
+
+void tsx_options_release(tsx_options *options) {
+  sqlite3_free(options->path);
+  sqlite3_free(options->key_file);
+  for (uint32_t i = 0; i < options->column_count; i++) sqlite3_free(options->columns[i]);
+  sqlite3_free(options->columns);
+  for (int i = 0; i < TSX_OPTION_COUNT; i++) sqlite3_free(options->creation[i]);
+  sqlite3_free(options->definitions);
+  memset(options, 0, sizeof *options);
+}

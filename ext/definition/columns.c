@@ -1,0 +1,449 @@
+/* columns.c: what column definitions and filter lists of CREATE VIRTUAL TABLE say.
+ *
+ *   column   name type clause...
+ *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
+ *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
+ *            | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
+ *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
+ *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
+ *
+ * What it means is define.c's.
+ */
+#include "definition/columns.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/literals.h"
+#include "definition/define.h"
+#include "table/ddl.h"
+
+#define COLUMNS_CHUNK_DEFAULT 65536
+#define FILTERS_MOST          64
+#define ARGUMENTS_MOST        3
+
+/* ---- Messages --------------------------------------------------------------------------------------------------- */
+
+int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  tsx_fail(p->error, code, "%s %.100s: %s", p->noun, p->name, text ? text : "");
+  sqlite3_free(text);
+  return code;
+}
+
+/* What a lower function said, with column and `what` before it. */
+int tsx_parser_wrap(tsx_parser *p, const char *what) {
+  if (p->error->code == TSR_NOMEM) return TSR_NOMEM;
+  char text[TSR_MESSAGE_SIZE];
+  memcpy(text, p->error->message, sizeof text);
+  return tsx_parser_fail(p, p->error->code, "%s: %.800s", what, text);
+}
+
+int tsx_parser_unexpected(tsx_parser *p, const char *wanted) {
+  const tsx_token *t = &p->in.token;
+  if (t->kind == TSX_TOKEN_END) return tsx_parser_fail(p, TSR_ERROR, "it ends where %s is wanted", wanted);
+  return tsx_parser_fail(p, TSR_ERROR, "%s is wanted, not %.*s", wanted, (int)(t->size < 60 ? t->size : 60), t->text);
+}
+
+/* ---- Words and literals ----------------------------------------------------------------------------------------- */
+
+bool tsx_parser_accept(tsx_parser *p, const char *word) {
+  if (!tsx_token_is(&p->in.token, word)) return false;
+  tsx_tokens_next(&p->in);
+  return true;
+}
+
+int tsx_parser_expect(tsx_parser *p, const char *word) {
+  return tsx_parser_accept(p, word) ? TSR_OK : tsx_parser_unexpected(p, word);
+}
+
+/* The present token's text. */
+static char *columns_take_text(tsx_parser *p, uint64_t *size) {
+  char *text = tsx_parser_take(p, p->in.token.size + 1);
+  if (!text) return NULL;
+  *size = tsx_token_copy(&p->in.token, text);
+  if (*size == TSX_TOKEN_NOTHING) {
+    tsx_parser_unexpected(p, "a pair of hex digits for each byte");
+    return NULL;
+  }
+  return text;
+}
+
+static int parse_literal(tsx_parser *p, tsx_literal *value) {
+  bool negative = tsx_token_is(&p->in.token, "-");
+  bool has_sign = negative || tsx_token_is(&p->in.token, "+");
+  if (has_sign) tsx_tokens_next(&p->in);
+  const tsx_token *t = &p->in.token;
+  bool yes = tsx_token_is(t, "TRUE"), word = yes || tsx_token_is(t, "FALSE") || tsx_token_is(t, "NULL");
+  bool plain = word || t->kind == TSX_TOKEN_STRING || t->kind == TSX_TOKEN_BLOB;
+  if (t->kind != TSX_TOKEN_NUMBER && (has_sign || !plain)) return tsx_parser_unexpected(p, "a value");
+  if (word && !tsx_token_is(t, "NULL")) { /* are numbers in SQL */
+    *value = (tsx_literal){TSX_TOKEN_NUMBER, yes ? "1" : "0", 1};
+    tsx_tokens_next(&p->in);
+    return TSR_OK;
+  }
+  tsx_literal found = {.kind = t->kind};
+  if (!(found.text = columns_take_text(p, &found.size))) return p->error->code;
+  if (negative) {
+    char *text = tsx_parser_take(p, found.size + 2);
+    if (!text) return TSR_NOMEM;
+    text[0] = '-';
+    memcpy(text + 1, found.text, found.size + 1);
+    found.text = text;
+    found.size++;
+  }
+  *value = found;
+  tsx_tokens_next(&p->in);
+  return TSR_OK;
+}
+
+/* A literal as one value of a number's datatype. */
+int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what) {
+  if (value->kind == TSX_TOKEN_BLOB || strlen(value->text) != value->size)
+    return tsx_parser_fail(p, TSR_MISMATCH, "%s: bytes are no %s", what, tsr_datatype_name(datatype));
+  if (tsx_number_parse(datatype, value->text, value->kind == TSX_TOKEN_STRING, out, p->error) < 0)
+    return tsx_parser_wrap(p, what);
+  return TSR_OK;
+}
+
+int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what) {
+  if (value->kind != TSX_TOKEN_NUMBER) return tsx_parser_fail(p, TSR_ERROR, "%s: an integer is wanted", what);
+  return tsx_literal_number(p, value, datatype, out, what);
+}
+
+/* ---- Filters ---------------------------------------------------------------------------------------------------- */
+
+static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *count) {
+  *count = 0;
+  if (!tsx_parser_accept(p, "(")) return TSR_OK;
+  do {
+    if (*count == ARGUMENTS_MOST) return tsx_parser_unexpected(p, ")");
+    tsx_literal *argument = &arguments[(*count)++];
+    if (p->in.token.kind == TSX_TOKEN_WORD) { /* a datatype */
+      argument->kind = TSX_TOKEN_WORD;
+      if (!(argument->text = columns_take_text(p, &argument->size))) return p->error->code;
+      tsx_tokens_next(&p->in);
+    } else {
+      int code = parse_literal(p, argument);
+      if (code < 0) return code;
+    }
+  } while (tsx_parser_accept(p, ","));
+  return tsx_parser_expect(p, ")");
+}
+
+static int columns_find_datatype(const char *name, uint64_t size) {
+  for (int i = 0; i < TSR_DATATYPE_COUNT; i++) {
+    const char *other = tsr_datatype_name((tsr_datatype)i);
+    if (strlen(other) == size && !sqlite3_strnicmp(other, name, (int)size)) return i;
+  }
+  return -1;
+}
+
+/* What the codecs know. -1 stands for a level that was left out. */
+static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
+  const int level = filter->level;
+  int low = INT32_MIN, high = INT32_MAX;
+  if (filter->type == TSR_FILTER_GZIP) low = 0, high = 9;
+  if (filter->type == TSR_FILTER_ZSTD) low = -7, high = 22;
+  if (filter->type == TSR_FILTER_BZIP2) low = 1, high = 9;
+  if (level == -1 || (level >= low && level <= high)) return TSR_OK;
+  return tsx_parser_fail(p, TSR_RANGE, "%s(%d): its levels are %d to %d", tsx_filter_name(filter->type), level, low,
+                         high);
+}
+
+/* Arguments to their places; `count` of them are given. */
+static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count, tsr_filter *filter) {
+  const char *name = tsx_filter_name(filter->type);
+  int code = TSR_OK, most = 0;
+  switch (filter->type) {
+  case TSR_FILTER_GZIP:
+  case TSR_FILTER_ZSTD:
+  case TSR_FILTER_LZ4:
+  case TSR_FILTER_BZIP2:
+    most = 1;
+    if (count == 1) code = tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name);
+    if (code == TSR_OK) code = columns_check_level(p, filter);
+    break;
+  case TSR_FILTER_BIT_WIDTH_REDUCTION:
+  case TSR_FILTER_POSITIVE_DELTA:
+    most = 1;
+    if (count == 1) code = tsx_literal_integer(p, arguments, TSR_UINT32, &filter->window, name);
+    break;
+  case TSR_FILTER_DELTA:
+  case TSR_FILTER_DOUBLE_DELTA: {
+    most = 1;
+    int datatype = count == 1 ? columns_find_datatype(arguments->text, arguments->size) : TSR_ANY;
+    if (datatype < 0) return tsx_parser_fail(p, TSR_ERROR, "%s: %.60s is no datatype", name, arguments->text);
+    filter->reinterpret = (uint8_t)datatype;
+    break;
+  }
+  case TSR_FILTER_SCALE_FLOAT:
+    most = 3;
+    if (count && count != 3) return tsx_parser_fail(p, TSR_ERROR, "scale_float takes (bytewidth, factor, offset)");
+    if (count) code = tsx_literal_integer(p, arguments, TSR_UINT64, &filter->byte_width, name);
+    if (count && code == TSR_OK) code = tsx_literal_number(p, arguments + 1, TSR_FLOAT64, &filter->scale, name);
+    if (count && code == TSR_OK) code = tsx_literal_number(p, arguments + 2, TSR_FLOAT64, &filter->offset, name);
+    break;
+  default: break;
+  }
+  return code == TSR_OK && count > most
+             ? tsx_parser_fail(p, TSR_ERROR, "%s takes %d arguments, not %d", name, most, count)
+             : code;
+}
+
+static int unknown_filter(tsx_parser *p) {
+  const tsx_token *t = &p->in.token;
+  char all[300] = "";
+  for (int type = 1; type <= TSR_FILTER_DELTA; type++) {
+    const char *name = tsx_filter_name((tsr_filter_type)type);
+    size_t size = strlen(all);
+    if (name && type != TSR_FILTER_AES_256_GCM && type != TSR_FILTER_WEBP)
+      sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", name);
+  }
+  return tsx_parser_fail(p, TSR_ERROR, "unknown filter %.*s (there are %s)", (int)(t->size < 60 ? t->size : 60),
+                         t->text, all);
+}
+
+static int parse_filter(tsx_parser *p, tsr_filter *filter) {
+  tsx_literal arguments[ARGUMENTS_MOST] = {0};
+  int count, type = TSR_FILTER_DELTA;
+  const tsx_token *t = &p->in.token;
+  if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a filter");
+  while (type && !(tsx_filter_name((tsr_filter_type)type) && tsx_token_is(t, tsx_filter_name((tsr_filter_type)type))))
+    type--;
+  if (tsx_token_is(t, "none")) return tsx_parser_fail(p, TSR_ERROR, "none stands alone");
+  if (tsx_token_is(t, "chunk")) return tsx_parser_fail(p, TSR_ERROR, "chunk stands first");
+  if (!type) return unknown_filter(p);
+  if (type == TSR_FILTER_AES_256_GCM)
+    return tsx_parser_fail(p, TSR_ERROR,
+                           "aes_256_gcm is no filter of a column: the option encryption=aes_256_gcm encrypts all");
+  if (type == TSR_FILTER_WEBP) return tsx_parser_fail(p, TSR_UNSUPPORTED, "filter webp is not supported");
+  tsx_tokens_next(&p->in);
+  *filter = TSX_FILTER((tsr_filter_type)type);
+  int code = columns_parse_arguments(p, arguments, &count);
+  return code < 0 ? code : set_arguments(p, arguments, count, filter);
+}
+
+/* The filters up to, not with, a closing parenthesis or the end. */
+int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
+  tsr_filter filters[FILTERS_MOST];
+  *pipeline = (tsr_pipeline){.max_chunk_size = COLUMNS_CHUNK_DEFAULT};
+  bool more = true;
+  if (tsx_parser_accept(p, "chunk")) {
+    tsx_literal size = {0};
+    int code = tsx_parser_expect(p, "(");
+    if (code == TSR_OK) code = parse_literal(p, &size);
+    if (code == TSR_OK) code = tsx_literal_integer(p, &size, TSR_UINT32, &pipeline->max_chunk_size, "chunk");
+    if (code == TSR_OK) code = tsx_parser_expect(p, ")");
+    if (code < 0) return code;
+    pipeline->uncut = pipeline->max_chunk_size == 0;
+    more = tsx_parser_accept(p, ",");
+  }
+  if (!more) return TSR_OK;
+  if (tsx_parser_accept(p, "none"))
+    return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none stands alone") : TSR_OK;
+  do {
+    if (pipeline->count == FILTERS_MOST) return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", FILTERS_MOST);
+    int code = parse_filter(p, &filters[pipeline->count++]);
+    if (code < 0) return code;
+  } while (tsx_parser_accept(p, ","));
+  pipeline->filters = tsx_parser_take(p, pipeline->count * sizeof(tsr_filter));
+  if (!pipeline->filters) return TSR_NOMEM;
+  memcpy(pipeline->filters, filters, pipeline->count * sizeof(tsr_filter));
+  return TSR_OK;
+}
+
+/* ---- Types ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+  const char *name;
+  tsr_datatype datatype;
+} sql_types[] = {{"TEXT", TSR_UTF8},
+                 {"VARCHAR", TSR_UTF8},
+                 {"INTEGER", TSR_INT64},
+                 {"INT", TSR_INT64},
+                 {"BIGINT", TSR_INT64},
+                 {"SMALLINT", TSR_INT16},
+                 {"TINYINT", TSR_INT8},
+                 {"REAL", TSR_FLOAT64},
+                 {"DOUBLE", TSR_FLOAT64},
+                 {"FLOAT", TSR_FLOAT64},
+                 {"BOOLEAN", TSR_BOOL},
+                 {"DATE", TSR_DATETIME_DAY},
+                 {"DATETIME", TSR_DATETIME_MS},
+                 {"TIMESTAMP", TSR_DATETIME_MS}};
+
+/* What others call these types. */
+static const struct {
+  const char *name, *ours;
+} other_types[] = {{"STRING", "TEXT"},     {"CLOB", "TEXT"},       {"NVARCHAR", "TEXT"},   {"CHARACTER", "TEXT"},
+                   {"NUMERIC", "FLOAT64"}, {"DECIMAL", "FLOAT64"}, {"NUMBER", "FLOAT64"},  {"BINARY", "BLOB"},
+                   {"VARBINARY", "BLOB"},  {"BYTES", "BLOB"},      {"UNSIGNED", "UINT64"}, {"TIME", "TIME_SEC"}};
+
+static int unknown_type(tsx_parser *p) {
+  const tsx_token *t = &p->in.token;
+  const char *ours = NULL;
+  for (size_t i = 0; i < sizeof other_types / sizeof *other_types && !ours; i++)
+    if (tsx_token_is(t, other_types[i].name)) ours = other_types[i].ours;
+  return tsx_parser_fail(p, TSR_ERROR,
+                         "unknown type %.*s%s%s (there are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
+                         "TEXT, BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
+                         (int)(t->size < 60 ? t->size : 60), t->text, ours ? ": say " : "", ours ? ours : "");
+}
+
+static int parse_count(tsx_parser *p, tsx_column_text *c) {
+  tsx_token *t = &p->in.token;
+  if (t->kind != TSX_TOKEN_NAME || t->text[0] != '[') return TSR_OK;
+  uint64_t size;
+  char *text = columns_take_text(p, &size);
+  if (!text) return p->error->code;
+  tsx_tokens inside = tsx_tokens_of(text);
+  if (inside.token.kind == TSX_TOKEN_END) {
+    c->values_per_cell = TSR_VARIABLE;
+  } else {
+    tsx_literal count = {inside.token.kind, text + (inside.token.text - text), inside.token.size};
+    uint32_t n = 0;
+    tsx_tokens_next(&inside);
+    if (count.kind != TSX_TOKEN_NUMBER || inside.token.kind != TSX_TOKEN_END)
+      return tsx_parser_fail(p, TSR_ERROR, "[%.60s]: a number of values, or nothing, is wanted", text);
+    count.text[count.size] = 0;
+    int code = tsx_literal_integer(p, &count, TSR_UINT32, &n, "number of values");
+    if (code < 0) return code;
+    if (!n || n * tsr_datatype_size(c->datatype) > TSX_CELL_MOST)
+      return tsx_parser_fail(p, TSR_RANGE, "a cell of %s has 1 to %llu values, not %u", tsr_datatype_name(c->datatype),
+                             (unsigned long long)(TSX_CELL_MOST / tsr_datatype_size(c->datatype)), (unsigned)n);
+    if (c->datatype == TSR_ANY) return tsx_parser_fail(p, TSR_ERROR, "ANY is always of variable length");
+    c->values_per_cell = n;
+  }
+  tsx_tokens_next(&p->in);
+  return TSR_OK;
+}
+
+static int no_key(tsx_parser *p) {
+  return tsx_parser_fail(p, TSR_ERROR, "the key of an array is its dimensions: write DIMENSION(low, high, extent)");
+}
+
+static int parse_type(tsx_parser *p, tsx_column_text *c) {
+  const tsx_token *t = &p->in.token;
+  int datatype = -1;
+  if (tsx_token_is(t, "KEY") && !sqlite3_stricmp(p->name, "PRIMARY")) return no_key(p);
+  if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a type");
+  const bool has_length = tsx_token_is(t, "VARCHAR") || tsx_token_is(t, "TEXT");
+  for (size_t i = 0; i < sizeof sql_types / sizeof *sql_types && datatype < 0; i++)
+    if (tsx_token_is(t, sql_types[i].name)) datatype = (int)sql_types[i].datatype;
+  if (datatype < 0) datatype = columns_find_datatype(t->text, t->size);
+  if (datatype < 0) return unknown_type(p);
+  tsx_tokens_next(&p->in);
+  c->datatype = (tsr_datatype)datatype;
+  c->values_per_cell = tsx_datatype_is_bytes(c->datatype) && c->datatype != TSR_CHAR ? TSR_VARIABLE : 1;
+  if (has_length && tsx_parser_accept(p, "(")) {
+    tsx_literal length = {0};
+    uint32_t n;
+    int code = parse_literal(p, &length);
+    if (code == TSR_OK) code = tsx_literal_integer(p, &length, TSR_UINT32, &n, "length");
+    return code < 0 ? code : tsx_parser_expect(p, ")");
+  }
+  return parse_count(p, c);
+}
+
+/* ---- Clauses ---------------------------------------------------------------------------------------------------- */
+
+static int parse_bounds(tsx_parser *p, tsx_literal *low, tsx_literal *high, tsx_literal *extent) {
+  int code = tsx_parser_expect(p, "(");
+  if (code == TSR_OK) code = parse_literal(p, low);
+  if (code == TSR_OK) code = tsx_parser_expect(p, ",");
+  if (code == TSR_OK) code = parse_literal(p, high);
+  if (code == TSR_OK && extent && tsx_parser_accept(p, ",")) code = parse_literal(p, extent);
+  return code < 0 ? code : tsx_parser_expect(p, ")");
+}
+
+static int parse_labels(tsx_parser *p, tsx_column_text *c) {
+  int code = tsx_parser_expect(p, "(");
+  if (code < 0) return code;
+  if (tsx_parser_accept(p, ")")) return TSR_OK; /* to be extended later */
+  uint64_t most = 1;
+  tsx_tokens ahead = p->in;
+  for (; ahead.token.kind != TSX_TOKEN_END && !tsx_token_is(&ahead.token, ")"); tsx_tokens_next(&ahead))
+    most += tsx_token_is(&ahead.token, ",");
+  if (!(c->labels = tsx_parser_take(p, most * sizeof(tsx_literal)))) return TSR_NOMEM;
+  do {
+    if ((code = parse_literal(p, &c->labels[c->label_count])) < 0) return code;
+    if (tsx_literal_is_null(&c->labels[c->label_count++]))
+      return tsx_parser_fail(p, TSR_ERROR, "ENUM: NULL is no label");
+  } while (tsx_parser_accept(p, ","));
+  return tsx_parser_expect(p, ")");
+}
+
+static int twice(tsx_parser *p, const char *word) { return tsx_parser_fail(p, TSR_ERROR, "%s is said twice", word); }
+
+/* One clause. */
+static int parse_clause(tsx_parser *p, tsx_column_text *c) {
+  int code = TSR_OK;
+  if (tsx_parser_accept(p, "DIMENSION")) {
+    if (c->is_dimension) return twice(p, "DIMENSION");
+    c->is_dimension = true;
+    return tsx_token_is(&p->in.token, "(") ? parse_bounds(p, &c->low, &c->high, &c->extent) : TSR_OK;
+  }
+  if (tsx_parser_accept(p, "CURRENT")) {
+    if (c->current_low.kind) return twice(p, "CURRENT");
+    return parse_bounds(p, &c->current_low, &c->current_high, NULL);
+  }
+  if (tsx_parser_accept(p, "NOT")) {
+    if (c->not_null) return twice(p, "NOT NULL");
+    c->not_null = true;
+    return tsx_parser_expect(p, "NULL");
+  }
+  if (tsx_parser_accept(p, "NULL")) {
+    c->null = true;
+    return TSR_OK;
+  }
+  if (tsx_parser_accept(p, "DEFAULT")) {
+    if (c->fill.kind) return twice(p, "DEFAULT");
+    return parse_literal(p, &c->fill);
+  }
+  if (tsx_parser_accept(p, "FILTERS")) {
+    if (c->has_filters) return twice(p, "FILTERS");
+    c->has_filters = true;
+    code = tsx_parser_expect(p, "(");
+    if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
+    return code < 0 ? code : tsx_parser_expect(p, ")");
+  }
+  if (tsx_parser_accept(p, "ENUM")) {
+    if (c->has_enum) return twice(p, "ENUM");
+    c->has_enum = true;
+    code = parse_labels(p, c);
+    c->ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
+    return code;
+  }
+  if (tsx_token_is(&p->in.token, "PRIMARY")) return no_key(p);
+  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
+}
+
+int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *c) {
+  uint64_t size;
+  p->in = tsx_tokens_of(text);
+  p->noun = "column";
+  p->name = text;
+  const tsx_token *t = &p->in.token;
+  if (t->kind == TSX_TOKEN_WORD || t->kind == TSX_TOKEN_NAME) {
+    if (!(c->name = columns_take_text(p, &size))) return p->error->code;
+    p->name = c->name;
+    tsx_tokens_next(&p->in);
+  }
+  if (!c->name || t->kind == TSX_TOKEN_END) {
+    static const char wide[] = "; an option is KEY=VALUE; the path comes first, in quotes";
+    return tsx_fail(p->error, TSR_ERROR, "what is this: %.100s (a column is NAME TYPE ...%s)", text, alone ? "" : wide);
+  }
+  int code = parse_type(p, c);
+  while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) {
+    if (alone && tsx_token_is(&p->in.token, ","))
+      return tsx_parser_fail(p, TSR_ERROR, "a comma follows it: one column is taken by each call");
+    code = parse_clause(p, c);
+  }
+  return code;
+}

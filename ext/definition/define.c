@@ -1,0 +1,467 @@
+/* define.c: the column definitions and creation options of CREATE VIRTUAL TABLE ... USING tessera(...) -> a schema.
+ *
+ * Here is what their words stand for, and whether values fit their datatypes. What TileDB's rules and the format's
+ * versions allow, the core says when the array is created.
+ */
+#include "definition/define.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "definition/arguments.h"
+#include "definition/columns.h"
+
+#define DEFINE_CHUNK_DEFAULT 65536
+#define CAPACITY_DEFAULT     10000
+#define LABELS_UINT16        65000 /* past that the codes of an enumeration are INT32 */
+
+typedef struct tsx_block { /* one piece of a definition's memory */
+  struct tsx_block *next;
+  uint64_t align; /* what follows is aligned for any value */
+} tsx_block;
+
+/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+
+void *tsx_parser_take(tsx_parser *p, uint64_t size) {
+  tsx_block *block = sqlite3_malloc64(sizeof *block + size + 1);
+  if (!block) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  memset(block, 0, sizeof *block + size + 1);
+  block->next = p->definition->blocks;
+  p->definition->blocks = block;
+  return block + 1;
+}
+
+void tsx_definition_release(tsx_definition *definition) {
+  while (definition->blocks) {
+    tsx_block *block = definition->blocks;
+    definition->blocks = block->next;
+    sqlite3_free(block);
+  }
+}
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------ */
+
+/* The bytes of a string, or of several numbers, as they are. */
+static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size,
+                    const char *what) {
+  uint64_t each = tsr_datatype_size(datatype), count;
+  uint8_t *room = tsx_parser_take(p, value->size * 4 + 16);
+  if (!room) return TSR_NOMEM;
+  if (value->kind == TSX_TOKEN_BLOB) {
+    if (value->size % each)
+      return tsx_parser_fail(p, TSR_MISMATCH, "%s: %llu bytes are no %s values of %llu", what,
+                             (unsigned long long)value->size, tsr_datatype_name(datatype), (unsigned long long)each);
+    memcpy(room, value->text, value->size);
+    *size = value->size;
+  } else if (tsx_datatype_is_bytes(datatype)) {
+    if (tsx_text_convert(datatype, value->text, value->size, room, size, p->error) < 0) return tsx_parser_wrap(p, what);
+  } else {
+    if (tsx_vector_parse(datatype, value->text, true, room, &count, p->error) < 0) return tsx_parser_wrap(p, what);
+    *size = count * each;
+  }
+  *bytes = room;
+  return TSR_OK;
+}
+
+/* A literal as a cell; not NULL. */
+static int define_cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint32_t values_per_cell,
+                          uint8_t **bytes, uint64_t *size, const char *what) {
+  uint64_t each = tsr_datatype_size(datatype), room = 0, wanted = (uint64_t)values_per_cell * each;
+  if (!tsx_datatype_is_bytes(datatype) && values_per_cell == 1) {
+    *size = each;
+    if (!(*bytes = tsx_parser_take(p, each))) return TSR_NOMEM;
+    return tsx_literal_number(p, value, datatype, *bytes, what);
+  }
+  uint8_t *found = NULL;
+  int code = raw_cell(p, value, datatype, &found, &room, what);
+  if (code < 0) return code;
+  if (values_per_cell != TSR_VARIABLE && room != wanted) {
+    bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
+    if (room > wanted || !is_text)
+      return tsx_parser_fail(p, TSR_RANGE, "%s: the number of values is %llu, that of a cell %u", what,
+                             (unsigned long long)(room / each), (unsigned)values_per_cell);
+    uint8_t *padded = tsx_parser_take(p, wanted); /* with NULs */
+    if (!padded) return TSR_NOMEM;
+    memcpy(padded, found, room);
+    found = padded;
+    room = wanted;
+  }
+  *bytes = found;
+  *size = room;
+  return TSR_OK;
+}
+
+static int usual_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pipeline) {
+  tsr_filter *filter = tsx_parser_take(p, sizeof *filter);
+  if (!filter) return TSR_NOMEM;
+  *filter = TSX_FILTER(type);
+  *pipeline = (tsr_pipeline){.max_chunk_size = DEFINE_CHUNK_DEFAULT, .count = 1, .filters = filter};
+  return TSR_OK;
+}
+
+/* ---- Dimensions ------------------------------------------------------------------------------------------------- */
+
+/* The widest domain that TileDB allows, without NaT. */
+static void widest_domain(tsr_datatype datatype, uint8_t *low, uint8_t *high) {
+  uint64_t size = tsr_datatype_size(datatype);
+  double d = DBL_MAX;
+  float f = FLT_MAX;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (kind == TSR_KIND_FLOAT) {
+    memcpy(high, size == 8 ? (void *)&d : (void *)&f, size);
+    memcpy(low, high, size);
+    low[size - 1] |= 0x80;
+    return;
+  }
+  bool is_unsigned = kind == TSR_KIND_UNSIGNED;
+  uint64_t most = UINT64_MAX >> (64 - size * 8 + (is_unsigned ? 0 : 1)), least = is_unsigned ? 0 : ~most;
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) least++;
+  most--;
+  memcpy(low, &least, size);
+  memcpy(high, &most, size);
+}
+
+tsr_datatype tsx_extent_datatype(tsr_datatype datatype) {
+  static const tsr_datatype counts[] = {[1] = TSR_UINT8, [2] = TSR_UINT16, [4] = TSR_UINT32, [8] = TSR_UINT64};
+  return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? datatype : counts[tsr_datatype_size(datatype)];
+}
+
+static int set_extent(tsx_parser *p, const tsx_literal *value, tsr_field *field) {
+  field->has_extent = true;
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT)
+    return tsx_literal_number(p, value, field->datatype, field->extent, "tile extent");
+  return tsx_literal_integer(p, value, tsx_extent_datatype(field->datatype), field->extent, "tile extent");
+}
+
+static int define_set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, tsr_field *field) {
+  tsr_datatype datatype = c->datatype;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  bool is_text = kind == TSR_KIND_TEXT && datatype != TSR_CHAR && datatype != TSR_GEOM_WKT;
+  field->is_dimension = true;
+  if (c->fill.kind || c->has_enum || c->null)
+    return tsx_parser_fail(p, TSR_ERROR, "a dimension has no %s",
+                           c->fill.kind  ? "DEFAULT"
+                           : c->has_enum ? "ENUM"
+                                         : "NULL");
+  if (kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN || (kind == TSR_KIND_TEXT && !is_text))
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a dimension's datatype", tsr_datatype_name(datatype));
+  if (c->values_per_cell != (is_text ? TSR_VARIABLE : 1))
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension holds one %s in a cell", is_text ? "string" : "value");
+  if (is_text) {
+    if (c->low.kind) return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension of strings has no bounds");
+    field->datatype = TSR_ASCII;
+    return TSR_OK;
+  }
+  field->has_domain = true;
+  if (dense && !c->extent.kind)
+    return tsx_parser_fail(p, TSR_CONSTRAINT,
+                           "a dimension of a dense array needs bounds and a tile extent: DIMENSION(low, high, "
+                           "extent)");
+  if (!c->low.kind) {
+    widest_domain(datatype, field->low, field->high);
+    return TSR_OK;
+  }
+  int code = tsx_literal_number(p, &c->low, datatype, field->low, "low end");
+  if (code == TSR_OK) code = tsx_literal_number(p, &c->high, datatype, field->high, "high end");
+  if (code == TSR_OK && c->extent.kind) code = set_extent(p, &c->extent, field);
+  return code;
+}
+
+/* The current domain; where only other dimensions have one, it is the whole domain. */
+static int set_current(tsx_parser *p, const tsx_column_text *c, const tsr_field *field, tsr_interval *interval) {
+  bool is_text = field->datatype == TSR_ASCII;
+  int code = TSR_OK;
+  if (!c->current_low.kind) {
+    if (is_text)
+      return tsx_parser_fail(p, TSR_CONSTRAINT,
+                             "where a dimension has a CURRENT domain, a dimension of strings needs one");
+    memcpy(interval->low, field->low, 8);
+    memcpy(interval->high, field->high, 8);
+  } else if (is_text) {
+    code = define_cell_of(p, &c->current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
+                          "CURRENT");
+    if (code == TSR_OK)
+      code = define_cell_of(p, &c->current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text, &interval->high_size,
+                            "CURRENT");
+  } else {
+    code = tsx_literal_number(p, &c->current_low, field->datatype, interval->low, "CURRENT, low end");
+    if (code == TSR_OK)
+      code = tsx_literal_number(p, &c->current_high, field->datatype, interval->high, "CURRENT, high end");
+  }
+  return code;
+}
+
+static bool define_same_filters(const tsr_pipeline *a, const tsr_pipeline *b) {
+  bool same = a->max_chunk_size == b->max_chunk_size && a->count == b->count;
+  for (uint32_t i = 0; same && i < a->count; i++) {
+    const tsr_filter *x = &a->filters[i], *y = &b->filters[i];
+    same = x->type == y->type && x->level == y->level && x->reinterpret == y->reinterpret && x->window == y->window &&
+           x->scale == y->scale && x->offset == y->offset && x->byte_width == y->byte_width;
+  }
+  return same;
+}
+
+/* FILTERS of a dimension: none of its own would mean the coordinates' filters, so "no filter" is one, and below version
+ * 5 there are no others. */
+static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, tsr_field *field) {
+  if (schema->version < 5) {
+    const tsr_pipeline *shared = &schema->coords_filters;
+    bool same = c->has_filters && define_same_filters(&c->filters, shared);
+    field->filters = (tsr_pipeline){.max_chunk_size = shared->max_chunk_size, .uncut = shared->uncut};
+    if (!c->has_filters || same) return TSR_OK;
+    return tsx_parser_fail(
+        p, TSR_UNSUPPORTED,
+        "FILTERS of single dimensions need format version 5, this array is to have %u: use coords_filters",
+        (unsigned)schema->version);
+  }
+  if (!c->has_filters) return usual_filters(p, TSR_FILTER_ZSTD, &field->filters);
+  if (c->filters.count || !schema->coords_filters.count) {
+    field->filters = c->filters;
+    return TSR_OK;
+  }
+  int code = usual_filters(p, TSR_FILTER_NONE, &field->filters);
+  field->filters.max_chunk_size = c->filters.max_chunk_size;
+  field->filters.uncut = c->filters.uncut;
+  return code;
+}
+
+/* ---- Attributes ------------------------------------------------------------------------------------------------- */
+
+tsr_datatype tsx_code_datatype(uint64_t labels) { return labels > LABELS_UINT16 ? TSR_INT32 : TSR_UINT16; }
+
+static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_enumeration *e) {
+  e->name = field->name;
+  e->loaded = true;
+  e->datatype = c->datatype;
+  e->values_per_label = c->values_per_cell;
+  e->ordered = c->ordered;
+  e->count = c->label_count;
+  if (!*field->name) return tsx_parser_fail(p, TSR_CONSTRAINT, "an anonymous attribute cannot have an ENUM");
+  uint8_t **labels = tsx_parser_take(p, (e->count + 1) * sizeof *labels);
+  e->offsets = tsx_parser_take(p, (e->count + 1) * sizeof *e->offsets);
+  if (!labels || !e->offsets) return TSR_NOMEM;
+  for (uint64_t i = 0; i < e->count; i++) {
+    uint64_t size;
+    int code = define_cell_of(p, &c->labels[i], c->datatype, c->values_per_cell, &labels[i], &size, "ENUM");
+    if (code < 0) return code;
+    e->offsets[i + 1] = e->offsets[i] + size;
+  }
+  e->data_size = e->offsets[e->count];
+  if (!(e->data = tsx_parser_take(p, e->data_size))) return TSR_NOMEM;
+  for (uint64_t i = 0; i < e->count; i++) memcpy(e->data + e->offsets[i], labels[i], e->offsets[i + 1] - e->offsets[i]);
+  field->enumeration = e->name;
+  field->datatype = tsx_code_datatype(e->count);
+  field->values_per_cell = 1;
+  return TSR_OK;
+}
+
+/* DEFAULT of an enumerated attribute is a label. */
+static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
+  uint8_t *label;
+  uint64_t size;
+  int code = define_cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT");
+  if (code < 0) return code;
+  for (uint64_t i = 0; i < e->count; i++)
+    if (e->offsets[i + 1] - e->offsets[i] == size && !memcmp(e->data + e->offsets[i], label, size)) {
+      memcpy(field->fill, &i, field->fill_size);
+      return TSR_OK;
+    }
+  return tsx_parser_fail(p, TSR_MISMATCH, "DEFAULT: %.60s is no label of its ENUM", c->fill.text);
+}
+
+static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
+  uint64_t each = tsr_datatype_size(field->datatype);
+  bool is_float = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
+  field->fill_size = field->values_per_cell == TSR_VARIABLE ? each : field->cell_size;
+  if (!(field->fill = tsx_parser_take(p, field->fill_size))) return TSR_NOMEM;
+  for (uint64_t i = 0; i < field->fill_size; i += each) tsr_datatype_fill(field->datatype, field->fill + i);
+  if (!c->fill.kind) return TSR_OK;
+  if (tsx_literal_is_null(&c->fill)) /* in a float that is not nullable it is NaN, which reads as NULL */
+    return field->nullable || is_float ? TSR_OK
+                                       : tsx_parser_fail(p, TSR_CONSTRAINT, "DEFAULT NULL in a NOT NULL column");
+  field->fill_validity = field->nullable;
+  if (e) return set_label_fill(p, c, e, field);
+  return define_cell_of(p, &c->fill, field->datatype, field->values_per_cell, &field->fill, &field->fill_size,
+                        "DEFAULT");
+}
+
+static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_schema *schema) {
+  tsr_enumeration *e = NULL;
+  if (c->current_low.kind) return tsx_parser_fail(p, TSR_ERROR, "CURRENT is for dimensions");
+  if (c->null && c->not_null) return tsx_parser_fail(p, TSR_ERROR, "it is NULL and NOT NULL");
+  field->nullable = !c->not_null;
+  int code = TSR_OK;
+  if (c->has_enum) {
+    e = &schema->enumerations[schema->enumeration_count++];
+    if ((code = set_enumeration(p, c, field, e)) < 0) return code;
+  }
+  field->cell_size = field->values_per_cell == TSR_VARIABLE
+                         ? 0
+                         : (uint64_t)field->values_per_cell * tsr_datatype_size(field->datatype);
+  if (c->has_filters) field->filters = c->filters;
+  else if ((code = usual_filters(p, TSR_FILTER_ZSTD, &field->filters)) < 0) return code;
+  return set_fill(p, c, e, field);
+}
+
+/* ---- Options ---------------------------------------------------------------------------------------------------- */
+
+/* One of some words, by its number. */
+static int define_choose(const char *option, const char *text, const char *const *words, int count, int *chosen,
+                         tsr_error *error) {
+  char all[100];
+  int size = 0;
+  for (int i = 0; i < count; i++) {
+    if (!sqlite3_stricmp(text, words[i])) {
+      *chosen = i;
+      return TSR_OK;
+    }
+    sqlite3_snprintf((int)sizeof all - size, all + size, "%s%s", i ? i + 1 < count ? ", " : " or " : "", words[i]);
+    size = (int)strlen(all);
+  }
+  return tsx_fail(error, TSR_ERROR, "option %s=%.60s: %s is wanted", option, text, all);
+}
+
+static int set_orders(tsx_parser *p, char *const *given, tsr_schema *schema) {
+  static const char *const kinds[] = {"sparse", "dense"}, *const orders[] = {"row", "col", "hilbert"},
+                           *const answers[] = {"no", "yes"}, *const ciphers[] = {"none", "aes_256_gcm"};
+  static const tsr_order order_of[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  int kind = 0, cell = 0, tile = 0, duplicates = 0, cipher = 0, code = TSR_OK;
+  const struct {
+    tsx_option option;
+    const char *const *words;
+    int count, *chosen;
+  } choices[] = {{TSX_OPTION_KIND, kinds, 2, &kind},
+                 {TSX_OPTION_CELL_ORDER, orders, 3, &cell},
+                 {TSX_OPTION_TILE_ORDER, orders, 2, &tile},
+                 {TSX_OPTION_DUPLICATES, answers, 2, &duplicates},
+                 {TSX_OPTION_ENCRYPTION, ciphers, 2, &cipher}};
+  for (int i = 0; i < 5 && code == TSR_OK; i++)
+    if (given[choices[i].option])
+      code = define_choose(tsx_option_word(choices[i].option), given[choices[i].option], choices[i].words,
+                           choices[i].count, choices[i].chosen, p->error);
+  schema->dense = kind;
+  schema->cell_order = order_of[cell];
+  schema->tile_order = order_of[tile];
+  schema->allows_duplicates = duplicates;
+  p->definition->encrypted = cipher;
+  return code;
+}
+
+static int set_numbers(tsx_parser *p, char *const *given, tsr_schema *schema) {
+  const char *capacity = given[TSX_OPTION_CAPACITY], *version = given[TSX_OPTION_FORMAT_VERSION];
+  schema->capacity = CAPACITY_DEFAULT;
+  schema->version = TSX_FORMAT_DEFAULT;
+  if (capacity && (tsx_number_parse(TSR_UINT64, capacity, false, &schema->capacity, p->error) < 0 || !schema->capacity))
+    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: a number of cells above 0 is wanted", capacity);
+  if (version && (tsx_number_parse(TSR_UINT32, version, false, &schema->version, p->error) < 0 ||
+                  (schema->version != 3 && (schema->version < 12 || schema->version > TSX_FORMAT_DEFAULT))))
+    return tsx_fail(p->error, TSR_ERROR, "option format_version=%.60s: 3 or 12 to %d is wanted", version,
+                    TSX_FORMAT_DEFAULT);
+  return TSR_OK;
+}
+
+static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr_filter_type usual,
+                       tsr_pipeline *pipeline) {
+  if (!given[option]) return usual_filters(p, usual, pipeline);
+  p->in = tsx_tokens_of(given[option]);
+  p->noun = "option";
+  p->name = tsx_option_word(option);
+  bool inside = tsx_parser_accept(p, "(");
+  int code = tsx_filters_parse(p, pipeline);
+  if (code == TSR_OK && inside) code = tsx_parser_expect(p, ")");
+  return code == TSR_OK && p->in.token.kind != TSX_TOKEN_END ? tsx_parser_unexpected(p, "a comma or the end") : code;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+static int define_check_names(tsx_parser *p, const tsx_column_text *columns, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t j = 0; j < i; j++)
+      if (!sqlite3_stricmp(columns[i].name, columns[j].name))
+        return tsx_fail(p->error, TSR_ERROR, "two columns are named %.100s", columns[i].name);
+  return TSR_OK;
+}
+
+static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema, uint32_t i) {
+  tsr_field *field = &schema->fields[i];
+  p->noun = "column";
+  p->name = c->name;
+  field->name = c->name;
+  field->datatype = c->datatype;
+  field->values_per_cell = c->values_per_cell;
+  if (!c->is_dimension) return set_attribute(p, c, field, schema);
+  int code = define_set_dimension(p, c, schema->dense, field);
+  field->cell_size = field->values_per_cell == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);
+  if (code == TSR_OK) code = set_dimension_filters(p, c, schema, field);
+  if (code == TSR_OK && schema->current_domain) code = set_current(p, c, field, &schema->current_domain[i]);
+  return code;
+}
+
+/* Dimensions first, each kind as it was written. */
+static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t count, tsr_schema *schema) {
+  uint32_t enumerations = 0;
+  bool has_current = false;
+  for (uint32_t i = 0; i < count; i++) {
+    schema->dimension_count += columns[i].is_dimension;
+    enumerations += columns[i].has_enum;
+    has_current |= columns[i].is_dimension && columns[i].current_low.kind;
+  }
+  if (!schema->dimension_count) return tsx_fail(p->error, TSR_CONSTRAINT, "no column is a DIMENSION");
+  schema->attribute_count = count - schema->dimension_count;
+  schema->fields = tsx_parser_take(p, count * sizeof *schema->fields);
+  schema->enumerations = tsx_parser_take(p, enumerations * sizeof *schema->enumerations);
+  if (has_current)
+    schema->current_domain = tsx_parser_take(p, schema->dimension_count * sizeof *schema->current_domain);
+  if (!schema->fields || !schema->enumerations || (has_current && !schema->current_domain)) return TSR_NOMEM;
+  uint32_t next[2] = {schema->dimension_count, 0};
+  for (uint32_t i = 0; i < count; i++) {
+    int code = set_field(p, &columns[i], schema, next[columns[i].is_dimension]++);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error) {
+  memset(definition, 0, sizeof *definition);
+  tsx_parser p = {.definition = definition, .error = error};
+  tsr_schema *schema = &definition->schema;
+  tsx_column_text column = {0};
+  int code = tsx_column_parse(&p, text, true, &column);
+  if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
+  schema->attribute_count = 1;
+  schema->fields = tsx_parser_take(&p, sizeof *schema->fields);
+  schema->enumerations = tsx_parser_take(&p, sizeof *schema->enumerations);
+  if (code == TSR_OK && (!schema->fields || !schema->enumerations)) code = TSR_NOMEM;
+  if (code == TSR_OK) code = set_field(&p, &column, schema, 0);
+  if (code < 0) tsx_definition_release(definition);
+  return code;
+}
+
+int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error) {
+  memset(definition, 0, sizeof *definition);
+  tsx_parser p = {.definition = definition, .error = error};
+  tsr_schema *schema = &definition->schema;
+  tsx_column_text *columns = tsx_parser_take(&p, options->definition_count * sizeof *columns);
+  int code = columns ? TSR_OK : TSR_NOMEM;
+  for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
+    code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
+  if (code == TSR_OK) code = define_check_names(&p, columns, options->definition_count);
+  if (code == TSR_OK) code = set_orders(&p, options->creation, schema);
+  if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);
+  if (code == TSR_OK)
+    code = set_filters(&p, options->creation, TSX_OPTION_COORDS_FILTERS, TSR_FILTER_ZSTD, &schema->coords_filters);
+  if (code == TSR_OK)
+    code = set_filters(&p, options->creation, TSX_OPTION_OFFSETS_FILTERS, TSR_FILTER_ZSTD, &schema->offsets_filters);
+  if (code == TSR_OK)
+    code = set_filters(&p, options->creation, TSX_OPTION_VALIDITY_FILTERS, TSR_FILTER_RLE, &schema->validity_filters);
+  if (code == TSR_OK) code = set_fields(&p, columns, options->definition_count, schema);
+  if (code < 0) tsx_definition_release(definition);
+  return code;
+}

@@ -1,0 +1,501 @@
+/* copy_cells.c: the cells of a copy.
+ *
+ * Cells of a sparse array go from the reader to one writer, which spills. A dense one is copied in slabs, boxes cut between the
+ * new tiles that fit into memory: each is a commit, and a box of the new array if all of it was written; else the cells that
+ * were. Where these are more boxes than a commit may have, the slab is halved.
+ *
+ * What a cell never had, it does not get: an attribute that was added after the cell's fragment reads as never written, and must
+ * do so in the copy. So the cells of fragments that lack the same attributes are a layout: they have a writer of their own, by a
+ * schema that lacks these attributes, too.
+ */
+#include "functions/copy_cells.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "definition/define.h"
+#include "values/value.h"
+
+#define SLAB_BYTES      (UINT64_C(256) << 20) /* of a slab, about, and at most a quarter of memory_mb */
+#define SLAB_PART       4
+#define CELL_GUESS      32 /* bytes of a cell of variable length */
+#define MEMORY          (UINT64_C(1) << 30)
+#define NO_FIELD        UINT32_MAX
+#define NO_LAYOUT       UINT32_MAX
+#define COPY_CELLS_MANY (UINT32_MAX - 1) /* layouts */
+
+/* ---- Layouts ----------------------------------------------------------------------------------------------------- */
+
+static bool is_attribute(const tsx_copying *c, uint32_t field) { return field >= c->source->dimension_count; }
+
+/* The layout of a fragment, a new one if there was none like it. */
+static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_t *layout, tsr_error *error) {
+  tsx_parser p = {.definition = &c->definition};
+  for (uint32_t f = 0; f < c->fields; f++)
+    lacking[f] = is_attribute(c, f) && !tsr_fragment_has(c->snapshot, fragment, f);
+  for (*layout = 0; *layout < c->layout_count; ++*layout)
+    if (!memcmp(c->layouts[*layout].lacking, lacking, c->fields * sizeof *lacking)) return TSR_OK;
+  tsx_layout *more = sqlite3_realloc64(c->layouts, (c->layout_count + 1) * sizeof *more);
+  if (!more) return tsx_out_of_memory(error);
+  c->layouts = more;
+  more[c->layout_count] = (tsx_layout){.lacking = tsx_parser_take(&p, c->fields * sizeof *lacking)};
+  if (!more[c->layout_count].lacking) return tsx_out_of_memory(error);
+  memcpy(more[c->layout_count++].lacking, lacking, c->fields * sizeof *lacking);
+  return TSR_OK;
+}
+
+static int find_layouts(tsx_copying *c, tsr_error *error) {
+  tsx_parser p = {.definition = &c->definition};
+  const uint64_t count = tsr_fragment_count(c->snapshot);
+  bool *lacking = tsx_parser_take(&p, c->fields * sizeof *lacking);
+  c->layout_of = tsx_parser_take(&p, count * sizeof *c->layout_of);
+  c->layouts = sqlite3_malloc64(sizeof *c->layouts);
+  if (!lacking || !c->layout_of || !c->layouts) return tsx_out_of_memory(error);
+  c->layouts[0] = (tsx_layout){.lacking = tsx_parser_take(&p, c->fields * sizeof *lacking)};
+  if (!c->layouts[0].lacking) return tsx_out_of_memory(error);
+  c->layout_count = 1;
+  int code = TSR_OK;
+  for (uint64_t i = 0; i < count && code == TSR_OK; i++) code = find_layout(c, i, lacking, &c->layout_of[i], error);
+  return code;
+}
+
+/* The layout's schema in the new array, and whose of the source its fields are. */
+static int make_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
+  tsx_parser p = {.definition = &c->definition};
+  const tsr_schema *schema;
+  if (layout == c->layouts || layout->schema) return TSR_OK;
+  int code = tsr_array_schema_without(c->target, layout->lacking, &schema, error);
+  if (code < 0) return code;
+  const uint32_t count = schema->dimension_count + schema->attribute_count;
+  layout->fields = tsx_parser_take(&p, count * sizeof *layout->fields);
+  if (!layout->fields) return tsx_out_of_memory(error);
+  uint32_t n = 0;
+  for (uint32_t f = 0; f < c->fields; f++)
+    if (!layout->lacking[f]) layout->fields[n++] = f;
+  for (; n < count; n++) layout->fields[n] = NO_FIELD;
+  layout->schema = schema;
+  return TSR_OK;
+}
+
+static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t at_once, tsr_error *error) {
+  if (layout->writer) return TSR_OK;
+  int code = make_schema(c, layout, error);
+  if (code < 0) return code;
+  const uint64_t memory = c->from.memory_bytes ? c->from.memory_bytes : MEMORY;
+  const tsr_writer_options options = {.memory_bytes = memory / at_once, .schema = layout->schema};
+  return tsr_writer_open(c->target, &options, &layout->writer, error);
+}
+
+/* The present columns as the layout's writer takes them. */
+static const tsr_column *columns_of(const tsx_copying *c, const tsx_layout *layout) {
+  static const uint8_t nothing;
+  if (!layout->schema) return c->columns;
+  for (uint32_t i = 0; i < layout->schema->dimension_count + layout->schema->attribute_count; i++)
+    c->given[i] = layout->fields[i] == NO_FIELD ? (tsr_column){.values = &nothing, .cell_size = 1, .constant = true}
+                                                : c->columns[layout->fields[i]];
+  return c->given;
+}
+
+/* Are all of its fields the source's? */
+static bool copy_cells_is_plain(const tsx_layout *layout) {
+  const tsr_schema *schema = layout->schema;
+  return !schema || layout->fields[schema->dimension_count + schema->attribute_count - 1] != NO_FIELD;
+}
+
+/* All that was appended, one commit for each layout; nothing stays open. */
+static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
+  for (uint32_t i = 0; i < c->layout_count; i++) {
+    tsr_writer *writer = c->layouts[i].writer;
+    c->layouts[i].writer = NULL;
+    if (code == TSR_OK && writer && tsr_writer_changed(writer)) {
+      code = tsr_writer_prepare(writer, error);
+      if (code == TSR_OK) code = tsr_writer_publish(writer, error);
+    }
+    if (code < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+    tsr_writer_close(writer);
+  }
+  return code;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* The rows of a batch as a list of indices. */
+static const uint32_t *select_rows(tsx_copying *c, const tsr_batch *batch) {
+  if (batch->selection || !batch->first) return batch->selection;
+  if (batch->count > c->selection_room) {
+    uint32_t *more = sqlite3_realloc64(c->selection, batch->count * sizeof *more);
+    if (!more) return NULL;
+    c->selection = more;
+    c->selection_room = batch->count;
+  }
+  for (uint64_t i = 0; i < batch->count; i++) c->selection[i] = (uint32_t)(batch->first + i);
+  return c->selection;
+}
+
+static int load_columns(tsx_copying *c, const bool *lacking, tsr_error *error) {
+  for (uint32_t f = 0; f < c->fields; f++) {
+    const tsr_column *column;
+    if (lacking[f]) continue;
+    int code = tsr_reader_column(c->reader, f, &column, error);
+    if (code < 0) return code;
+    c->columns[f] = *column;
+  }
+  return TSR_OK;
+}
+
+static int copy_cells_append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error) {
+  tsx_layout *layout = &c->layouts[batch->fragment == TSR_FRAGMENT_NONE ? 0 : c->layout_of[batch->fragment]];
+  int code = open_writer(c, layout, c->layout_count, error);
+  if (code == TSR_OK) code = load_columns(c, layout->lacking, error);
+  if (code < 0) return code;
+  const uint32_t *rows = select_rows(c, batch);
+  if (!rows && batch->first) return tsx_out_of_memory(error);
+  return tsr_writer_append(layout->writer, columns_of(c, layout), rows, batch->count, error);
+}
+
+/* All cells of the request that were written, each by the writer of its layout. */
+static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *cells, tsr_error *error) {
+  int code = tsr_reader_start(c->reader, request, error);
+  while (code == TSR_OK) {
+    const tsr_batch *batch;
+    if ((code = tsr_reader_next(c->reader, &batch, error)) <= 0) return code;
+    code = batch->written ? copy_cells_append_batch(c, batch, error) : TSR_OK;
+    *cells += batch->written ? batch->count : 0;
+    tsr_work_done(c->connection->environment, batch->count);
+  }
+  return code;
+}
+
+static int copy_sparse(tsx_copying *c, const tsr_request *request, tsr_error *error) {
+  return copy_cells_publish(c, append_batches(c, request, &c->cells, error), error);
+}
+
+/* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
+
+static void *grown(void *block, uint64_t *room, uint64_t wanted, uint64_t each) {
+  if (wanted <= *room) return block;
+  const uint64_t more = wanted + wanted / 2 + 64;
+  void *larger = sqlite3_realloc64(block, more * each);
+  if (larger) *room = more;
+  return larger;
+}
+
+/* Room for so many more bytes of values, and one: there are values, even if they are empty. */
+static bool reserve_values(tsx_gathered *g, uint64_t bytes) {
+  uint8_t *values = grown(g->values, &g->room, g->size + bytes + 1, 1);
+  if (values) g->values = values;
+  return values;
+}
+
+static bool reserve_cells(tsx_gathered *g, uint64_t cells, bool variable) {
+  if (cells + 1 <= g->cells_room) return true;
+  uint64_t room = g->cells_room, same = room;
+  uint8_t *validity = grown(g->validity, &room, cells + 1, 1);
+  if (!validity) return false;
+  g->validity = validity;
+  uint64_t *offsets = variable ? grown(g->offsets, &same, cells + 1, sizeof *offsets) : g->offsets;
+  if (variable && !offsets) return false;
+  g->offsets = offsets;
+  g->cells_room = room;
+  return true;
+}
+
+/* Appends the rows of a batch to a column that has `count` of them. */
+static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
+  const uint64_t size = c->source->fields[f].cell_size;
+  const tsr_column *column;
+  tsx_gathered *g = &c->gathered[f];
+  int code = tsr_reader_column(c->reader, f, &column, error);
+  if (code < 0) return code;
+  const uint8_t *values = column->values;
+  if (!reserve_cells(g, count + batch->count, !size)) return tsx_out_of_memory(error);
+  if (size && !reserve_values(g, batch->count * size)) return tsx_out_of_memory(error);
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t row = batch->selection ? batch->selection[r] : batch->first + r, at = column->constant ? 0 : row;
+    const uint64_t from = size ? at * size : column->offsets[at], n = size ? size : column->offsets[at + 1] - from;
+    if (!size && !reserve_values(g, n)) return tsx_out_of_memory(error);
+    if (!size) g->offsets[count + r] = g->size;
+    if (n) memcpy(g->values + g->size, values + from, n);
+    g->size += n;
+    g->validity[count + r] = column->validity ? column->validity[at] : 1;
+  }
+  if (!size) g->offsets[count + batch->count] = g->size;
+  return TSR_OK;
+}
+
+typedef struct copy_cells_axis { /* numbers of cells from the domain's low end on */
+  uint64_t low, high; /* of all that has been written */
+  uint64_t extent, step, at; /* `step` is a multiple of the extent; `at` is where the slab begins */
+} copy_cells_axis;
+
+static uint64_t copy_cells_mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
+
+static uint64_t copy_cells_ordinal_of(const tsr_field *field, const uint8_t *value) {
+  uint64_t v = 0, low = 0;
+  memcpy(&v, value, field->cell_size);
+  memcpy(&low, field->low, field->cell_size);
+  return (v - low) & copy_cells_mask_of(field);
+}
+
+static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_t *value) {
+  uint64_t low = 0;
+  memcpy(&low, field->low, field->cell_size);
+  low += ordinal;
+  memcpy(value, &low, field->cell_size);
+}
+
+static uint64_t copy_cells_end_of(const copy_cells_axis *a) {
+  return a->high - a->at < a->step ? a->high : a->at - a->at % a->extent + a->step - 1;
+}
+
+/* Slabs of whole new tiles, that are small enough, cut on the first dimensions. */
+static void plan_slabs(const tsx_copying *c, const tsr_interval *box, copy_cells_axis *axes) {
+  const tsr_schema *schema = &c->definition.schema;
+  uint64_t budget = SLAB_BYTES;
+  double bytes = 0;
+  if (c->from.memory_bytes && c->from.memory_bytes / SLAB_PART < budget) budget = c->from.memory_bytes / SLAB_PART;
+  for (uint32_t f = 0; f < c->fields; f++) {
+    const uint64_t size = schema->fields[f].cell_size;
+    bytes += (double)(size ? size + 1 : CELL_GUESS);
+  }
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *field = &schema->fields[d];
+    copy_cells_axis *a = &axes[d];
+    *a = (copy_cells_axis){.low = copy_cells_ordinal_of(field, box[d].low),
+                           .high = copy_cells_ordinal_of(field, box[d].high)};
+    memcpy(&a->extent, field->extent, field->cell_size);
+    if (!a->extent) a->extent = 1;
+    a->at = a->low;
+    a->step = a->high - a->low + 1;
+    if (!a->step) a->step = a->high;
+    bytes *= (double)a->step;
+  }
+  for (uint32_t d = 0; d < schema->dimension_count && bytes > (double)budget; d++) {
+    copy_cells_axis *a = &axes[d];
+    const double each = bytes / (double)a->step, fit = (double)budget / each / (double)a->extent;
+    const uint64_t tiles = fit < 1 ? 1 : (uint64_t)tsx_whole(fit);
+    if ((double)tiles * (double)a->extent < (double)a->step) a->step = tiles * a->extent;
+    bytes = each * (double)a->step;
+  }
+}
+
+/* The next slab; false after the last. */
+static bool next_slab(copy_cells_axis *axes, uint32_t count) {
+  for (uint32_t d = count; d-- > 0;) {
+    const uint64_t end = copy_cells_end_of(&axes[d]);
+    if (end < axes[d].high) {
+      axes[d].at = end + 1;
+      return true;
+    }
+    axes[d].at = axes[d].low;
+  }
+  return false;
+}
+
+/* Of which layout the fragments are that have cells there: NO_LAYOUT, one, or MANY. */
+static int find_touching(const tsx_copying *c, const tsr_interval *box, uint32_t *layout, tsr_error *error) {
+  const tsr_schema *schema = c->source;
+  *layout = NO_LAYOUT;
+  for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot); i++) {
+    tsr_fragment_info info;
+    int code = tsr_fragment_describe(c->snapshot, i, &info, error);
+    if (code < 0) return code;
+    bool touched = info.non_empty_domain;
+    for (uint32_t d = 0; touched && d < schema->dimension_count; d++) {
+      const tsr_field *field = &schema->fields[d];
+      touched =
+          copy_cells_ordinal_of(field, info.non_empty_domain[d].low) <= copy_cells_ordinal_of(field, box[d].high) &&
+          copy_cells_ordinal_of(field, info.non_empty_domain[d].high) >= copy_cells_ordinal_of(field, box[d].low);
+    }
+    if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layout_of[i] ? c->layout_of[i] : COPY_CELLS_MANY;
+  }
+  return TSR_OK;
+}
+
+/* The cells of the slab that were written, row by row. */
+static int gather_slab(tsx_copying *c, const tsr_request *request, const bool *lacking, uint64_t *count, bool *gaps,
+                       tsr_error *error) {
+  int code = tsr_reader_start(c->reader, request, error);
+  *count = 0;
+  *gaps = false;
+  for (uint32_t f = 0; f < c->fields; f++) c->gathered[f].size = 0;
+  while (code == TSR_OK) {
+    const tsr_batch *batch;
+    code = tsr_reader_next(c->reader, &batch, error);
+    if (code <= 0) break;
+    code = TSR_OK;
+    tsr_work_done(c->connection->environment, batch->count);
+    if (!batch->written) {
+      *gaps = true;
+      continue;
+    }
+    for (uint32_t f = 0; f < c->fields && code == TSR_OK; f++)
+      if (!lacking[f]) code = copy_cells_gather(c, f, batch, *count, error);
+    *count += batch->count;
+  }
+  for (uint32_t f = 0; f < c->fields; f++) {
+    const tsx_gathered *g = &c->gathered[f];
+    const tsr_field *field = &c->source->fields[f];
+    c->columns[f] = (tsr_column){.values = g->values,
+                                 .offsets = field->cell_size ? NULL : g->offsets,
+                                 .validity = field->nullable ? g->validity : NULL,
+                                 .cell_size = field->cell_size};
+  }
+  return code;
+}
+
+/* A slab of one layout: as a box, where it has no gaps. */
+static int copy_gathered(tsx_copying *c, const tsr_request *request, const tsr_interval *box, tsx_layout *layout,
+                         uint64_t *cells, tsr_error *error) {
+  bool gaps;
+  int code = gather_slab(c, request, layout->lacking, cells, &gaps, error);
+  if (code < 0 || !*cells) return code;
+  if ((code = open_writer(c, layout, 1, error)) < 0) return code;
+  const tsr_column *columns = columns_of(c, layout);
+  return gaps || !copy_cells_is_plain(layout) ? tsr_writer_append(layout->writer, columns, NULL, *cells, error)
+                                              : tsr_writer_append_box(layout->writer, box, false, columns, error);
+}
+
+typedef struct dense_copy {
+  tsr_request ordered, unordered; /* of `ranges` */
+  tsr_range *ranges; /* by dimension */
+} dense_copy;
+
+static int copy_cells_copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
+  uint32_t layout;
+  uint64_t cells = 0;
+  for (uint32_t d = 0; d < c->source->dimension_count; d++)
+    dense->ranges[d] = (tsr_range){.low = box[d].low, .high = box[d].high};
+  int code = find_touching(c, box, &layout, error);
+  if (code < 0 || layout == NO_LAYOUT) return code;
+  if (layout == COPY_CELLS_MANY) code = append_batches(c, &dense->unordered, &cells, error);
+  else code = copy_gathered(c, &dense->ordered, box, &c->layouts[layout], &cells, error);
+  code = copy_cells_publish(c, code, error);
+  if (code >= 0) c->cells += cells;
+  return code;
+}
+
+static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error);
+
+/* One commit, or several where one cannot hold so many boxes. (A full disk is told of in the end, too.) */
+static int copy_slab(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
+  const int code = copy_cells_copy_box(c, dense, box, error);
+  return code == TSR_FULL ? copy_halves(c, dense, box, error) : code;
+}
+
+static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
+  const uint32_t n = c->source->dimension_count;
+  uint32_t d = 0;
+  while (d < n && !memcmp(box[d].low, box[d].high, c->source->fields[d].cell_size)) d++;
+  if (d == n) return TSR_FULL;
+  const tsr_field *field = &c->source->fields[d];
+  const uint64_t low = copy_cells_ordinal_of(field, box[d].low),
+                 middle = low + (copy_cells_ordinal_of(field, box[d].high) - low) / 2;
+  tsr_interval *half = sqlite3_malloc64(n * sizeof *half);
+  if (!half) return tsx_out_of_memory(error);
+  memcpy(half, box, n * sizeof *half);
+  copy_cells_value_at(field, middle, half[d].high);
+  int code = copy_slab(c, dense, half, error);
+  memcpy(half, box, n * sizeof *half);
+  copy_cells_value_at(field, middle + 1, half[d].low);
+  if (code >= 0) code = copy_slab(c, dense, half, error);
+  sqlite3_free(half);
+  return code;
+}
+
+static int copy_slabs(tsx_copying *c, const dense_copy *dense, tsr_error *error) {
+  const uint32_t n = c->source->dimension_count;
+  const tsr_interval *all;
+  tsx_parser p = {.definition = &c->definition};
+  copy_cells_axis *axes = tsx_parser_take(&p, n * sizeof *axes);
+  tsr_interval *box = tsx_parser_take(&p, n * sizeof *box);
+  if (!axes || !box) return tsx_out_of_memory(error);
+  int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
+  if (code <= 0) return code;
+  plan_slabs(c, all, axes);
+  do {
+    for (uint32_t d = 0; d < n; d++) {
+      memset(&box[d], 0, sizeof box[d]);
+      copy_cells_value_at(&c->source->fields[d], axes[d].at, box[d].low);
+      copy_cells_value_at(&c->source->fields[d], copy_cells_end_of(&axes[d]), box[d].high);
+    }
+    code = copy_slab(c, dense, box, error);
+  } while (code >= 0 && next_slab(axes, n));
+  return code;
+}
+
+static int copy_cells_copy_dense(tsx_copying *c, const tsr_request *request, tsr_error *error) {
+  const uint32_t n = c->source->dimension_count;
+  tsx_parser p = {.definition = &c->definition};
+  dense_copy dense = {.ordered = *request, .ranges = tsx_parser_take(&p, n * sizeof *dense.ranges)};
+  tsr_ranges *dimensions = tsx_parser_take(&p, n * sizeof *dimensions);
+  tsr_sort *order = tsx_parser_take(&p, n * sizeof *order);
+  if (!dense.ranges || !dimensions || !order) return tsx_out_of_memory(error);
+  for (uint32_t d = 0; d < n; d++) {
+    dimensions[d] = (tsr_ranges){.ranges = &dense.ranges[d], .count = 1};
+    order[d] = (tsr_sort){.dimension = d};
+  }
+  dense.ordered.dimensions = dimensions;
+  dense.unordered = dense.ordered;
+  dense.ordered.order = order;
+  dense.ordered.order_count = n;
+  return copy_slabs(c, &dense, error);
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+static int copy_cells_copy_cells(tsx_copying *c, tsr_error *error) {
+  tsx_parser p = {.definition = &c->definition};
+  bool *fields = tsx_parser_take(&p, c->fields * sizeof *fields);
+  if (!fields) return tsx_out_of_memory(error);
+  int code = find_layouts(c, error);
+  for (uint32_t f = 0; f < c->fields; f++) fields[f] = true;
+  const tsr_request request = {.fields = fields, .fill_unwritten = true, .memory_bytes = c->from.memory_bytes};
+  if (code == TSR_OK) code = tsr_reader_open(c->snapshot, &c->reader, error);
+  if (code < 0) return code;
+  return c->source->dense ? copy_cells_copy_dense(c, &request, error) : copy_sparse(c, &request, error);
+}
+
+/* Of all that has been written, about. */
+static int copy_cells_count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) {
+  const tsr_interval *all;
+  *cells = 0;
+  if (c->source->dense) {
+    int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
+    return code > 0 ? tsr_block_cells(c->snapshot, all, NULL, cells, error) : code;
+  }
+  for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot); i++) {
+    tsr_fragment_info info;
+    int code = tsr_fragment_describe(c->snapshot, i, &info, error);
+    if (code < 0) return code;
+    *cells += info.cells;
+  }
+  return TSR_OK;
+}
+
+int tsx_copy_cells(tsx_copying *copying, tsr_error *error) {
+  tsx_copying *c = copying;
+  tsr_environment *environment = c->connection->environment;
+  uint64_t cells;
+  tsr_work work;
+  int code = copy_cells_count_cells(c, &cells, error);
+  if (code < 0) return code;
+  tsr_work_begin(environment, &work, "copy", tsr_array_path(c->from.array->core), cells);
+  code = copy_cells_copy_cells(c, error);
+  tsr_work_end(environment, &work);
+  return code;
+}
+
+void tsx_copy_cells_close(tsx_copying *copying) {
+  tsx_copying *c = copying;
+  (void)copy_cells_publish(c, TSR_ERROR, NULL);
+  tsr_reader_close(c->reader);
+  for (uint32_t f = 0; c->gathered && f < c->fields; f++) {
+    sqlite3_free(c->gathered[f].values);
+    sqlite3_free(c->gathered[f].validity);
+    sqlite3_free(c->gathered[f].offsets);
+  }
+  sqlite3_free(c->selection);
+  sqlite3_free(c->layouts);
+}

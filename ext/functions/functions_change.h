@@ -1,0 +1,18 @@
+/* functions_change.h: see sql.md, "Functions". */
+#ifndef TSX_FUNCTIONS_CHANGE_H
+#define TSX_FUNCTIONS_CHANGE_H
+
+#include "connection/sqlite_api.h"
+
+void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values);
+
+#endif

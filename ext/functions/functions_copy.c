@@ -1,0 +1,226 @@
+/* functions_copy.c: tessera_copy(from, to[, options]): a new array with the cells of another, with other tiles, filters or
+ * orders.
+ *
+ * The new array is prepared, its cells (copy_cells.c) and metadata are published in it, and then it appears: as a whole, or not
+ * at all. One in the database is made by a CREATE VIRTUAL TABLE and filled within the same savepoint.
+ */
+#include "functions/functions_copy.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "text/names.h"
+#include "definition/define.h"
+#include "table/database.h"
+#include "functions/copy_cells.h"
+#include "functions/creatable.h"
+#include "functions/functions.h"
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+static const char *copy_text_of(const tsx_json_option *o) {
+  const char *text = (const char *)sqlite3_value_text(o->value);
+  return text ? text : "";
+}
+
+static int copy_find_field(const tsx_copying *c, const char *name, const char *key, uint32_t count, uint32_t *field,
+                           tsr_error *error) {
+  for (*field = 0; *field < count; ++*field)
+    if (!sqlite3_stricmp(c->names[*field], name)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "'%s': no %s is called '%s'", key,
+                  count == c->source->dimension_count ? "dimension" : "column", name);
+}
+
+static int take_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_copying *c = argument;
+  uint32_t d;
+  tsr_schema *schema = &c->definition.schema;
+  int code = copy_find_field(c, o->key, "extents", schema->dimension_count, &d, error);
+  if (code < 0) return code;
+  tsr_field *field = &schema->fields[d];
+  if (field->values_per_cell == TSR_VARIABLE)
+    return tsx_fail(error, TSR_ERROR, "'extents': dimension '%s' holds strings: it has none", o->key);
+  if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'extents': dimension '%s': a number is wanted", o->key);
+  tsr_error why = {0};
+  uint8_t extent[8] = {0};
+  code = tsx_number_parse(tsx_extent_datatype(field->datatype), copy_text_of(o), false, extent, &why);
+  if (code < 0) return tsx_fail(error, code, "'extents': dimension '%s': %s", o->key, why.message);
+  memcpy(field->extent, extent, sizeof extent);
+  field->has_extent = true;
+  return TSR_OK;
+}
+
+static int take_filters(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_copying *c = argument;
+  uint32_t f;
+  tsr_schema *schema = &c->definition.schema;
+  int code = copy_find_field(c, o->key, "filters", c->fields, &f, error);
+  if (code < 0) return code;
+  if (strcmp(o->type, "text") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'filters': column '%s': text like \"byteshuffle, zstd\" is wanted", o->key);
+  tsx_parser p = {
+      .definition = &c->definition, .in = tsx_tokens_of(copy_text_of(o)), .noun = "filters of", .name = o->key, error};
+  tsr_pipeline pipeline;
+  if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
+  if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
+  if (f < schema->dimension_count && !pipeline.count && schema->coords_filters.count) {
+    /* an empty list would mean those of the coordinates */
+    if (!(pipeline.filters = tsx_parser_take(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);
+    pipeline.filters[0] = TSX_FILTER(TSR_FILTER_NONE);
+    pipeline.count = 1;
+  }
+  schema->fields[f].filters = pipeline;
+  return TSR_OK;
+}
+
+static int copy_take_order(const tsx_json_option *o, bool hilbert, tsr_order *order, tsr_error *error) {
+  const char *text = strcmp(o->type, "text") ? "" : copy_text_of(o);
+  if (!sqlite3_stricmp(text, "row")) *order = TSR_ORDER_ROW;
+  else if (!sqlite3_stricmp(text, "col")) *order = TSR_ORDER_COL;
+  else if (hilbert && !sqlite3_stricmp(text, "hilbert")) *order = TSR_ORDER_HILBERT;
+  else
+    return tsx_fail(error, TSR_MISMATCH, "'%s': %s is wanted", o->key, hilbert ? "row, col or hilbert" : "row or col");
+  return TSR_OK;
+}
+
+static int take_duplicates(tsx_copying *c, const tsx_json_option *o, tsr_error *error) {
+  const bool yes = !strcmp(o->type, "true");
+  if (!yes && strcmp(o->type, "false") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': true or false is wanted", o->key);
+  if (!yes && c->source->allows_duplicates)
+    return tsx_fail(error, TSR_ERROR, "'%s': the array has duplicates: cells would get lost", o->key);
+  c->definition.schema.allows_duplicates = yes;
+  return TSR_OK;
+}
+
+static int take_any(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_copying *c = argument;
+  tsr_schema *schema = &c->definition.schema;
+  if (!strcmp(o->key, "extents"))
+    return tsx_options_each(c->connection->db, o->value, "'extents'", take_extent, c, error);
+  if (!strcmp(o->key, "filters"))
+    return tsx_options_each(c->connection->db, o->value, "'filters'", take_filters, c, error);
+  if (!strcmp(o->key, "cell_order")) return copy_take_order(o, true, &schema->cell_order, error);
+  if (!strcmp(o->key, "tile_order")) return copy_take_order(o, false, &schema->tile_order, error);
+  if (!strcmp(o->key, "duplicates")) return take_duplicates(c, o, error);
+  const bool capacity = !strcmp(o->key, "capacity");
+  if (!capacity && strcmp(o->key, "format_version") != 0)
+    return tsx_fail(error, TSR_ERROR,
+                    "no option is called '%s': extents, filters, capacity, cell_order, tile_order, duplicates, "
+                    "format_version",
+                    o->key);
+  const sqlite3_int64 number = sqlite3_value_int64(o->value);
+  if (strcmp(o->type, "integer") != 0 || number <= 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': a number above 0 is wanted", o->key);
+  if (capacity) schema->capacity = (uint64_t)number;
+  else if (number > TSR_FORMAT_WRITE_MAX)
+    return tsx_fail(error, TSR_UNSUPPORTED, "'%s': %lld: %d is the last that is written", o->key, (long long)number,
+                    TSR_FORMAT_WRITE_MAX);
+  else schema->version = (uint32_t)number;
+  return TSR_OK;
+}
+
+/* ---- The new array ----------------------------------------------------------------------------------------------- */
+
+/* The schema as it is, but for what no CREATE takes, and for its version where none so old is written; its enumerations
+ * loaded. */
+static int take_schema(tsx_copying *c, tsr_error *error) {
+  tsx_parser p = {.definition = &c->definition};
+  tsr_schema *schema = &c->definition.schema;
+  int code = tsx_creatable(c->source, &c->definition, error);
+  c->fields = schema->dimension_count + schema->attribute_count;
+  if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;
+  schema->enumerations = tsx_parser_take(&p, (schema->enumeration_count + 1) * sizeof *schema->enumerations);
+  c->columns = tsx_parser_take(&p, c->fields * sizeof *c->columns);
+  c->given = tsx_parser_take(&p, (c->fields + 1) * sizeof *c->given);
+  c->gathered = tsx_parser_take(&p, c->fields * sizeof *c->gathered);
+  c->names = tsx_names_make(c->source);
+  if (code == TSR_OK && (!schema->enumerations || !c->columns || !c->given || !c->gathered || !c->names))
+    code = tsx_out_of_memory(error);
+  for (uint32_t i = 0; code == TSR_OK && i < schema->enumeration_count; i++) {
+    const tsr_enumeration *loaded;
+    code = tsr_array_enumeration(c->from.array->core, c->source, c->source->enumerations[i].name, &loaded, error);
+    if (code == TSR_OK) schema->enumerations[i] = *loaded;
+  }
+  return code;
+}
+
+static int open_in_database(tsx_copying *c, const char *to, const uint8_t *key, tsr_error *error) {
+  const tsr_array_options options = {.key = key};
+  char *path;
+  int code = tsx_database_create(c->connection, to, &c->from, &c->definition.schema, &path, error);
+  if (code < 0) return code;
+  code = tsr_array_open(c->connection->environment, path, &options, &c->target, error);
+  sqlite3_free(path);
+  return code;
+}
+
+static int copy_open_target(tsx_copying *c, const char *to, tsr_error *error) {
+  const uint8_t *key = c->from.array->has_key ? c->from.array->key : NULL;
+  if (!sqlite3_strnicmp(to, "db:", 3)) return open_in_database(c, to, key, error);
+  tsr_environment *environment = c->connection->environment;
+  const tsr_create_options create = {.key = key};
+  int code = tsr_creation_prepare(environment, to, &c->definition.schema, &create, &c->creation, error);
+  if (code < 0) return code;
+  const tsr_array_options options = {.key = key, .creation = c->creation};
+  return tsr_array_open(environment, to, &options, &c->target, error);
+}
+
+static int copy_metadata(tsx_copying *c, tsr_error *error) {
+  tsr_metadata *all = NULL;
+  int code = tsr_array_metadata(c->from.array->core, c->from.since, c->from.as_of, &all, error);
+  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
+    code = tsr_array_set_metadata(c->target, &all->entries[i], error);
+  tsr_metadata_close(all);
+  return code;
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr_error *error) {
+  int code = tsx_address_array(&c->from, error);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
+  if (code < 0) return code;
+  c->source = tsr_snapshot_schema(c->snapshot);
+  code = take_schema(c, error);
+  if (code == TSR_OK && options && sqlite3_value_type(options) != SQLITE_NULL)
+    code = tsx_options_each(c->connection->db, options, "options", take_any, c, error);
+  if (code == TSR_OK) code = copy_open_target(c, to, error);
+  if (code == TSR_OK) code = tsx_copy_cells(c, error);
+  if (code == TSR_OK) code = copy_metadata(c, error);
+  if (code < 0 || !c->creation) return code;
+  if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);
+  return code == TSR_OK ? tsr_creation_publish(c->creation, error) : code;
+}
+
+static void close_all(tsx_copying *c, bool abandon) {
+  tsx_copy_cells_close(c);
+  tsr_array_close(c->target);
+  if (abandon && c->creation) (void)tsr_creation_abandon(c->creation, NULL);
+  tsr_creation_close(c->creation);
+  tsr_snapshot_close(c->snapshot);
+  if (c->names) tsx_names_free(c->names, c->source);
+  tsx_definition_release(&c->definition);
+  tsx_address_close(&c->from);
+  tsx_connection_remove_table(c->connection);
+}
+
+/* tessera_copy(from, to[, options]): how many cells */
+void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_copying c = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  tsx_connection_add_table(c.connection); /* the host's interrupts are asked for as in a table's statements */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  const char *to = (const char *)sqlite3_value_text(values[1]);
+  if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
+  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
+  if (code == TSR_OK) code = copy_copy(&c, to, count > 2 ? values[2] : NULL, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
+  close_all(&c, code < 0);
+  tsx_function_end(context, "tessera_copy", code, &error);
+}

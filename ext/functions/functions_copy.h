@@ -1,0 +1,10 @@
+/* functions_copy.h: tessera_copy(from, to[, options]): a new array with the cells of another, with other tiles,
+ * filters or orders. */
+#ifndef TSX_FUNCTIONS_COPY_H
+#define TSX_FUNCTIONS_COPY_H
+
+#include "connection/sqlite_api.h"
+
+void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_copy(from, to[, options]) */
+
+#endif

@@ -1,0 +1,10 @@
+/* functions_maintain.h: tessera_consolidate and tessera_vacuum. */
+#ifndef TSX_FUNCTIONS_MAINTAIN_H
+#define TSX_FUNCTIONS_MAINTAIN_H
+
+#include "connection/sqlite_api.h"
+
+void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
+void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what]) */
+
+#endif

@@ -1,0 +1,82 @@
+/* main.c: the entry point. Checks SQLite's version at run time, then registers everything for this connection. */
+#ifdef __APPLE__
+#include <dlfcn.h>
+#endif
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "table/module.h"
+#include "functions/functions.h"
+#include "functions/tables.h"
+
+#ifndef SQLITE_CORE
+SQLITE_EXTENSION_INIT1
+#endif
+
+#ifdef _WIN32
+#define TSX_EXPORT __declspec(dllexport)
+#else
+#define TSX_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Worker threads may outlive the connection that loaded the library. ELF's linkers have a flag for that; where there is none, the library
+ * holds itself. */
+static void stay_mapped(void) {
+#ifdef __APPLE__
+  Dl_info self;
+  if (dladdr((const void *)(uintptr_t)stay_mapped, &self))
+    dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}
+
+/* Has this connection loaded it before? 1, 0, or what SQLite says. Another state of the connection beside the one that there is would
+ * know nothing of its keys, its bounds and its transaction. */
+static int is_loaded(sqlite3 *db) {
+  sqlite3_stmt *modules;
+  int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = 'tessera'", -1, &modules, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(modules);
+  sqlite3_finalize(modules);
+  if (code != SQLITE_ROW && code != SQLITE_DONE && (code & 0xff) != SQLITE_NOMEM) {
+    /* without that pragma, not allowed to ask it, or the schema, which this needs not, is locked by another connection */
+    code =
+        sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL) == SQLITE_OK ? SQLITE_ROW : SQLITE_DONE;
+    sqlite3_finalize(modules);
+  }
+  return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : code;
+}
+
+TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+
+int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+#ifndef SQLITE_CORE
+  SQLITE_EXTENSION_INIT2(api);
+#else
+  (void)api;
+#endif
+  if (sqlite3_libversion_number() < TSX_SQLITE_MIN) {
+    *message = sqlite3_mprintf("tessera %s needs SQLite 3.38.0 or newer; this is SQLite %s", TSR_VERSION,
+                               sqlite3_libversion());
+    return SQLITE_ERROR;
+  }
+  int code = is_loaded(db);
+  if (code != 0) {
+    if (code != 1) *message = sqlite3_mprintf("is tessera loaded already? %s", sqlite3_errstr(code));
+    return code == 1 ? SQLITE_OK : code;
+  }
+  tsr_error error = {0};
+  tsx_connection *connection = NULL;
+  if (tsx_connection_open(db, &connection, &error) < 0) {
+    *message = sqlite3_mprintf("%s", error.message);
+    return tsx_sqlite_code(error.code);
+  }
+  stay_mapped();
+  code = tsx_register_tables(connection);
+  if (code == SQLITE_OK) code = tsx_register_functions(connection);
+  if (code == SQLITE_OK) { /* the last: with it, all is loaded */
+    tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
+    code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
+  }
+  tsx_connection_drop(connection);
+  if (code != SQLITE_OK) *message = sqlite3_mprintf("tessera cannot be registered: %s", sqlite3_errstr(code));
+  return code;
+}

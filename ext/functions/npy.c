@@ -1,0 +1,478 @@
+/* npy.c: tessera_npy and tessera_write_npy: blocks of dense arrays as NPY files (numpy's format 1.0 to 3.0).
+ *
+ *   "\x93NUMPY" | u8 major | u8 minor | u16 (from major 2 on u32) length | a Python dict as text, ended by '\n' | values
+ *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+ *
+ * Read are C and Fortran order, either byte order. Written is C order, little-endian, the values from a multiple of 64
+ * on. Several values in a cell are a last axis.
+ */
+#include "functions/npy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/names.h"
+#include "values/slice.h"
+#include "values/value.h"
+#include "functions/functions.h"
+
+#define MAGIC      "\x93NUMPY"
+#define MAGIC_SIZE 6
+#define ALIGNMENT  64
+#define DESCR_SIZE 32
+
+/* ---- Types -------------------------------------------------------------------------------------------------------- */
+
+typedef struct element { /* what numpy calls an attribute's values */
+  char descr[DESCR_SIZE];
+  uint64_t axis; /* values of the last axis; 0: there is none */
+} element;
+
+static const char *npy_unit_of(tsr_datatype datatype) {
+  static const char *const units[] = {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"};
+  return datatype >= TSR_TIME_HR ? units[datatype - TSR_TIME_HR + 4] : units[datatype - TSR_DATETIME_YEAR];
+}
+
+static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
+  const uint64_t size = tsr_datatype_size(field->datatype), n = field->values_per_cell;
+  if (field->values_per_cell == TSR_VARIABLE)
+    return tsx_fail(error, TSR_MISMATCH, "'%s' is %s of variable length: that has no NPY form", field->name,
+                    tsr_datatype_name(field->datatype));
+  *e = (element){.axis = n > 1 ? n : 0};
+  const char mark = size > 1 ? '<' : '|';
+  switch (tsr_datatype_kind(field->datatype)) {
+  case TSR_KIND_SIGNED: snprintf(e->descr, DESCR_SIZE, "%ci%u", mark, (unsigned)size); break;
+  case TSR_KIND_UNSIGNED: snprintf(e->descr, DESCR_SIZE, "%cu%u", mark, (unsigned)size); break;
+  case TSR_KIND_FLOAT: snprintf(e->descr, DESCR_SIZE, "%cf%u", mark, (unsigned)size); break;
+  case TSR_KIND_BOOLEAN: snprintf(e->descr, DESCR_SIZE, "|b1"); break;
+  case TSR_KIND_DATETIME: snprintf(e->descr, DESCR_SIZE, "<M8[%s]", npy_unit_of(field->datatype)); break;
+  case TSR_KIND_TIME: snprintf(e->descr, DESCR_SIZE, "<m8[%s]", npy_unit_of(field->datatype)); break;
+  default:
+    e->axis = 0;
+    if (size == 1 && tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT)
+      snprintf(e->descr, DESCR_SIZE, "|S%llu", (unsigned long long)n);
+    else if (size == 1) snprintf(e->descr, DESCR_SIZE, "|V%llu", (unsigned long long)n);
+    else if (size == 4) snprintf(e->descr, DESCR_SIZE, "<U%llu", (unsigned long long)n);
+    else { /* numpy has no strings of 16-bit units */ snprintf(e->descr, DESCR_SIZE, "<u2");
+      e->axis = n;
+    }
+  }
+  return TSR_OK;
+}
+
+int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
+                       tsr_error *error) {
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
+  while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
+  int code = f < end ? TSR_OK
+                     : tsx_names_fail(names, schema->dimension_count, end, error,
+                                      "array %.200s has no attribute '%.64s'", array, name);
+  tsx_names_free(names, schema);
+  if (code == TSR_OK) *field = f;
+  return code;
+}
+
+/* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
+
+/* The text of the header, of sqlite3_malloc; `counts` NULL: a block without cells. */
+static char *npy_header(const element *e, const tsr_schema *schema, const uint64_t *counts, uint64_t *size) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", e->descr);
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    sqlite3_str_appendf(out, "%s%llu", d ? ", " : "", counts ? (unsigned long long)counts[d] : 0ULL);
+  if (e->axis) sqlite3_str_appendf(out, ", %llu", (unsigned long long)e->axis);
+  sqlite3_str_appendf(out, "%s), }", schema->dimension_count == 1 && !e->axis ? "," : "");
+  unsigned used = MAGIC_SIZE + 4 + (unsigned)sqlite3_str_length(out) + 1;
+  sqlite3_str_appendchar(out, (int)((ALIGNMENT - used % ALIGNMENT) % ALIGNMENT), ' ');
+  sqlite3_str_appendchar(out, 1, '\n');
+  *size = (uint64_t)sqlite3_str_length(out);
+  return sqlite3_str_finish(out);
+}
+
+static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t field, const tsx_slice *slice,
+                    bool empty, uint64_t memory_bytes, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  uint64_t cells = 0, text_size = 0;
+  uint64_t *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
+  uint8_t *file = NULL;
+  char *text = NULL;
+  element e;
+  int code = counts ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = npy_describe(&schema->fields[field], &e, error);
+  if (code == TSR_OK && !empty) code = tsr_block_cells(snapshot, slice->box, counts, &cells, error);
+  if (code == TSR_OK && !(text = npy_header(&e, schema, empty ? NULL : counts, &text_size)))
+    code = tsx_out_of_memory(error);
+  const uint64_t head = MAGIC_SIZE + 4 + text_size, cell_size = schema->fields[field].cell_size;
+  if (code == TSR_OK && (head > limit || text_size > UINT16_MAX || cells > (limit - head) / cell_size))
+    code = tsx_fail(error, TSR_TOOBIG,
+                    "%llu cells of %llu bytes are more than a value of SQLite holds (%llu bytes): "
+                    "take smaller slices",
+                    (unsigned long long)cells, (unsigned long long)cell_size, (unsigned long long)limit);
+  if (code == TSR_OK && !(file = sqlite3_malloc64(head + cells * cell_size))) code = tsx_out_of_memory(error);
+  if (code == TSR_OK) {
+    memcpy(file, MAGIC "\x01\x00", MAGIC_SIZE + 2);
+    file[MAGIC_SIZE + 2] = (uint8_t)text_size;
+    file[MAGIC_SIZE + 3] = (uint8_t)(text_size >> 8);
+    memcpy(file + MAGIC_SIZE + 4, text, text_size);
+    if (cells)
+      code = tsr_block_read(snapshot, field, slice->box, memory_bytes, 0, file + head, cells * cell_size, error);
+  }
+  if (code == TSR_OK) sqlite3_result_blob64(context, file, head + cells * cell_size, sqlite3_free);
+  else sqlite3_free(file);
+  sqlite3_free(text);
+  sqlite3_free(counts);
+  return code;
+}
+
+static int read_slice(sqlite3_context *context, tsx_address *address, const char *name, sqlite3_value *json,
+                      tsr_error *error) {
+  const tsr_schema *schema;
+  tsx_snapshot *snapshot = NULL;
+  tsx_slice slice = {0};
+  uint32_t field = 0;
+  bool empty = false;
+  int code = tsx_address_array(address, error);
+  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
+  if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &field, error);
+  if (code == TSR_OK && !schema->dense)
+    code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
+  if (code == TSR_OK)
+    code = tsx_slice_parse(address->connection->db, json, schema, address->uint64_signed, &slice, error);
+  if (code == TSR_OK)
+    code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
+                              &snapshot, error);
+  if (code == TSR_OK) code = tsx_slice_complete(snapshot->core, &slice, &empty, error);
+  if (code == TSR_OK) code = make_npy(context, snapshot->core, field, &slice, empty, address->memory_bytes, error);
+  tsx_snapshot_release(snapshot);
+  tsx_slice_release(&slice);
+  return code;
+}
+
+/* tessera_npy(path, attribute[, slice]) */
+void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  tsx_address address = {0};
+  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_cursor(connection);
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK)
+    code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
+                      &error);
+  tsx_address_close(&address);
+  tsx_connection_remove_cursor(connection);
+  tsx_function_end(context, "tessera_npy", code, &error);
+  tsx_connection_remove_table(connection);
+}
+
+/* ---- Reading NPY -------------------------------------------------------------------------------------------------- */
+
+#define AXES_MOST 64
+
+typedef struct npy { /* borrowed from the value */
+  char descr[DESCR_SIZE];
+  bool fortran;
+  uint32_t axes;
+  uint64_t shape[AXES_MOST];
+  const uint8_t *data;
+  uint64_t size;
+} npy;
+
+static const char *skip(const char *p) { return p + strspn(p, " \t\n,"); }
+
+/* 'text' */
+static const char *take_string(const char *p, char *out, uint64_t size) {
+  char quote = *p;
+  if (quote != '\'' && quote != '"') return NULL;
+  const char *end = strchr(++p, quote);
+  if (!end || (uint64_t)(end - p) >= size) return NULL;
+  memcpy(out, p, (size_t)(end - p));
+  out[end - p] = 0;
+  return end + 1;
+}
+
+static const char *take_shape(const char *p, npy *n) {
+  if (*p++ != '(') return NULL;
+  for (p = skip(p); *p >= '0' && *p <= '9'; p = skip(p)) {
+    char *end;
+    if (n->axes == AXES_MOST) return NULL;
+    n->shape[n->axes++] = strtoull(p, &end, 10);
+    p = end + (*end == 'L');
+  }
+  return *p == ')' ? p + 1 : NULL;
+}
+
+static const char *take_flag(const char *p, bool *flag) {
+  *flag = !strncmp(p, "True", 4);
+  return *flag ? p + 4 : !strncmp(p, "False", 5) ? p + 5 : NULL;
+}
+
+static bool parse_dict(const char *p, npy *n) {
+  unsigned seen = 0;
+  p = skip(p);
+  if (*p++ != '{') return false;
+  for (p = skip(p); *p && *p != '}'; p = skip(p)) {
+    char key[32];
+    p = take_string(p, key, sizeof key);
+    if (!p || *(p = skip(p)) != ':') return false;
+    p = skip(p + 1);
+    if (!strcmp(key, "descr")) p = take_string(p, n->descr, sizeof n->descr), seen |= 1;
+    else if (!strcmp(key, "fortran_order")) p = take_flag(p, &n->fortran), seen |= 2;
+    else if (!strcmp(key, "shape")) p = take_shape(p, n), seen |= 4;
+    else return false;
+    if (!p) return false;
+  }
+  return *p == '}' && seen == 7;
+}
+
+static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
+  const uint8_t *bytes = sqlite3_value_blob(value);
+  uint64_t size = (uint64_t)sqlite3_value_bytes(value), head = MAGIC_SIZE + 4, text_size;
+  *n = (npy){0};
+  if (sqlite3_value_type(value) == SQLITE_TEXT)
+    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not TEXT; to read a file, readfile('%.100s')",
+                    (const char *)sqlite3_value_text(value));
+  if (sqlite3_value_type(value) == SQLITE_NULL)
+    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not NULL (readfile() gives NULL where there is no file)");
+  if (sqlite3_value_type(value) != SQLITE_BLOB || size < head + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
+    return tsx_fail(error, TSR_MISMATCH, "no NPY file: a BLOB that begins with \\x93NUMPY is wanted");
+  if (bytes[MAGIC_SIZE] < 1 || bytes[MAGIC_SIZE] > 3)
+    return tsx_fail(error, TSR_MISMATCH, "NPY format %u.%u is unknown", bytes[MAGIC_SIZE], bytes[MAGIC_SIZE + 1]);
+  text_size = bytes[MAGIC_SIZE + 2] | (uint64_t)bytes[MAGIC_SIZE + 3] << 8;
+  if (bytes[MAGIC_SIZE] > 1) {
+    text_size |= (uint64_t)bytes[MAGIC_SIZE + 4] << 16 | (uint64_t)bytes[MAGIC_SIZE + 5] << 24;
+    head += 2;
+  }
+  if (text_size > size - head) return tsx_fail(error, TSR_MISMATCH, "the NPY file ends within its header");
+  char *text = sqlite3_mprintf("%.*s", (int)text_size, (const char *)bytes + head);
+  if (!text) return tsx_out_of_memory(error);
+  bool good = parse_dict(text, n);
+  int code =
+      good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "the header of the NPY file is not understood: %.100s", text);
+  sqlite3_free(text);
+  n->data = bytes + head + text_size;
+  n->size = size - head - text_size;
+  return code;
+}
+
+static int check_type(const npy *n, const tsr_field *field, const element *e, bool *swap, tsr_error *error) {
+  char order = n->descr[0];
+  const bool plain = order == '<' || order == '>' || order == '|' || order == '=';
+  *swap = order == '>';
+  if (!plain || strcmp(n->descr + 1, e->descr + 1) != 0)
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s, that is '%s' in NPY; the block is '%s'", field->name,
+                    tsr_datatype_name(field->datatype), e->descr, n->descr);
+  return TSR_OK;
+}
+
+static int check_shape(const npy *n, const tsr_schema *schema, const tsr_field *field, const element *e,
+                       uint64_t *shape, bool first, tsr_error *error) {
+  const uint32_t dimensions = schema->dimension_count, axes = dimensions + (e->axis > 0);
+  uint64_t bytes = field->cell_size;
+  if (n->axes != axes || (e->axis && n->shape[dimensions] != e->axis))
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the block has %u axes, %u are wanted%s", field->name, n->axes,
+                    axes, e->axis ? ", the last with the values of a cell" : "");
+  for (uint32_t d = 0; d < dimensions; d++) {
+    if (!first && shape[d] != n->shape[d])
+      return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the blocks differ in shape", field->name);
+    shape[d] = n->shape[d];
+    if (shape[d] && bytes > UINT64_MAX / shape[d]) return tsx_fail(error, TSR_RANGE, "the block is too large");
+    bytes *= shape[d];
+  }
+  if (bytes != n->size)
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the block has %llu bytes of values, its shape says %llu",
+                    field->name, (unsigned long long)n->size, (unsigned long long)bytes);
+  return TSR_OK;
+}
+
+static void swap_bytes(uint8_t *p, uint64_t size, uint64_t each) {
+  for (; size >= each; size -= each, p += each)
+    for (uint64_t i = 0; i < each / 2; i++) {
+      uint8_t byte = p[i];
+      p[i] = p[each - 1 - i];
+      p[each - 1 - i] = byte;
+    }
+}
+
+/* Fortran order, the first axis the fastest, to row-major. */
+static void transpose(const npy *n, uint64_t each, uint8_t *out) {
+  uint64_t at[AXES_MOST] = {0}, stride[AXES_MOST], from = 0, step = each;
+  for (uint32_t a = 0; a < n->axes; a++) {
+    stride[a] = step;
+    step *= n->shape[a];
+  }
+  for (uint64_t to = 0; to < n->size; to += each) {
+    memcpy(out + to, n->data + from, each);
+    for (uint32_t a = n->axes; a-- > 0;) {
+      from += stride[a];
+      if (++at[a] < n->shape[a]) break;
+      from -= stride[a] * n->shape[a];
+      at[a] = 0;
+    }
+  }
+}
+
+/* The values as the attribute stores them: in place where they are, else in *copy, of sqlite3_malloc. */
+static int native(const npy *n, const tsr_field *field, bool swap, uint8_t **copy, tsr_error *error) {
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  const bool whole = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U';
+  *copy = NULL;
+  if ((!n->fortran || n->axes < 2) && (!swap || size == 1)) return TSR_OK;
+  if (!(*copy = sqlite3_malloc64(n->size + 1))) return tsx_out_of_memory(error);
+  if (n->fortran && n->axes > 1) transpose(n, whole ? field->cell_size : size, *copy);
+  else memcpy(*copy, n->data, n->size);
+  if (swap) swap_bytes(*copy, n->size, size);
+  return TSR_OK;
+}
+
+/* ---- tessera_write_npy -------------------------------------------------------------------------------------------- */
+
+typedef struct blocks {
+  const tsr_schema *schema;
+  const char *array; /* as the caller calls it */
+  tsr_column *columns; /* by field */
+  uint8_t **copies;
+  uint64_t *shape;
+  tsr_interval *box;
+} blocks;
+
+static int add_block(blocks *b, const char *name, sqlite3_value *value, bool first, tsr_error *error) {
+  uint32_t f = 0;
+  npy n;
+  element e;
+  bool swap;
+  int code = tsx_attribute_find(b->schema, b->array, name, &f, error);
+  if (code < 0) return code;
+  const tsr_field *field = &b->schema->fields[f];
+  if (b->columns[f].values) return tsx_fail(error, TSR_ERROR, "attribute '%s' stands twice", name);
+  if ((code = npy_describe(field, &e, error)) < 0 || (code = parse_npy(value, &n, error)) < 0 ||
+      (code = check_type(&n, field, &e, &swap, error)) < 0 ||
+      (code = check_shape(&n, b->schema, field, &e, b->shape, first, error)) < 0 ||
+      (code = native(&n, field, swap, &b->copies[f], error)) < 0)
+    return code;
+  for (uint64_t i = 0; i < n.size && tsr_datatype_kind(field->datatype) == TSR_KIND_BOOLEAN; i++)
+    if (n.data[i] > 1) return tsx_fail(error, TSR_RANGE, "attribute '%s': %u is outside BOOL: 0 to 1", name, n.data[i]);
+  b->columns[f] = (tsr_column){.values = b->copies[f] ? b->copies[f] : n.data, .cell_size = field->cell_size};
+  return TSR_OK;
+}
+
+/* low + count - 1, within the domain. Dense dimensions are integers or times of up to 64 bits. */
+static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *low, uint64_t count, uint8_t *high,
+                      tsr_error *error) {
+  const uint64_t size = tsr_datatype_size(field->datatype), sign = UINT64_C(1) << (8 * size - 1);
+  const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
+  uint64_t from = 0, last = 0;
+  memcpy(&from, low, size);
+  memcpy(&last, field->high, size);
+  if (!is_unsigned) from ^= sign, last ^= sign; /* now they compare as they are */
+  if (from > last || count - 1 > last - from)
+    return tsx_fail(error, TSR_RANGE, "dimension '%s': %llu cells from the origin on reach beyond the domain", name,
+                    (unsigned long long)count);
+  from += count - 1;
+  if (!is_unsigned) from ^= sign;
+  memcpy(high, &from, size);
+  return TSR_OK;
+}
+
+static int npy_place(blocks *b, sqlite3 *db, sqlite3_value *origin, bool uint64_signed, tsr_error *error) {
+  tsx_slice slice = {0};
+  char **names = tsx_names_make(b->schema);
+  int code = names ? tsx_slice_parse_as(db, origin, b->schema, TSX_ORIGIN, uint64_signed, &slice, error)
+                   : tsx_out_of_memory(error);
+  for (uint32_t d = 0; code == TSR_OK && d < b->schema->dimension_count; d++) {
+    const tsr_field *field = &b->schema->fields[d];
+    const tsx_bound *bound = &slice.bounds[d];
+    memset(&b->box[d], 0, sizeof b->box[d]);
+    memcpy(b->box[d].low, bound->low_given ? slice.box[d].low : field->low, sizeof field->low);
+    if (bound->given && (!bound->low_given || memcmp(slice.box[d].low, slice.box[d].high, field->cell_size) != 0))
+      code = tsx_fail(error, TSR_MISMATCH, "origin: dimension '%s': one value is wanted", names[d]);
+    else code = npy_end_of(field, names[d], b->box[d].low, b->shape[d], b->box[d].high, error);
+  }
+  tsx_names_free(names, b->schema);
+  tsx_slice_release(&slice);
+  return code;
+}
+
+static int npy_write_box(tsx_address *address, const blocks *b, tsr_error *error) {
+  const tsr_writer_options options = {.memory_bytes = address->memory_bytes};
+  tsr_writer *writer = NULL;
+  int code = tsr_writer_open(address->array->core, &options, &writer, error);
+  if (code == TSR_OK) code = tsr_writer_append_box(writer, b->box, false, b->columns, error);
+  if (code == TSR_OK) code = tsr_writer_prepare(writer, error);
+  if (code == TSR_OK) code = tsr_writer_publish(writer, error);
+  if (code < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  tsr_writer_close(writer);
+  return code;
+}
+
+static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_value **values, uint64_t *cells,
+                        tsr_error *error) {
+  const tsr_schema *schema = b->schema;
+  const bool has_origin = count % 2 != 0;
+  if (!schema->dense)
+    return tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones take blocks", address->path);
+  int code = TSR_OK;
+  for (int i = 0; i + 1 < count && code == TSR_OK; i += 2)
+    code = add_block(b, (const char *)sqlite3_value_text(values[i]), values[i + 1], i == 0, error);
+  if (code < 0) return code;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
+    if (!b->columns[f].values)
+      return tsx_fail(error, TSR_ERROR, "attribute '%s' is missing: a block of each is wanted", schema->fields[f].name);
+  *cells = 1;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
+  if (!*cells) return TSR_OK;
+  code = npy_place(b, address->connection->db, has_origin ? values[count - 1] : NULL, address->uint64_signed, error);
+  return code == TSR_OK ? npy_write_box(address, b, error) : code;
+}
+
+static int write_npy(tsx_address *address, int count, sqlite3_value **values, uint64_t *cells, tsr_error *error) {
+  blocks b = {.array = address->given};
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &b.schema, error);
+  if (code < 0) return code;
+  const uint32_t dimensions = b.schema->dimension_count, fields = dimensions + b.schema->attribute_count;
+  b.columns = sqlite3_malloc64(fields * sizeof *b.columns);
+  b.copies = sqlite3_malloc64(fields * sizeof *b.copies);
+  b.shape = sqlite3_malloc64(dimensions * sizeof *b.shape);
+  b.box = sqlite3_malloc64(dimensions * sizeof *b.box);
+  if (!b.columns || !b.copies || !b.shape || !b.box) code = tsx_out_of_memory(error);
+  else {
+    memset(b.columns, 0, fields * sizeof *b.columns);
+    memset(b.copies, 0, fields * sizeof *b.copies);
+    code = write_blocks(address, &b, count, values, cells, error);
+    for (uint32_t f = 0; f < fields; f++) sqlite3_free(b.copies[f]);
+  }
+  sqlite3_free(b.columns);
+  sqlite3_free(b.copies);
+  sqlite3_free(b.shape);
+  sqlite3_free(b.box);
+  return code;
+}
+
+/* tessera_write_npy(path, attribute, npy[, attribute, npy ...][, origin]): how many cells were written */
+void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  tsx_address address = {0};
+  uint64_t cells = 0;
+  tsx_connection_add_table(connection); /* for interrupts */
+  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "a path, an attribute and a block are wanted")
+                       : tsx_arguments_check(count, values, 2, &error);
+  for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
+    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
+      code = tsx_fail(&error, TSR_MISMATCH, "argument %d: the name of an attribute is wanted", i + 1);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
+  if (code == TSR_OK) code = tsx_address_array(&address, &error);
+  if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);
+  tsx_address_close(&address);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
+  tsx_function_end(context, "tessera_write_npy", code, &error);
+  tsx_connection_remove_table(connection);
+}

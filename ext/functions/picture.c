@@ -1,0 +1,439 @@
+/* picture.c: tessera_png and tessera_preview: two dimensions of an array, as a picture and as text.
+ *
+ * The core averages the cells into places (tsr_raster_open). Where a picture is wanted larger than that, each pixel shows
+ * the place that it lies in.
+ */
+#include "functions/picture.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+#include "text/json_in.h"
+#include "text/names.h"
+#include "values/slice.h"
+#include "values/value.h"
+#include "functions/functions.h"
+#include "functions/npy.h"
+#include "functions/png.h"
+
+#define SIDE_MOST         800 /* pixels of the longer side, where no size is given */
+#define SIDE_LEAST        100 /* what a side is not shrunk below, then */
+#define EXACT_MOST        8192 /* the same for what is not averaged */
+#define TEXT_WIDTH        72
+#define TEXT_HEIGHT       24
+#define PIXELS_MOST       65535 /* on a side: no viewer takes more, and a row stays small */
+#define PICTURE_ASK_BYTES (1u << 20) /* of a picture, between two questions to the host */
+static const char shades[] = ".:-=+*#%@"; /* from low to high; no data is blank */
+#define SHADES ((int)sizeof shades - 1)
+
+typedef struct picture {
+  tsx_connection *connection;
+  tsx_address address;
+  tsx_snapshot *snapshot;
+  const tsr_schema *schema;
+  char **names;
+  uint32_t field;
+  tsx_slice slice;
+  uint32_t row, column; /* dimensions */
+  bool is_text;
+  /* options */
+  uint64_t width, height; /* pixels or characters; 0: not given */
+  bool has_min, has_max, flip;
+  double min, max;
+  char *colormap;
+  tsx_colours colours;
+  tsr_raster *raster;
+} picture;
+
+static const tsr_field *picture_field_of(const picture *p) { return &p->schema->fields[p->field]; }
+
+static bool picture_is_time(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+static int take_size(const tsx_json_option *o, uint64_t *size, tsr_error *error) {
+  const sqlite3_int64 number = sqlite3_value_int64(o->value);
+  if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': a number is wanted", o->key);
+  if (sqlite3_value_double(o->value) > PIXELS_MOST)
+    return tsx_fail(error, TSR_TOOBIG, "'%s': %s is more than %d", o->key, (const char *)sqlite3_value_text(o->value),
+                    PIXELS_MOST);
+  if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': a whole number is wanted", o->key);
+  if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': a number above 0 is wanted", o->key);
+  *size = (uint64_t)number;
+  return TSR_OK;
+}
+
+static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  double wide;
+  float narrow;
+  uint64_t bits = 0;
+  if (kind == TSR_KIND_FLOAT && size == sizeof narrow) {
+    memcpy(&narrow, bytes, sizeof narrow);
+    return (double)narrow;
+  }
+  memcpy(&wide, bytes, kind == TSR_KIND_FLOAT ? sizeof wide : 0);
+  if (kind == TSR_KIND_FLOAT) return wide;
+  memcpy(&bits, bytes, size);
+  if (kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN) return (double)bits;
+  const unsigned unused = (unsigned)(64 - 8 * size);
+  return (double)((int64_t)(bits << unused) >> unused);
+}
+
+/* An end of the range of colours: a number, or text that is a value of the attribute. */
+static int take_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
+  const tsr_field *field = picture_field_of(p);
+  double number = sqlite3_value_double(o->value);
+  if (!strcmp(o->type, "text")) {
+    uint8_t *bytes = NULL;
+    uint64_t size;
+    tsr_error why = {0};
+    int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, &why);
+    if (code == TSR_OK && size != tsr_datatype_size(field->datatype))
+      code = tsx_fail(&why, TSR_MISMATCH, "one value is wanted");
+    if (code == TSR_OK) number = picture_number_of(field->datatype, bytes);
+    sqlite3_free(bytes);
+    if (code < 0) return tsx_fail(error, code, "'%s': %s", o->key, why.message);
+  } else if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0) {
+    return tsx_fail(error, TSR_MISMATCH, "'%s': a number%s is wanted", o->key,
+                    picture_is_time(field) ? " or ISO text" : "");
+  }
+  if (!isfinite(number)) return tsx_fail(error, TSR_RANGE, "'%s': a finite number is wanted", o->key);
+  *end = number;
+  *given = true;
+  return TSR_OK;
+}
+
+static int take_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  picture *p = argument;
+  const char *text = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
+  if (!strcmp(o->key, "width")) return take_size(o, &p->width, error);
+  if (!strcmp(o->key, "height")) return take_size(o, &p->height, error);
+  if (!strcmp(o->key, "min")) return take_end(p, o, &p->min, &p->has_min, error);
+  if (!strcmp(o->key, "max")) return take_end(p, o, &p->max, &p->has_max, error);
+  if (!strcmp(o->key, "flip")) {
+    p->flip = !strcmp(o->type, "true");
+    if (p->flip || !strcmp(o->type, "false")) return TSR_OK;
+    return tsx_fail(error, TSR_MISMATCH, "'flip': true or false is wanted");
+  }
+  const bool is_map = !strcmp(o->key, "colormap");
+  if (p->is_text || (!is_map && strcmp(o->key, "nodata") != 0))
+    return tsx_fail(error, TSR_ERROR, "no option is called '%s': width, height, min, max, flip%s", o->key,
+                    p->is_text ? "" : ", colormap, nodata");
+  if (!text)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': the name of a %s is wanted", o->key, is_map ? "colour map" : "colour");
+  if (!is_map) return tsx_colour_parse(text, p->colours.nodata, error);
+  sqlite3_free(p->colormap);
+  if (!(p->colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
+  return tsx_colours_make(p->colormap, 0, 1, &p->colours, error);
+}
+
+static int picture_take_options(picture *p, sqlite3_value *json, tsr_error *error) {
+  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
+  int code = tsx_options_each(p->connection->db, json, "options", take_option, p, error);
+  if (code == TSR_OK && p->has_min && p->has_max && p->min >= p->max)
+    code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
+  return code;
+}
+
+/* ---- What is looked at ------------------------------------------------------------------------------------------- */
+
+static int check_field(const picture *p, tsr_error *error) {
+  const tsr_field *field = picture_field_of(p);
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES)
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s: a picture is made of numbers", p->names[p->field],
+                    tsr_datatype_name(field->datatype));
+  if (field->values_per_cell != 1)
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' has several values in a cell: a picture is made of one",
+                    p->names[p->field]);
+  return TSR_OK;
+}
+
+/* Has the slice one value of the dimension? */
+static bool is_single(const picture *p, uint32_t d) {
+  const tsx_bound *bound = &p->slice.bounds[d];
+  const tsr_interval *box = &p->slice.box[d];
+  const uint64_t size = p->schema->fields[d].cell_size;
+  if (size) return !memcmp(box->low, box->high, size);
+  return bound->low_given && bound->high_given && box->low_size == box->high_size &&
+         (!box->low_size || !memcmp(box->low_text, box->high_text, box->low_size));
+}
+
+/* The dimensions that are left; where these are fewer than two, others that have one value, first those that the slice
+ * does not name. */
+static int choose_axes(picture *p, tsr_error *error) {
+  const uint32_t n = p->schema->dimension_count;
+  uint32_t chosen[2], count = 0;
+  char left[200] = "";
+  if (n < 2) return tsx_fail(error, TSR_ERROR, "array %s has one dimension: a picture has two", p->address.given);
+  for (int pass = 0; pass < 3 && (pass == 0 || count < 2); pass++)
+    for (uint32_t d = 0; d < n && (pass == 0 || count < 2); d++) {
+      const bool wanted = pass == 0   ? !is_single(p, d)
+                          : pass == 1 ? is_single(p, d) && !p->slice.bounds[d].given
+                                      : is_single(p, d) && p->slice.bounds[d].given;
+      if (!wanted || (!p->schema->fields[d].cell_size && pass > 0)) continue;
+      if (!p->schema->fields[d].cell_size)
+        return tsx_fail(error, TSR_ERROR, "dimension '%s' holds strings: give one value of it in the slice",
+                        p->names[d]);
+      const size_t size = strlen(left);
+      sqlite3_snprintf((int)(sizeof left - size), left + size, "%s%s", size ? ", " : "", p->names[d]);
+      if (count < 2) chosen[count] = d;
+      count++;
+    }
+  if (count > 2)
+    return tsx_fail(error, TSR_ERROR, "%u dimensions are left (%s): give one value of all but two in the slice", count,
+                    left);
+  if (count < 2)
+    return tsx_fail(error, TSR_ERROR, "array %s has less than two dimensions of numbers: a picture needs them",
+                    p->address.given);
+  p->row = chosen[0] < chosen[1] ? chosen[0] : chosen[1];
+  p->column = chosen[0] < chosen[1] ? chosen[1] : chosen[0];
+  return TSR_OK;
+}
+
+static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sqlite3_value *slice,
+                        sqlite3_value *options, tsr_error *error) {
+  tsx_address *address = &p->address;
+  bool empty = false;
+  int code = tsx_address_open(p->connection, path, NULL, NULL, NULL, address, error);
+  if (code == TSR_OK) code = tsx_address_array(address, error);
+  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &p->schema, error);
+  if (code == TSR_OK && !(p->names = tsx_names_make(p->schema))) code = tsx_out_of_memory(error);
+  if (code == TSR_OK)
+    code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
+  if (code == TSR_OK) code = check_field(p, error);
+  if (code == TSR_OK) code = picture_take_options(p, options, error);
+  if (code == TSR_OK)
+    code = tsx_slice_parse(p->connection->db, slice, p->schema, address->uint64_signed, &p->slice, error);
+  if (code == TSR_OK)
+    code = tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
+                              &p->snapshot, error);
+  if (code == TSR_OK) code = tsx_slice_complete(p->snapshot->core, &p->slice, &empty, error);
+  if (code == TSR_OK && empty)
+    code = tsx_fail(error, TSR_ERROR,
+                    "array %s has no cells there, and the slice does not give both ends of all dimensions",
+                    address->given);
+  return code == TSR_OK ? choose_axes(p, error) : code;
+}
+
+static void close_picture(picture *p) {
+  tsr_raster_close(p->raster);
+  tsx_snapshot_release(p->snapshot);
+  tsx_slice_release(&p->slice);
+  if (p->names) tsx_names_free(p->names, p->schema);
+  sqlite3_free(p->colormap);
+  tsx_address_close(&p->address);
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------------------------------- */
+
+/* How long a side of the slice is; of integers in cells. */
+static double length_of(const picture *p, uint32_t d) {
+  const tsr_field *field = &p->schema->fields[d];
+  const double low = picture_number_of(field->datatype, p->slice.box[d].low);
+  const double high = picture_number_of(field->datatype, p->slice.box[d].high);
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT ? high - low : high - low + 1;
+}
+
+static uint64_t clamp(double size, double least, double most) {
+  return (uint64_t)(size >= most ? most : size >= least ? size : least);
+}
+
+/* Cells shrink by a whole number, so that as many go into each pixel. */
+static void choose_size(picture *p) {
+  const bool real = tsr_datatype_kind(p->schema->fields[p->row].datatype) == TSR_KIND_FLOAT ||
+                    tsr_datatype_kind(p->schema->fields[p->column].datatype) == TSR_KIND_FLOAT;
+  const double rows = length_of(p, p->row), columns = length_of(p, p->column), longer = rows > columns ? rows : columns;
+  const bool shaped = rows > 0 && columns > 0 && isfinite(rows) && isfinite(columns);
+  const double ratio = (shaped ? rows / columns : 1) / (p->is_text ? 2 : 1); /* characters are high */
+  if (p->is_text && !p->width && !p->height) {
+    p->width = clamp(floor(ratio > 0 ? TEXT_HEIGHT / ratio : TEXT_WIDTH), 1, TEXT_WIDTH);
+    p->height = clamp(round((double)p->width * ratio), 1, TEXT_HEIGHT);
+  } else if (p->width && p->height) {
+    return;
+  } else if (p->width) {
+    p->height = clamp(round((double)p->width * ratio), 1, PIXELS_MOST);
+  } else if (p->height) {
+    p->width = clamp(round((double)p->height / ratio), 1, PIXELS_MOST);
+  } else if (!shaped) {
+    p->width = p->height = SIDE_LEAST;
+  } else {
+    const double most = picture_field_of(p)->enumeration && longer <= EXACT_MOST ? EXACT_MOST : SIDE_MOST;
+    const double factor = real ? longer / most : ceil(longer / most);
+    p->width = clamp(ceil(columns / factor), real || columns > SIDE_LEAST ? SIDE_LEAST : columns, most);
+    p->height = clamp(ceil(rows / factor), real || rows > SIDE_LEAST ? SIDE_LEAST : rows, most);
+  }
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* One-byte fill values that nobody chose are values like any other. */
+static bool skips_fill(const tsr_field *field) {
+  uint8_t usual[8];
+  if (!field->fill || field->cell_size > 1) return field->fill;
+  tsr_datatype_fill(field->datatype, usual);
+  return *field->fill != *usual;
+}
+
+static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  const uint64_t each = p->is_text ? 1 : 4;
+  choose_size(p);
+  if (p->height > limit / each / (p->width + p->is_text))
+    return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
+                    (unsigned long long)p->width, (unsigned long long)p->height, p->is_text ? "characters" : "pixels",
+                    (unsigned long long)limit);
+  if (p->is_text && p->address.memory_bytes && p->height * (p->width + 1) > p->address.memory_bytes)
+    return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
+                    (unsigned long long)p->width, (unsigned long long)p->height,
+                    (unsigned long long)(p->address.memory_bytes >> 20));
+  const tsr_raster_request request = {.box = p->slice.box,
+                                      .field = p->field,
+                                      .row = p->row,
+                                      .column = p->column,
+                                      .height = p->height,
+                                      .width = p->width,
+                                      .skip_fill = skips_fill(picture_field_of(p)),
+                                      .memory_bytes = p->address.memory_bytes};
+  int code = tsr_raster_open(p->snapshot->core, &request, &p->raster, error);
+  if (code < 0) return code;
+  if (picture_field_of(p)->enumeration && p->raster->most > 1)
+    return tsx_fail(error, TSR_ERROR,
+                    "attribute '%s' is enumerated, and labels have no mean: %llu cells would be one %s; take a smaller "
+                    "slice, or a larger width and height",
+                    p->names[p->field], (unsigned long long)p->raster->most, p->is_text ? "character" : "pixel");
+  if (!p->has_min) p->min = p->raster->min <= p->raster->max ? p->raster->min : 0;
+  if (!p->has_max) p->max = p->raster->min <= p->raster->max ? p->raster->max : 0;
+  if (p->min > p->max && p->has_min) p->max = p->min;
+  if (p->min > p->max) p->min = p->max;
+  return TSR_OK;
+}
+
+/* The means under row y of the picture, the first at the top. */
+static const double *picture_row_at(const picture *p, uint64_t y) {
+  if (p->flip) y = p->height - 1 - y;
+  return p->raster->means + y * p->raster->height / p->height * p->raster->width;
+}
+
+/* Asks the host after every ASK_BYTES of rows, and after 64 rows of any width. */
+static bool is_stopped(const picture *p, uint64_t y, uint64_t row_bytes) {
+  const uint64_t rows = row_bytes < PICTURE_ASK_BYTES / 64 ? 64 : PICTURE_ASK_BYTES / row_bytes;
+  return y % rows == rows - 1 && tsx_connection_interrupted(p->connection);
+}
+
+/* ---- PNG --------------------------------------------------------------------------------------------------------- */
+
+static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
+  const picture *p = argument;
+  const double *means = picture_row_at(p, y);
+  if (is_stopped(p, y, 4 * p->width)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  for (uint64_t x = 0; x < p->width; x++)
+    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->raster->width / p->width]), 4);
+  return TSR_OK;
+}
+
+static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  const uint64_t memory = p->address.memory_bytes, most = memory && memory < limit ? memory : limit;
+  uint8_t *file = NULL;
+  uint64_t size = 0;
+  int code = tsx_colours_make(p->colormap ? p->colormap : "viridis", p->min, p->max, &p->colours, error);
+  if (code == TSR_OK)
+    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, most, &file, &size, error);
+  if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
+  return code;
+}
+
+/* ---- Text -------------------------------------------------------------------------------------------------------- */
+
+static void append_value(sqlite3_str *out, const tsr_field *field, double value) {
+  char text[48];
+  if (picture_is_time(field) && value > -9.2e18 && value < 9.2e18 &&
+      tsr_datetime_print(field->datatype, (int64_t)value, text) > 0)
+    sqlite3_str_appendall(out, text);
+  else sqlite3_str_appendf(out, field->datatype == TSR_FLOAT32 ? "%.7g" : "%.15g", value);
+}
+
+static void append_side(sqlite3_str *out, const picture *p, uint32_t d, bool turned) {
+  const tsr_interval *box = &p->slice.box[d];
+  const tsr_datatype shown = tsx_datatype_shown(p->schema->fields[d].datatype, p->address.uint64_signed);
+  sqlite3_str_appendf(out, "%s ", p->names[d]);
+  tsx_json_value(out, shown, turned ? box->high : box->low, false);
+  sqlite3_str_appendall(out, " to ");
+  tsx_json_value(out, shown, turned ? box->low : box->high, false);
+}
+
+static char shade_of(const picture *p, double value) {
+  if (isnan(value)) return ' ';
+  if (value >= p->max) return shades[p->min < p->max ? SHADES - 1 : SHADES / 2];
+  if (value <= p->min) return shades[0];
+  const int step = (int)(tsx_share(value, p->min, p->max) * SHADES);
+  return shades[step < SHADES ? step : SHADES - 1];
+}
+
+static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  int code = TSR_OK;
+  for (uint64_t y = 0; y < p->height && code == TSR_OK; y++) {
+    const double *means = picture_row_at(p, y);
+    if (is_stopped(p, y, p->width + 1)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+    for (uint64_t x = 0; x < p->width; x++)
+      sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->raster->width / p->width]));
+    sqlite3_str_appendchar(out, 1, '\n');
+  }
+  sqlite3_str_appendf(out, "%s: ", p->names[p->field]);
+  if (!p->raster->cells) sqlite3_str_appendall(out, "no data");
+  else {
+    append_value(out, picture_field_of(p), p->min);
+    sqlite3_str_appendf(out, " (%c) to ", shades[0]);
+    append_value(out, picture_field_of(p), p->max);
+    sqlite3_str_appendf(out, " (%c)", shades[SHADES - 1]);
+  }
+  sqlite3_str_appendall(out, "; down ");
+  append_side(out, p, p->row, p->flip);
+  sqlite3_str_appendall(out, ", right ");
+  append_side(out, p, p->column, false);
+  const int failed = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
+  char *text = sqlite3_str_finish(out);
+  if (code == TSR_OK && failed != SQLITE_OK)
+    code = tsx_fail(error, failed == SQLITE_TOOBIG ? TSR_TOOBIG : TSR_NOMEM, "no memory for the text");
+  if (code == TSR_OK) sqlite3_result_text64(context, text, (sqlite3_uint64)size, sqlite3_free, SQLITE_UTF8);
+  else sqlite3_free(text);
+  return code;
+}
+
+/* ---- The calls --------------------------------------------------------------------------------------------------- */
+
+static void picture_look(sqlite3_context *context, int count, sqlite3_value **values, const char *name, bool is_text) {
+  picture p = {.connection = sqlite3_user_data(context), .is_text = is_text};
+  tsr_error error = {0};
+  tsx_connection_add_table(p.connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_cursor(p.connection);
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK)
+    code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
+  if (code == TSR_OK) code = read_raster(&p, context, &error);
+  if (code == TSR_OK) code = is_text ? picture_make_text(&p, context, &error) : make_png(&p, context, &error);
+  close_picture(&p);
+  tsx_connection_remove_cursor(p.connection);
+  tsx_function_end(context, name, code, &error);
+  tsx_connection_remove_table(p.connection);
+}
+
+void tsx_png(sqlite3_context *context, int count, sqlite3_value **values) {
+  picture_look(context, count, values, "tessera_png", false);
+}
+
+void tsx_preview(sqlite3_context *context, int count, sqlite3_value **values) {
+  picture_look(context, count, values, "tessera_preview", true);
+}

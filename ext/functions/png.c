@@ -1,0 +1,214 @@
+/* png.c: colours of values, and PNG files (RFC 2083).
+ *
+ *   89 "PNG" 0D 0A 1A 0A | chunks: u32 length | type, 4 letters | data | u32 CRC of type and data   (all big-endian)
+ *   IHDR: u32 width, u32 height, 8 bits, colour type 6 (RGBA), 0, 0, 0 | IDAT... | IEND
+ *   The data of all IDAT together is one zlib stream of rows: a filter type (0, none) and 4 bytes for each pixel.
+ *
+ * A colour map is a few colours, evenly spaced, between which we interpolate; `terrain` is two, below 0 and from 0 on.
+ */
+#include "functions/png.h"
+
+#include <math.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/tokens.h"
+#include "values/value.h"
+
+/* ---- Colours ----------------------------------------------------------------------------------------------------- */
+
+#define ANCHORS_MOST 9
+#define SEA          "the part of terrain below 0"
+
+typedef struct colour_map {
+  const char *name;
+  int count;
+  uint8_t anchors[ANCHORS_MOST][3];
+} colour_map;
+
+/* clang-format off */
+static const colour_map sea = {
+    SEA, 5, {{8, 20, 66}, {18, 56, 118}, {36, 96, 164}, {82, 148, 204}, {164, 210, 236}}};
+static const colour_map maps[] = {
+    {"viridis", 9, {{68, 1, 84}, {71, 44, 122}, {59, 81, 139}, {44, 113, 142}, {33, 144, 141}, {39, 173, 129},
+                    {92, 200, 99}, {170, 220, 50}, {253, 231, 37}}},
+    {"magma", 9, {{0, 0, 4}, {28, 16, 68}, {79, 18, 123}, {129, 37, 129}, {181, 54, 122}, {229, 80, 100},
+                  {251, 135, 97}, {254, 194, 135}, {252, 253, 191}}},
+    {"inferno", 9, {{0, 0, 4}, {31, 12, 72}, {85, 15, 109}, {136, 34, 106}, {186, 54, 85}, {227, 89, 51},
+                    {249, 140, 10}, {249, 201, 50}, {252, 255, 164}}},
+    {"turbo", 9, {{48, 18, 59}, {70, 107, 227}, {40, 187, 236}, {49, 242, 153}, {162, 252, 60}, {237, 208, 58},
+                  {251, 128, 34}, {210, 49, 5}, {122, 4, 3}}},
+    {"coolwarm", 5, {{59, 76, 192}, {141, 176, 254}, {221, 221, 221}, {244, 154, 123}, {180, 4, 38}}},
+    {"gray", 2, {{0, 0, 0}, {255, 255, 255}}},
+    {"terrain", 7, {{58, 122, 66}, {132, 164, 88}, {208, 196, 132}, {178, 138, 92}, {142, 106, 86},
+                    {196, 188, 184}, {252, 252, 252}}},
+};
+/* clang-format on */
+
+static void fill_table(const colour_map *map, uint8_t table[256][4]) {
+  for (int i = 0; i < 256; i++) {
+    const double at = (double)i / 255 * (map->count - 1);
+    const int k = at >= map->count - 1 ? map->count - 2 : (int)at;
+    for (int c = 0; c < 3; c++)
+      table[i][c] = (uint8_t)lround(map->anchors[k][c] + (at - k) * (map->anchors[k + 1][c] - map->anchors[k][c]));
+    table[i][3] = 255;
+  }
+}
+
+int tsx_colours_make(const char *name, double low, double high, tsx_colours *colours, tsr_error *error) {
+  const size_t count = sizeof maps / sizeof *maps;
+  char all[128] = "";
+  for (size_t i = 0; i < count; i++) {
+    const size_t size = strlen(all);
+    sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", maps[i].name);
+    if (sqlite3_stricmp(maps[i].name, name) != 0) continue;
+    const bool is_terrain = i == count - 1;
+    colours->low = low;
+    colours->high = high;
+    colours->split = is_terrain && low < 0 && high > 0;
+    fill_table(is_terrain && high <= 0 ? &sea : &maps[i], colours->map);
+    fill_table(&sea, colours->below);
+    return TSR_OK;
+  }
+  return tsx_fail(error, TSR_ERROR, "'colormap': none is called '%.64s': %s", name, all);
+}
+
+/* The step of 0..255 at which a value of low..high stands. */
+static int step_of(double value, double low, double high) {
+  if (value <= low) return low < high ? 0 : 128;
+  if (value >= high) return 255;
+  return (int)lround(tsx_share(value, low, high) * 255);
+}
+
+const uint8_t *tsx_colour_of(const tsx_colours *colours, double value) {
+  if (isnan(value)) return colours->nodata;
+  if (!colours->split) return colours->map[step_of(value, colours->low, colours->high)];
+  return value < 0 ? colours->below[step_of(value, colours->low, 0)] : colours->map[step_of(value, 0, colours->high)];
+}
+
+int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
+  static const struct {
+    const char *name;
+    uint8_t colour[4];
+  } names[] = {{"transparent", {0, 0, 0, 0}},
+               {"black", {0, 0, 0, 255}},
+               {"white", {255, 255, 255, 255}},
+               {"gray", {128, 128, 128, 255}}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!sqlite3_stricmp(names[i].name, text)) {
+      memcpy(colour, names[i].colour, 4);
+      return TSR_OK;
+    }
+  const size_t size = strlen(text);
+  uint8_t made[4] = {0, 0, 0, 255};
+  bool good = *text == '#' && (size == 7 || size == 9);
+  for (size_t i = 0; good && 2 * i + 2 < size; i++) {
+    const int high = tsx_hex_digit(text[2 * i + 1]), low = tsx_hex_digit(text[2 * i + 2]);
+    good = high >= 0 && low >= 0;
+    made[i] = (uint8_t)(16 * high + low);
+  }
+  if (!good)
+    return tsx_fail(error, TSR_MISMATCH,
+                    "'nodata': '%.64s' is no colour: transparent, black, white, gray, #rrggbb or #rrggbbaa", text);
+  memcpy(colour, made, 4);
+  return TSR_OK;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+#define PNG_PART 65536u /* bytes of an IDAT, at most */
+
+typedef struct png_file {
+  uint8_t *bytes;
+  uint64_t size, room, limit;
+  z_stream stream;
+} png_file;
+
+static void store32(uint8_t *p, uint64_t value) {
+  for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static int png_reserve(png_file *f, uint64_t more, tsr_error *error) {
+  if (more > f->limit - f->size)
+    return tsx_fail(error, TSR_TOOBIG,
+                    "the PNG has more than %llu bytes, which are all that memory_mb and SQLite's values hold",
+                    (unsigned long long)f->limit);
+  if (f->size + more <= f->room) return TSR_OK;
+  const uint64_t room = f->size + more + f->room / 2;
+  uint8_t *larger = sqlite3_realloc64(f->bytes, room);
+  if (!larger) return tsx_out_of_memory(error);
+  f->bytes = larger;
+  f->room = room;
+  return TSR_OK;
+}
+
+/* A chunk whose `size` bytes of data stand behind the end, 8 bytes on. */
+static void close_chunk(png_file *f, const char *type, uint64_t size) {
+  uint8_t *chunk = f->bytes + f->size;
+  store32(chunk, size);
+  memcpy(chunk + 4, type, 4);
+  store32(chunk + 8 + size, crc32(0, chunk + 4, (uInt)(4 + size)));
+  f->size += 12 + size;
+}
+
+static int add_chunk(png_file *f, const char *type, const void *data, uint64_t size, tsr_error *error) {
+  int code = png_reserve(f, 12 + size, error);
+  if (code < 0) return code;
+  if (size) memcpy(f->bytes + f->size + 8, data, size);
+  close_chunk(f, type, size);
+  return TSR_OK;
+}
+
+/* Takes the input that the stream has; a chunk is closed when it is full, and at the end. */
+static int compress_some(png_file *f, bool end, tsr_error *error) {
+  int code = TSR_OK, rc = Z_OK;
+  while (code == TSR_OK && (f->stream.avail_in || (end && rc != Z_STREAM_END))) {
+    if ((code = png_reserve(f, 12 + PNG_PART, error)) < 0) return code;
+    f->stream.next_out = f->bytes + f->size + 8 + (PNG_PART - f->stream.avail_out);
+    rc = deflate(&f->stream, end ? Z_FINISH : Z_NO_FLUSH);
+    if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR) return tsx_fail(error, TSR_ERROR, "zlib: %d", rc);
+    if (f->stream.avail_out && !(end && rc == Z_STREAM_END)) continue;
+    close_chunk(f, "IDAT", PNG_PART - f->stream.avail_out);
+    f->stream.avail_out = PNG_PART;
+  }
+  return code;
+}
+
+static int png_add_rows(png_file *f, uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint8_t *line,
+                        tsr_error *error) {
+  int code = TSR_OK;
+  f->stream.avail_out = PNG_PART;
+  for (uint32_t y = 0; y < height && code == TSR_OK; y++) {
+    line[0] = 0; /* no filter */
+    if ((code = row(argument, y, line + 1, error)) < 0) return code;
+    f->stream.next_in = line;
+    f->stream.avail_in = 1 + 4 * width;
+    code = compress_some(f, y + 1 == height, error);
+  }
+  return code;
+}
+
+int tsx_png_encode(uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint64_t limit, uint8_t **bytes,
+                   uint64_t *size, tsr_error *error) {
+  static const uint8_t mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  png_file f = {.limit = limit};
+  uint8_t header[13] = {[8] = 8, [9] = 6};
+  uint8_t *line = sqlite3_malloc64(1 + 4 * (uint64_t)width);
+  store32(header, width);
+  store32(header + 4, height);
+  int code = line ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK && deflateInit(&f.stream, Z_DEFAULT_COMPRESSION) != Z_OK) code = tsx_out_of_memory(error);
+  if (code == TSR_OK) {
+    memcpy(f.bytes, mark, f.size = sizeof mark);
+    code = add_chunk(&f, "IHDR", header, sizeof header, error);
+    if (code == TSR_OK) code = png_add_rows(&f, width, height, row, argument, line, error);
+    if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
+    deflateEnd(&f.stream);
+  }
+  sqlite3_free(line);
+  if (code < 0) sqlite3_free(f.bytes);
+  else *bytes = f.bytes, *size = f.size;
+  return code;
+}

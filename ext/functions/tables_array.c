@@ -1,0 +1,575 @@
+/* tables_array.c: the tables that look inside an array: tessera_array, tessera_schema, tessera_enumeration,
+ * tessera_fragments, tessera_tiles. Nothing here decodes a cell.
+ */
+#include "functions/tables_array.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+#include "text/names.h"
+#include "definition/define.h"
+#include "values/value.h"
+#include "table/ddl.h"
+#include "functions/tables.h"
+
+typedef tsx_inside table_array_inside;
+
+int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error) {
+  table_array_inside *in = scan->state;
+  tsx_address *address = &in->address;
+  int code = tsx_scan_address(scan, arguments, address, error);
+  if (code == TSR_OK) code = tsx_address_array(address, error);
+  if (code == TSR_OK && fragments)
+    code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
+                              &in->snapshot, error);
+  if (code == TSR_OK && fragments) in->schema = tsr_snapshot_schema(in->snapshot->core);
+  else if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &in->schema, error);
+  if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_out_of_memory(error);
+  return code;
+}
+
+void tsx_inside_close(tsx_scan *scan) {
+  table_array_inside *in = scan->state;
+  tsx_names_free(in->names, in->schema);
+  tsx_snapshot_release(in->snapshot);
+  tsx_address_close(&in->address);
+}
+
+static uint32_t table_array_field_count(const tsr_schema *schema) {
+  return schema->dimension_count + schema->attribute_count;
+}
+
+static void result_filters(sqlite3_context *context, const tsr_pipeline *pipeline) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  tsx_filters_append(out, pipeline);
+  tsx_result_string(context, out);
+}
+
+static void result_box(sqlite3_context *context, const table_array_inside *in, const tsr_interval *intervals) {
+  if (!intervals) return;
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  tsx_json_box(out, in->schema, in->names, intervals, in->address.uint64_signed);
+  tsx_result_string(context, out);
+}
+
+static tsr_datatype table_array_shown_of(const table_array_inside *in, tsr_datatype datatype) {
+  return tsx_datatype_shown(datatype, in->address.uint64_signed);
+}
+
+static void result_interval(sqlite3_context *context, const table_array_inside *in, const tsr_field *dimension,
+                            const tsr_interval *interval) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  tsx_json_interval(out, dimension, interval, in->address.uint64_signed);
+  tsx_result_string(context, out);
+}
+
+static const char *table_array_kind_name(bool dense) { return dense ? "dense" : "sparse"; }
+
+static uint64_t table_array_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+/* ---- tessera_array ----------------------------------------------------------------------------------------------- */
+
+typedef struct array_state {
+  table_array_inside in;
+  uint64_t fragments, cells, bytes, first, last;
+  bool written; /* first and last say when */
+} array_state;
+
+enum {
+  ARRAY_PATH,
+  ARRAY_KIND,
+  ARRAY_FORMAT_VERSION,
+  ARRAY_CELL_ORDER,
+  ARRAY_TILE_ORDER,
+  ARRAY_CAPACITY,
+  ARRAY_DUPLICATES,
+  ARRAY_ENCRYPTION,
+  ARRAY_COORDS_FILTERS,
+  ARRAY_OFFSETS_FILTERS,
+  ARRAY_VALIDITY_FILTERS,
+  ARRAY_DIMENSIONS,
+  ARRAY_ATTRIBUTES,
+  ARRAY_FRAGMENTS,
+  ARRAY_CELLS,
+  ARRAY_BYTES,
+  ARRAY_FIRST_WRITE,
+  ARRAY_LAST_WRITE,
+  ARRAY_NON_EMPTY_DOMAIN
+};
+
+static int array_open(tsx_scan *scan, tsr_error *error) {
+  array_state *state = scan->state;
+  int code = tsx_inside_open(scan, 1, true, error);
+  if (code < 0) return code;
+  tsr_snapshot *snapshot = state->in.snapshot->core;
+  state->fragments = tsr_fragment_count(snapshot);
+  state->written = tsr_snapshot_written(snapshot, &state->first, &state->last);
+  for (uint64_t i = 0; i < state->fragments; i++) {
+    tsr_fragment_info info;
+    if ((code = tsr_fragment_describe(snapshot, i, &info, error)) < 0) return code;
+    state->cells = table_array_add(state->cells, info.cells);
+    state->bytes = table_array_add(state->bytes, info.bytes);
+  }
+  return TSR_OK;
+}
+
+static int array_next(tsx_scan *scan, tsr_error *error) { return scan->row == 0; }
+
+static int array_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const array_state *state = scan->state;
+  const tsr_schema *schema = state->in.schema;
+  const tsr_interval *box = NULL;
+  int code;
+  switch (column) {
+  case ARRAY_PATH: sqlite3_result_value(context, scan->hidden[0]); break;
+  case ARRAY_KIND: tsx_result_text(context, table_array_kind_name(schema->dense)); break;
+  case ARRAY_FORMAT_VERSION: sqlite3_result_int64(context, schema->version); break;
+  case ARRAY_CELL_ORDER: tsx_result_text(context, tsx_order_name(schema->cell_order)); break;
+  case ARRAY_TILE_ORDER: tsx_result_text(context, tsx_order_name(schema->tile_order)); break;
+  case ARRAY_CAPACITY: tsx_result_unsigned(context, schema->capacity); break;
+  case ARRAY_DUPLICATES: sqlite3_result_int(context, schema->allows_duplicates); break;
+  case ARRAY_ENCRYPTION: tsx_result_text(context, state->in.address.array->has_key ? "aes_256_gcm" : "none"); break;
+  case ARRAY_COORDS_FILTERS: result_filters(context, &schema->coords_filters); break;
+  case ARRAY_OFFSETS_FILTERS: result_filters(context, &schema->offsets_filters); break;
+  case ARRAY_VALIDITY_FILTERS: result_filters(context, &schema->validity_filters); break;
+  case ARRAY_DIMENSIONS: sqlite3_result_int64(context, schema->dimension_count); break;
+  case ARRAY_ATTRIBUTES: sqlite3_result_int64(context, schema->attribute_count); break;
+  case ARRAY_FRAGMENTS: tsx_result_unsigned(context, state->fragments); break;
+  case ARRAY_CELLS: tsx_result_unsigned(context, state->cells); break;
+  case ARRAY_BYTES: tsx_result_unsigned(context, state->bytes); break;
+  case ARRAY_FIRST_WRITE:
+    if (state->written) tsx_result_unsigned(context, state->first);
+    break;
+  case ARRAY_LAST_WRITE:
+    if (state->written) tsx_result_unsigned(context, state->last);
+    break;
+  default:
+    code = tsr_snapshot_non_empty_domain(state->in.snapshot->core, &box, error);
+    if (code < 0) return code;
+    result_box(context, &state->in, code ? box : NULL);
+  }
+  return TSR_OK;
+}
+
+const tsx_about tsx_about_array = {.name = "tessera_array",
+                                   .usage = "tessera_array(path)",
+                                   .columns = (const char *const[]){"path TEXT",
+                                                                    "kind TEXT",
+                                                                    "format_version INTEGER",
+                                                                    "cell_order TEXT",
+                                                                    "tile_order TEXT",
+                                                                    "capacity INTEGER",
+                                                                    "duplicates INTEGER",
+                                                                    "encryption TEXT",
+                                                                    "coords_filters TEXT",
+                                                                    "offsets_filters TEXT",
+                                                                    "validity_filters TEXT",
+                                                                    "dimensions INTEGER",
+                                                                    "attributes INTEGER",
+                                                                    "fragments INTEGER",
+                                                                    "cells INTEGER",
+                                                                    "bytes INTEGER",
+                                                                    "first_write INTEGER",
+                                                                    "last_write INTEGER",
+                                                                    "non_empty_domain TEXT",
+                                                                    NULL},
+                                   .arguments = 1,
+                                   .required = 1,
+                                   .same = ARRAY_PATH,
+                                   .rows = 1,
+                                   .state_size = sizeof(array_state),
+                                   .open = array_open,
+                                   .next = array_next,
+                                   .column = array_column,
+                                   .close = tsx_inside_close};
+
+/* ---- tessera_schema ---------------------------------------------------------------------------------------------- */
+
+enum {
+  SCHEMA_NAME,
+  SCHEMA_ROLE,
+  SCHEMA_DATATYPE,
+  SCHEMA_CELL_VAL_NUM,
+  SCHEMA_NULLABLE,
+  SCHEMA_DOMAIN,
+  SCHEMA_CURRENT_DOMAIN,
+  SCHEMA_TILE,
+  SCHEMA_FILL,
+  SCHEMA_FILTERS,
+  SCHEMA_ENUMERATION
+};
+
+static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
+
+static int schema_next(tsx_scan *scan, tsr_error *error) {
+  const table_array_inside *in = scan->state;
+  return scan->row < (sqlite3_int64)table_array_field_count(in->schema);
+}
+
+static void result_extent(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+  if (field->has_extent)
+    tsx_value_result(context, table_array_shown_of(in, tsx_extent_datatype(field->datatype)), 1, field->extent,
+                     tsr_datatype_size(field->datatype));
+}
+
+static void result_domain(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+  tsr_interval interval = {0};
+  if (!field->is_dimension || !field->has_domain) return;
+  memcpy(interval.low, field->low, sizeof interval.low);
+  memcpy(interval.high, field->high, sizeof interval.high);
+  result_interval(context, in, field, &interval);
+}
+
+/* Text that is no UTF-8 as its bytes: X'80', as tessera_ddl writes it. */
+static void result_fill(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+  const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
+  unsigned size = 1;
+  for (uint64_t i = 0; text && size && i < field->fill_size; i += size)
+    size = tsx_utf8_size(field->fill + i, field->fill_size - i);
+  if (size) {
+    tsx_value_result(context, table_array_shown_of(in, field->datatype), field->values_per_cell, field->fill,
+                     field->fill_size);
+    return;
+  }
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  sqlite3_str_appendall(out, "X'");
+  for (uint64_t i = 0; i < field->fill_size; i++) sqlite3_str_appendf(out, "%02X", field->fill[i]);
+  sqlite3_str_appendchar(out, 1, '\'');
+  tsx_result_string(context, out);
+}
+
+static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const table_array_inside *in = scan->state;
+  uint32_t number = (uint32_t)(scan->row - 1);
+  const tsr_field *field = &in->schema->fields[number];
+  char *name;
+  switch (column) {
+  case SCHEMA_NAME: tsx_result_text(context, in->names[number]); break;
+  case SCHEMA_ROLE: tsx_result_text(context, field->is_dimension ? "dimension" : "attribute"); break;
+  case SCHEMA_DATATYPE: tsx_result_text(context, tsr_datatype_name(field->datatype)); break;
+  case SCHEMA_CELL_VAL_NUM:
+    if (field->values_per_cell != TSR_VARIABLE) sqlite3_result_int64(context, field->values_per_cell);
+    break;
+  case SCHEMA_NULLABLE: sqlite3_result_int(context, field->nullable); break;
+  case SCHEMA_DOMAIN: result_domain(context, in, field); break;
+  case SCHEMA_CURRENT_DOMAIN:
+    if (field->is_dimension && in->schema->current_domain)
+      result_interval(context, in, field, &in->schema->current_domain[number]);
+    break;
+  case SCHEMA_TILE: result_extent(context, in, field); break;
+  case SCHEMA_FILL:
+    if (!field->is_dimension && (!field->nullable || field->fill_validity)) result_fill(context, in, field);
+    break;
+  case SCHEMA_FILTERS: result_filters(context, tsx_filters_of(in->schema, number)); break;
+  default:
+    if (!field->enumeration) break;
+    if (!(name = tsx_name_text(field->enumeration))) return tsx_out_of_memory(error);
+    sqlite3_result_text(context, name, -1, sqlite3_free);
+  }
+  return TSR_OK;
+}
+
+const tsx_about tsx_about_schema = {.name = "tessera_schema",
+                                    .usage = "tessera_schema(path)",
+                                    .columns = (const char *const[]){"name TEXT", "role TEXT", "datatype TEXT",
+                                                                     "cell_val_num INTEGER", "nullable INTEGER",
+                                                                     "domain TEXT", "current_domain TEXT", "tile",
+                                                                     "fill", "filters TEXT", "enumeration TEXT", NULL},
+                                    .arguments = 1,
+                                    .required = 1,
+                                    .same = -1,
+                                    .rows = 8,
+                                    .state_size = sizeof(table_array_inside),
+                                    .open = schema_open,
+                                    .next = schema_next,
+                                    .column = schema_column,
+                                    .close = tsx_inside_close};
+
+/* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
+
+typedef struct enumeration_state {
+  table_array_inside in;
+  const tsr_enumeration *enumeration;
+} enumeration_state;
+
+static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *asked, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+    char *name = tsx_name_text(schema->enumerations[i].name);
+    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
+    sqlite3_free(name);
+  }
+  char *all = sqlite3_str_finish(out);
+  tsx_fail(error, TSR_ERROR,
+           "array %.300s has no enumeration '%.100s', nor an attribute of that name that has one (it has %.400s)",
+           address->path, asked, all ? all : "no enumerations");
+  sqlite3_free(all);
+  return TSR_ERROR;
+}
+
+int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *asked,
+                         const tsr_enumeration **found, tsr_error *error) {
+  const char *stored = NULL;
+  char **names = tsx_names_make(schema);
+  if (!names || !asked) {
+    tsx_names_free(names, schema);
+    return tsx_out_of_memory(error);
+  }
+  for (uint32_t i = 0; i < schema->enumeration_count && !stored; i++) {
+    char *name = tsx_name_text(schema->enumerations[i].name);
+    if (name && !strcmp(name, asked)) stored = schema->enumerations[i].name;
+    sqlite3_free(name);
+  }
+  for (uint32_t f = schema->dimension_count; f < table_array_field_count(schema) && !stored; f++)
+    if (schema->fields[f].enumeration && !sqlite3_stricmp(names[f], asked)) stored = schema->fields[f].enumeration;
+  tsx_names_free(names, schema);
+  if (!stored) return fail_enumeration(address, schema, asked, error);
+  return tsr_array_enumeration(address->array->core, schema, stored, found, error);
+}
+
+static int enumeration_open(tsx_scan *scan, tsr_error *error) {
+  enumeration_state *state = scan->state;
+  int code = tsx_inside_open(scan, 2, false, error);
+  if (code < 0) return code;
+  return tsx_enumeration_find(&state->in.address, state->in.schema,
+                              (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1)), &state->enumeration, error);
+}
+
+static int enumeration_next(tsx_scan *scan, tsr_error *error) {
+  const enumeration_state *state = scan->state;
+  return (uint64_t)scan->row < state->enumeration->count;
+}
+
+static int enumeration_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const enumeration_state *state = scan->state;
+  const tsr_enumeration *e = state->enumeration;
+  const uint64_t *o = e->offsets + (scan->row - 1);
+  if (column == 0) sqlite3_result_int64(context, scan->row - 1);
+  else
+    tsx_value_result(context, table_array_shown_of(&state->in, e->datatype), e->values_per_label, e->data + o[0],
+                     o[1] - o[0]);
+  return TSR_OK;
+}
+
+const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
+                                         .usage = "tessera_enumeration(path, name)",
+                                         .columns = (const char *const[]){"code INTEGER", "label", NULL},
+                                         .arguments = 2,
+                                         .required = 2,
+                                         .same = -1,
+                                         .rows = 100,
+                                         .state_size = sizeof(enumeration_state),
+                                         .open = enumeration_open,
+                                         .next = enumeration_next,
+                                         .column = enumeration_column,
+                                         .close = tsx_inside_close};
+
+/* ---- tessera_fragments ------------------------------------------------------------------------------------------- */
+
+typedef struct fragments_state {
+  table_array_inside in;
+  tsr_fragment_info info; /* of this row */
+} fragments_state;
+
+enum {
+  FRAGMENTS_NAME,
+  FRAGMENTS_KIND,
+  FRAGMENTS_FORMAT_VERSION,
+  FRAGMENTS_START_TIME,
+  FRAGMENTS_END_TIME,
+  FRAGMENTS_CELLS,
+  FRAGMENTS_TILES,
+  FRAGMENTS_BYTES,
+  FRAGMENTS_NON_EMPTY_DOMAIN,
+  FRAGMENTS_SCHEMA
+};
+
+static int fragments_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
+
+static int fragments_next(tsx_scan *scan, tsr_error *error) {
+  fragments_state *state = scan->state;
+  tsr_snapshot *snapshot = state->in.snapshot->core;
+  if ((uint64_t)scan->row >= tsr_fragment_count(snapshot)) return 0;
+  int code = tsr_fragment_describe(snapshot, (uint64_t)scan->row, &state->info, error);
+  return code < 0 ? code : 1;
+}
+
+static int fragments_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const fragments_state *state = scan->state;
+  const tsr_fragment_info *info = &state->info;
+  switch (column) {
+  case FRAGMENTS_NAME: tsx_result_text(context, info->name); break;
+  case FRAGMENTS_KIND: tsx_result_text(context, table_array_kind_name(info->dense)); break;
+  case FRAGMENTS_FORMAT_VERSION: sqlite3_result_int64(context, info->version); break;
+  case FRAGMENTS_START_TIME: tsx_result_unsigned(context, info->start); break;
+  case FRAGMENTS_END_TIME: tsx_result_unsigned(context, info->end); break;
+  case FRAGMENTS_CELLS: tsx_result_unsigned(context, info->cells); break;
+  case FRAGMENTS_TILES: tsx_result_unsigned(context, info->tiles); break;
+  case FRAGMENTS_BYTES: tsx_result_unsigned(context, info->bytes); break;
+  case FRAGMENTS_NON_EMPTY_DOMAIN: result_box(context, &state->in, info->non_empty_domain); break;
+  default: tsx_result_text(context, info->schema->name);
+  }
+  return TSR_OK;
+}
+
+const tsx_about tsx_about_fragments = {
+    .name = "tessera_fragments",
+    .usage = "tessera_fragments(path)",
+    .columns = (const char *const[]){"name TEXT", "kind TEXT", "format_version INTEGER", "start_time INTEGER",
+                                     "end_time INTEGER", "cells INTEGER", "tiles INTEGER", "bytes INTEGER",
+                                     "non_empty_domain TEXT", "schema TEXT", NULL},
+    .arguments = 1,
+    .required = 1,
+    .same = -1,
+    .rows = 20,
+    .state_size = sizeof(fragments_state),
+    .open = fragments_open,
+    .next = fragments_next,
+    .column = fragments_column,
+    .close = tsx_inside_close};
+
+/* ---- tessera_tiles ----------------------------------------------------------------------------------------------- */
+
+typedef struct tiles_state {
+  table_array_inside in;
+  uint64_t next_fragment;
+  uint32_t field; /* of those that have tiles */
+  uint64_t tile; /* the next one */
+  uint64_t shown; /* of this row */
+  tsr_fragment_info fragment;
+  tsr_tiles *tiles;
+  tsr_tile_info info;
+  char **names; /* of the fragment's own schema, where it has another */
+  char *name; /* of this row's field: borrowed */
+} tiles_state;
+
+enum {
+  TILES_FRAGMENT,
+  TILES_TILE,
+  TILES_FIELD,
+  TILES_CELLS,
+  TILES_BYTES,
+  TILES_DECODED_BYTES,
+  TILES_DOMAIN,
+  TILES_MIN,
+  TILES_MAX,
+  TILES_SUM,
+  TILES_NULL_COUNT
+};
+
+static int tiles_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
+
+static void drop_fragment(tiles_state *state) {
+  tsr_tiles_close(state->tiles);
+  tsx_names_free(state->names, state->fragment.schema);
+  state->tiles = NULL;
+  state->names = NULL;
+}
+
+static void tiles_close(tsx_scan *scan) {
+  drop_fragment(scan->state);
+  tsx_inside_close(scan);
+}
+
+static int take_fragment(tiles_state *state, tsr_error *error) {
+  tsr_snapshot *snapshot = state->in.snapshot->core;
+  drop_fragment(state);
+  int code = tsr_fragment_describe(snapshot, state->next_fragment, &state->fragment, error);
+  if (code == TSR_OK) code = tsr_tiles_open(snapshot, state->next_fragment, &state->tiles, error);
+  if (code == TSR_OK && state->fragment.schema != state->in.schema &&
+      !(state->names = tsx_names_make(state->fragment.schema)))
+    code = tsx_out_of_memory(error);
+  state->next_fragment++;
+  state->field = 0;
+  state->tile = 0;
+  return code;
+}
+
+/* A field of the fragment's schema under the name that it has in the table; one that the table lacks, as it had. */
+static char *table_array_name_of(const tiles_state *state, int64_t field) {
+  static char coords[] = "__coords";
+  const tsr_schema *own = state->fragment.schema, *shown = state->in.schema;
+  if (field < 0) return coords;
+  for (uint32_t i = 0; own != shown && i < table_array_field_count(shown); i++)
+    if (shown->fields[i].is_dimension == own->fields[field].is_dimension &&
+        !strcmp(shown->fields[i].name, own->fields[field].name))
+      return state->in.names[i];
+  return own == shown ? state->in.names[field] : state->names[field];
+}
+
+static int tiles_next(tsx_scan *scan, tsr_error *error) {
+  tiles_state *state = scan->state;
+  while (!state->tiles || state->field >= tsr_tiles_fields(state->tiles) || state->tile >= state->fragment.tiles) {
+    int code = TSR_OK;
+    if (state->tiles && state->field < tsr_tiles_fields(state->tiles)) {
+      state->field++;
+      state->tile = 0;
+    } else if (state->next_fragment < tsr_fragment_count(state->in.snapshot->core)) {
+      code = take_fragment(state, error);
+    } else {
+      return 0;
+    }
+    if (code < 0) return code;
+    if (state->field < tsr_tiles_fields(state->tiles))
+      state->name = table_array_name_of(state, tsr_tiles_field(state->tiles, state->field));
+  }
+  int code = tsr_tiles_describe(state->tiles, state->field, state->tile, &state->info, error);
+  state->shown = state->tile++;
+  return code < 0 ? code : 1;
+}
+
+static void result_sum(sqlite3_context *context, tsr_datatype datatype, const uint8_t sum[8]) {
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  bool is_unsigned = kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN;
+  tsx_value_result(context, kind == TSR_KIND_FLOAT ? TSR_FLOAT64 : is_unsigned ? TSR_UINT64 : TSR_INT64, 1, sum, 8);
+}
+
+static int tiles_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  const tiles_state *state = scan->state;
+  const tsr_tile_info *info = &state->info;
+  int64_t number = tsr_tiles_field(state->tiles, state->field);
+  const tsr_field *field = number < 0 ? NULL : &state->fragment.schema->fields[number];
+  switch (column) {
+  case TILES_FRAGMENT: tsx_result_text(context, state->fragment.name); break;
+  case TILES_TILE: tsx_result_unsigned(context, state->shown); break;
+  case TILES_FIELD: tsx_result_text(context, state->name); break;
+  case TILES_CELLS: tsx_result_unsigned(context, info->cells); break;
+  case TILES_BYTES: tsx_result_unsigned(context, info->bytes); break;
+  case TILES_DECODED_BYTES: tsx_result_unsigned(context, info->decoded_bytes); break;
+  case TILES_DOMAIN: result_box(context, &state->in, info->box); break;
+  case TILES_MIN:
+    if (field && info->min)
+      tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->min,
+                       info->min_size);
+    break;
+  case TILES_MAX:
+    if (field && info->max)
+      tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->max,
+                       info->max_size);
+    break;
+  case TILES_SUM:
+    if (field && info->has_sum) result_sum(context, field->datatype, info->sum);
+    break;
+  default:
+    if (info->has_null_count) tsx_result_unsigned(context, info->null_count);
+  }
+  return TSR_OK;
+}
+
+const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
+                                   .usage = "tessera_tiles(path)",
+                                   .columns = (const char *const[]){"fragment TEXT", "tile INTEGER", "field TEXT",
+                                                                    "cells INTEGER", "bytes INTEGER",
+                                                                    "decoded_bytes INTEGER", "domain TEXT", "min",
+                                                                    "max", "sum", "null_count INTEGER", NULL},
+                                   .arguments = 1,
+                                   .required = 1,
+                                   .same = -1,
+                                   .rows = 1000,
+                                   .state_size = sizeof(tiles_state),
+                                   .open = tiles_open,
+                                   .next = tiles_next,
+                                   .column = tiles_column,
+                                   .close = tiles_close};

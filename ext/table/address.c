@@ -1,0 +1,367 @@
+/* address.c: what a path argument of functions and tables leads to, and with which key and times.
+ *
+ *   'data/weather', 'file:///data/weather'    a directory; relative ones are from the process's working directory
+ *   'db:weather', 'db:main.weather'           the array behind a tessera table, found as SQL finds tables (temp, main,
+ *                                             then attached databases in order; names may be quoted as in SQL), with
+ *                                             the table's as_of, since, key_file, memory_mb and uint64
+ *
+ * Keys: an argument of its own; else the table's; else the one that tessera_set_key gave for that path. Those are kept
+ * under the path's canonical form, in memory only, and wiped when the connection is closed.
+ */
+#include "table/address.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/tokens.h"
+#include "database/store_sqlite.h"
+#include "table/module.h"
+#include "table/transaction.h"
+
+/* ---- Keys -------------------------------------------------------------------------------------------------------- */
+
+/* The path of a file:// URI, or any other as it is. */
+static char *address_plain_path(const char *path) {
+  bool local = !strncmp(path, "file://localhost/", 17), uri = local || !strncmp(path, "file:///", 8);
+  if (uri) path += local ? 16 : 7;
+  char *text = sqlite3_mprintf("%s", path), *to = text;
+  for (const char *from = text; text && *from; from++) {
+    int high = uri && *from == '%' ? tsx_hex_digit(from[1]) : -1;
+    int low = high < 0 ? -1 : tsx_hex_digit(from[2]);
+    *to++ = low < 0 ? *from : (char)(high << 4 | low);
+    if (low >= 0) from += 2;
+  }
+  if (text) *to = 0;
+  return text;
+}
+
+/* One form of all paths that lead to a directory, also to one that is still to be made in another. */
+char *tsx_path_canonical(const char *path) {
+  char *plain = address_plain_path(path), *copy = NULL;
+  if (tsx_store_is(path)) return plain;
+  size_t n = plain ? strlen(plain) : 0;
+  while (n > 1 && plain[n - 1] == '/') plain[--n] = 0;
+  char *real = plain ? realpath(plain, NULL) : NULL;
+  if (real) {
+    copy = sqlite3_mprintf("%s", real);
+  } else if (plain) {
+    char *slash = strrchr(plain, '/');
+    if (slash) *slash = 0;
+    real = realpath(!slash ? "." : *plain ? plain : "/", NULL);
+    if (slash) *slash = '/';
+    const char *last = slash ? slash + 1 : plain;
+    if (real) copy = sqlite3_mprintf("%s%s%s", real, strcmp(real, "/") ? "/" : "", last);
+    else copy = sqlite3_mprintf("%s", plain);
+  }
+  free(real);
+  sqlite3_free(plain);
+  return copy;
+}
+
+bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
+  char *canonical = connection->keys ? tsx_path_canonical(path) : NULL;
+  const tsx_key *found = NULL;
+  for (const tsx_key *k = connection->keys; k && canonical && !found; k = k->next)
+    if (!strcmp(k->path, canonical)) found = k;
+  sqlite3_free(canonical);
+  if (found) memcpy(key, found->key, sizeof found->key);
+  return found;
+}
+
+static void free_key(tsx_key *key) {
+  tsx_wipe(key->key, sizeof key->key);
+  sqlite3_free(key);
+}
+
+int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
+  char *canonical = tsx_path_canonical(path);
+  tsx_key *made = canonical && key ? sqlite3_malloc64(sizeof *made + strlen(canonical) + 1) : NULL;
+  if (!canonical || (key && !made)) {
+    sqlite3_free(canonical);
+    return tsx_out_of_memory(error);
+  }
+  for (tsx_key **link = &connection->keys; *link;) {
+    tsx_key *old = *link;
+    if (strcmp(old->path, canonical)) {
+      link = &old->next;
+      continue;
+    }
+    *link = old->next;
+    free_key(old);
+  }
+  if (made) {
+    strcpy(made->path, canonical);
+    memcpy(made->key, key, sizeof made->key);
+    made->next = connection->keys;
+    connection->keys = made;
+  }
+  sqlite3_free(canonical);
+  return TSR_OK;
+}
+
+void tsx_keys_free(tsx_connection *connection) {
+  while (connection->keys) {
+    tsx_key *key = connection->keys;
+    connection->keys = key->next;
+    free_key(key);
+  }
+}
+
+/* ---- db: addresses ----------------------------------------------------------------------------------------------- */
+
+/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory: then *end is NULL, too. */
+static char *parse_identifier(const char *p, const char **end) {
+  char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
+  char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
+  *end = NULL;
+  if (!name) return NULL;
+  if (close) {
+    for (p++; *p && (*p != close || (close != ']' && p[1] == close)); p++) {
+      *to++ = *p;
+      if (*p == close) p++;
+    }
+    if (*p++ != close) to = name; /* not closed */
+  } else {
+    while (*p && *p != '.' && !isspace((unsigned char)*p)) *to++ = *p++;
+  }
+  *to = 0;
+  *end = p;
+  if (to > name) return name;
+  sqlite3_free(name);
+  return NULL;
+}
+
+int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *error) {
+  const char *end = text;
+  *schema = NULL;
+  *name = parse_identifier(text, &end);
+  if (*name && *end == '.') {
+    *schema = *name;
+    *name = parse_identifier(end + 1, &end);
+  }
+  if (*name && !*end) return TSR_OK;
+  sqlite3_free(*schema);
+  sqlite3_free(*name);
+  *schema = *name = NULL;
+  if (!end) return tsx_fail(error, TSR_NOMEM, "out of memory");
+  return tsx_fail(error, TSR_ERROR,
+                  "'%.100s' names no table: TABLE or SCHEMA.TABLE is wanted, a name with blanks in double quotes",
+                  text);
+}
+
+/* `stopped`, here and below, is set to SQLite's code where memory, or the host's patience, did not suffice to know. */
+static void note_stop(int code, int *stopped) {
+  if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
+}
+static int fail_stopped(int stopped, tsr_error *error) {
+  if (stopped == SQLITE_INTERRUPT) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  return tsx_out_of_memory(error);
+}
+
+/* Runs a statement for its first row: 1 if there is one. */
+static int address_has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
+  sqlite3_stmt *statement = NULL;
+  int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  if (code == SQLITE_OK) {
+    if (parameter) sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
+    code = sqlite3_step(statement);
+    found = code == SQLITE_ROW;
+  }
+  note_stop(code, stopped);
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return found;
+}
+
+static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
+  return address_has_row(db,
+                         sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
+                                         "AND name = ?1 COLLATE NOCASE",
+                                         schema),
+                         name, stopped);
+}
+
+/* The names of the connection's databases, a row each; sqlite3_db_name came with SQLite 3.39. */
+int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
+  return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
+}
+
+const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
+  const char *schema = NULL;
+  if (*code == SQLITE_OK || *code == SQLITE_ROW) *code = sqlite3_step(names);
+  if (*code == SQLITE_ROW && !(schema = (const char *)sqlite3_column_text(names, 1))) *code = SQLITE_NOMEM;
+  return schema;
+}
+
+/* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
+static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
+  sqlite3_stmt *statement = NULL;
+  bool temporary = table_exists(db, "temp", name, stopped);
+  char *found = temporary ? sqlite3_mprintf("temp") : NULL;
+  if (temporary && !found) *stopped = SQLITE_NOMEM;
+  int code = found ? SQLITE_DONE : tsx_schemas_prepare(db, &statement);
+  const char *schema;
+  while (!found && (schema = tsx_schemas_next(statement, &code)))
+    if (table_exists(db, schema, name, stopped) && !(found = sqlite3_mprintf("%s", schema))) code = SQLITE_NOMEM;
+  note_stop(code, stopped);
+  sqlite3_finalize(statement);
+  return found;
+}
+
+/* The connected table; preparing a statement on it connects it. */
+static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
+  int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  note_stop(code, stopped);
+  sqlite3_free(sql);
+  tsx_table *table = statement ? connection->array_tables : NULL;
+  while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
+    table = table->next;
+  sqlite3_finalize(statement);
+  return table;
+}
+
+static int open_table(tsx_connection *connection, const char *text, bool has_key, tsx_address *address,
+                      tsr_error *error) {
+  char *schema, *name;
+  int code = tsx_address_parse(text, &schema, &name, error);
+  if (code < 0) return code;
+  int stopped = SQLITE_OK;
+  if (!schema) schema = search_schema(connection->db, name, &stopped);
+  bool exists = schema && table_exists(connection->db, schema, name, &stopped);
+  tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
+  if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
+  if (stopped) code = fail_stopped(stopped, error); /* another table of that name may not have been seen */
+  else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
+    code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
+  else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
+    code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table", text);
+  else if (!table)
+    code = tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
+  else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if (code < 0) return code;
+  address->is_table = true;
+  address->path = sqlite3_mprintf("%s", table->path);
+  address->given = table->in_database ? sqlite3_mprintf("db:%s", text) : sqlite3_mprintf("%s", table->options.path);
+  if (table->options.key_file) address->key_file = sqlite3_mprintf("%s", table->options.key_file);
+  if (!address->path || !address->given || (table->options.key_file && !address->key_file))
+    return tsx_out_of_memory(error);
+  address->array = table->array;
+  if (address->array) address->array->tables++; /* released by tsx_address_close */
+  if (address->array && address->array->has_key) {
+    address->has_key = true;
+    memcpy(address->key, address->array->key, sizeof address->key);
+  }
+  address->as_of = table->options.as_of;
+  address->since = table->options.since;
+  address->memory_bytes = table->options.memory_bytes;
+  address->uint64_signed = table->options.uint64_signed;
+  return TSR_OK;
+}
+
+int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error) {
+  char *schema, *name;
+  int stopped = SQLITE_OK;
+  if (sqlite3_strnicmp(text, "db:", 3)) {
+    *path = sqlite3_mprintf("%s", text);
+    return *path ? TSR_OK : tsx_out_of_memory(error);
+  }
+  int code = tsx_address_parse(text + 3, &schema, &name, error);
+  if (code < 0) return code;
+  if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
+  tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)
+                         ? find_table(connection, schema, name, &stopped)
+                         : NULL;
+  *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  return *path && !stopped ? TSR_OK : fail_stopped(stopped, error);
+}
+
+/* ---- Addresses --------------------------------------------------------------------------------------------------- */
+
+static bool address_is_given(sqlite3_value *value) { return value && sqlite3_value_type(value) != SQLITE_NULL; }
+
+static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error) {
+  const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
+  int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
+  if (code == TSR_OK) address->has_key = true;
+  tsr_object_kind kind;
+  if (code < 0 && !address->is_table && /* then it is the path that is wrong, or the order of the arguments */
+      tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)
+    return tsx_address_not_found(address, error);
+  return code;
+}
+
+int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
+                     sqlite3_value *since, tsx_address *address, tsr_error *error) {
+  memset(address, 0, sizeof *address);
+  address->connection = connection;
+  address->as_of = TSR_TIME_NOW;
+  address->since = TSR_TIME_BEGIN;
+  const char *text = path && sqlite3_value_type(path) == SQLITE_TEXT ? (const char *)sqlite3_value_text(path) : NULL;
+  if (!text) return tsx_fail(error, TSR_MISMATCH, "a path is text: a directory, or 'db:TABLE'");
+  int code = TSR_OK;
+  if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, address_is_given(key), address, error);
+  else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))
+    code = tsx_out_of_memory(error);
+  if (code == TSR_OK && address_is_given(as_of)) code = tsx_time_value(as_of, "as_of", &address->as_of, error);
+  if (code == TSR_OK && address_is_given(since)) code = tsx_time_value(since, "since", &address->since, error);
+  if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
+  else if (code == TSR_OK && !address->is_table)
+    address->has_key = tsx_key_find(connection, address->path, address->key);
+  return code;
+}
+
+int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error) {
+  memset(address, 0, sizeof *address);
+  address->connection = connection;
+  if (!name) return tsx_fail(error, TSR_MISMATCH, "the name of a table is wanted");
+  return open_table(connection, sqlite3_strnicmp(name, "db:", 3) ? name : name + 3, false, address, error);
+}
+
+void tsx_address_hint(const tsx_address *address, tsr_error *error) {
+  const char *name = address->path;
+  int stopped = SQLITE_OK;
+  if (error->code != TSR_NOT_FOUND || address->is_table || !name || strchr(name, '/')) return;
+  char *schema = search_schema(address->connection->db, name, &stopped);
+  size_t size = strlen(error->message);
+  if (schema)
+    sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
+                     " (a path is wanted; for the table %.100s say 'db:%.100s')", name, name);
+  sqlite3_free(schema);
+}
+
+int tsx_address_not_found(const tsx_address *address, tsr_error *error) {
+  int code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", address->path);
+  tsx_address_hint(address, error);
+  return code;
+}
+
+/* What looks inside sees committed cells only, so it looks at no array that the transaction has changed. */
+int tsx_address_array(tsx_address *address, tsr_error *error) {
+  if (!address->array) {
+    int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,
+                              TSX_CACHE_AS_IS, 0, &address->array, error);
+    if (code < 0) tsx_address_hint(address, error);
+    if (code < 0) return code;
+  }
+  const tsx_transaction *transaction = address->array->transaction;
+  if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
+}
+
+void tsx_address_close(tsx_address *address) {
+  if (address->array) tsx_array_release(address->connection, address->array);
+  tsx_wipe(address->key, sizeof address->key);
+  sqlite3_free(address->path);
+  sqlite3_free(address->given);
+  sqlite3_free(address->key_file);
+  memset(address, 0, sizeof *address);
+}

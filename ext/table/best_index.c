@@ -1,0 +1,655 @@
+/* best_index.c: from constraints to a plan for xFilter, and back.
+ *
+ * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
+ *
+ *   plan   = [ term { " AND " term } ] [ order ] [ limit ] [ " ARGUMENT MISSING" ]
+ *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
+ *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
+ *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
+ *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
+ *            were made while the array, and so its names, were missing
+ *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
+ *            " IS NOT NULL"
+ *
+ * What stands first has no blank before it. The last four operators come with attributes, the first two of them with
+ * dimensions whose comparisons mean more here than in SQLite, too, and IS NULL with as_of and since; the two without "?" have
+ * an argument, too, of no meaning. DISTINCT: of rows that are equal in all columns of the order one is enough. ARGUMENT
+ * MISSING: the statement uses as_of or since, and this plan has no value for it. OR NUMERIC: text that looks like a number
+ * satisfies it, too (tsx_numeric_range). PLAINLY: SQLite tests it again, whatever `omit` says, so it must not mean more here
+ * than there (TSX_PLAINLY). The n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is
+ * their number. After " IN "
+ * the argument is a whole list (sqlite3_vtab_in_first), else one value.
+ *
+ * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
+ * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
+ * says how many rows are likely to be taken, and rows go on after it. From 3.51 on SQLite offers an OFFSET only where the
+ * table sees all filters: if all of them are tested here, exactly, so many rows are left out here, too (SKIPPED). SQLite
+ * offers a comparison of row values, (x, u) > (1, 1), as the weaker x >= ?. The table can tell that from a plain x >= ? only
+ * where SQLite knows the right side's value: so rows are left out only if it knows those of each >= and <=.
+ *
+ * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
+ * has given out come twice.
+ */
+#include "table/best_index.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "values/compare.h"
+#include "table/module.h"
+
+static const char *const operators[] = {[TSX_EQ] = "=?",
+                                        [TSX_GT] = ">?",
+                                        [TSX_GE] = ">=?",
+                                        [TSX_LT] = "<?",
+                                        [TSX_LE] = "<=?",
+                                        [TSX_IS] = " IS ?",
+                                        [TSX_IN] = " IN ?",
+                                        [TSX_NE] = "<>?",
+                                        [TSX_ISNOT] = " IS NOT ?",
+                                        [TSX_ISNULL] = " IS NULL",
+                                        [TSX_NOTNULL] = " IS NOT NULL"};
+#define OPERATOR_COUNT ((int)(sizeof operators / sizeof *operators))
+static const char MISSING[] = " ARGUMENT MISSING";
+
+/* ---- idxStr ------------------------------------------------------------------------------------------------------ */
+
+static const char *column_name(const tsx_table *table, int column) {
+  int shown = (int)table->column_count;
+  return column < shown ? table->columns[column].name : table->hidden[column - shown];
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool best_index_is_plain(const char *name) {
+  if (isdigit((unsigned char)*name) || !*name) return false;
+  while (is_word(*name)) name++;
+  return !*name;
+}
+
+static void best_index_append_name(sqlite3_str *out, const char *name) {
+  sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
+}
+
+char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < access->count; i++) {
+    const tsx_term *term = &access->terms[i];
+    if (i) sqlite3_str_appendall(out, " AND ");
+    if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_shown(table));
+    else best_index_append_name(out, column_name(table, term->column));
+    sqlite3_str_appendall(out, operators[term->op]);
+    if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
+    if (term->numeric) sqlite3_str_appendall(out, " OR NUMERIC");
+    if (term->plainly) sqlite3_str_appendall(out, " PLAINLY");
+  }
+  for (uint32_t i = 0; i < access->order_count; i++) {
+    sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
+    best_index_append_name(out, column_name(table, access->order[i].column));
+    if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
+  }
+  if (access->distinct) sqlite3_str_appendall(out, " DISTINCT");
+  if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
+  if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
+  bool empty = !access->count && !access->order_count && !access->limit;
+  if (access->missing) sqlite3_str_appendall(out, empty ? MISSING + 1 : MISSING);
+  empty = empty && !access->missing;
+  char *text = sqlite3_str_finish(out);
+  return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
+}
+
+uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
+
+/* Where the operator begins, if p begins with this name; else NULL. */
+static const char *match_name(const char *p, const char *name) {
+  if (best_index_is_plain(name)) {
+    size_t size = strlen(name);
+    return !strncmp(p, name, size) && !is_word(p[size]) ? p + size : NULL;
+  }
+  if (*p++ != '"') return NULL;
+  for (; *name; name++) {
+    if (*p++ != *name) return NULL;
+    if (*name == '"' && *p++ != '"') return NULL;
+  }
+  return *p == '"' && p[1] != '"' ? p + 1 : NULL;
+}
+
+static bool take_word(const char **p, const char *word) {
+  size_t size = strlen(word);
+  if (strncmp(*p, word, size)) return false;
+  *p += size;
+  return true;
+}
+
+static const char *read_name(const tsx_table *table, const char *p, int *column) {
+  if (*p == '#' && (p[1] == '0' || p[1] == '1')) {
+    *column = TSX_AS_OF(table) + (p[1] - '0');
+    return p + 2;
+  }
+  for (int i = 0; i <= TSX_WRITTEN_AT(table); i++) {
+    const char *end = match_name(p, column_name(table, i));
+    if (end) {
+      *column = i;
+      return end;
+    }
+  }
+  return NULL;
+}
+
+static const char *read_term(const tsx_table *table, const char *p, tsx_access *access) {
+  int column, op = OPERATOR_COUNT;
+  if (access->count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+  for (int i = 0; i < OPERATOR_COUNT; i++)
+    if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
+  if (op == OPERATOR_COUNT) return NULL;
+  p += strlen(operators[op]);
+  tsx_term *term = &access->terms[access->count++];
+  *term = (tsx_term){.column = column, .op = (tsx_op)op};
+  term->nocase = take_word(&p, " COLLATE NOCASE");
+  term->numeric = take_word(&p, " OR NUMERIC");
+  term->plainly = take_word(&p, " PLAINLY");
+  return p;
+}
+
+static const char *read_order(const tsx_table *table, const char *p, tsx_access *access) {
+  do {
+    int column;
+    if (access->order_count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+    if (column >= (int)table->column_count || !table->columns[column].description->is_dimension) return NULL;
+    access->order[access->order_count].column = column;
+    access->order[access->order_count++].descending = take_word(&p, " DESC");
+  } while (take_word(&p, ", "));
+  access->distinct = take_word(&p, " DISTINCT");
+  return p;
+}
+
+int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access) {
+  const char *p = text ? text : "";
+  *access = (tsx_access){0};
+  /* No term begins so: behind a column named ORDER or LIMIT comes an operator. */
+  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6) && strcmp(p, MISSING + 1)) {
+    do p = read_term(table, p, access);
+    while (p && take_word(&p, " AND "));
+    if (!p) return SQLITE_ERROR;
+  }
+  if (take_word(&p, access->count ? " ORDER BY " : "ORDER BY ") && !(p = read_order(table, p, access)))
+    return SQLITE_ERROR;
+  access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
+  access->offset = access->limit && take_word(&p, " OFFSET");
+  access->skip = access->offset && take_word(&p, " SKIPPED");
+  const bool first = !access->count && !access->order_count && !access->limit;
+  access->missing = take_word(&p, first ? MISSING + 1 : MISSING);
+  return *p ? SQLITE_ERROR : SQLITE_OK;
+}
+
+/* ---- Choosing ---------------------------------------------------------------------------------------------------- */
+
+static int op_of(unsigned char op) {
+  switch (op) {
+  case SQLITE_INDEX_CONSTRAINT_EQ: return TSX_EQ;
+  case SQLITE_INDEX_CONSTRAINT_GT: return TSX_GT;
+  case SQLITE_INDEX_CONSTRAINT_GE: return TSX_GE;
+  case SQLITE_INDEX_CONSTRAINT_LT: return TSX_LT;
+  case SQLITE_INDEX_CONSTRAINT_LE: return TSX_LE;
+  case SQLITE_INDEX_CONSTRAINT_IS: return TSX_IS;
+  case SQLITE_INDEX_CONSTRAINT_NE: return TSX_NE;
+  case SQLITE_INDEX_CONSTRAINT_ISNOT: return TSX_ISNOT;
+  case SQLITE_INDEX_CONSTRAINT_ISNULL: return TSX_ISNULL;
+  case SQLITE_INDEX_CONSTRAINT_ISNOTNULL: return TSX_NOTNULL;
+  default: return -1;
+  }
+}
+
+typedef struct choice {
+  tsx_table *table;
+  sqlite3_index_info *info;
+  bool utf16;
+  tsx_access access;
+  sqlite3_value *rights[TSX_TERMS_MOST]; /* constants among the right sides; NULL where not known */
+  bool time_taken[2], time_misused[2]; /* as_of, since */
+  int null_time; /* the place in WHERE of one that is taken and may be NULL; -1: there is none */
+} choice;
+
+/* Does SQLite leave out a test because the plan says so? It keeps to that for 16 constraints, and for as many arguments of
+ * xFilter. (Nor does it for parts of row values, of which nothing is known here.) */
+#define OMITTED_MOST 16
+static bool can_omit(const choice *c, int i) { return i < OMITTED_MOST && c->access.count < OMITTED_MOST; }
+
+static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
+  c->rights[c->access.count] = right;
+  c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
+  c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
+  c->info->aConstraintUsage[i].omit = omit;
+}
+
+int tsx_time_misused(tsx_table *table, int which) {
+  const char *name = table->array ? table->hidden[which] : which ? "since" : "as_of";
+  return tsx_vtab_fail(
+      &table->base, SQLITE_ERROR,
+      "%s: %s is an argument, not a column of values: give it in the call, FROM %s(%s), or by =, IS or IN", table->path,
+      name, table->name, which ? "NULL, '2024-06-01'" : "'2024-06-01'");
+}
+
+/* as_of and since are arguments: an equality that cannot be used now makes this plan impossible, or the answer would be
+ * wrong. */
+static int best_index_choose_time(choice *c, int i, int which) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  int op = op_of(constraint->op);
+  sqlite3_value *right = NULL;
+  if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT || constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET)
+    return SQLITE_OK;
+  if (op != TSX_EQ && op != TSX_IS && op != TSX_ISNULL) {
+    c->time_misused[which] = true;
+    return SQLITE_OK;
+  }
+  if (!constraint->usable) return SQLITE_CONSTRAINT;
+  if (c->time_taken[which]) return SQLITE_OK;
+  c->time_taken[which] = true;
+  best_index_take(c, i, constraint->iColumn, (tsx_op)op, NULL, true);
+  if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK || sqlite3_value_type(right) == SQLITE_NULL)
+    c->null_time = constraint->iTermOffset;
+  return SQLITE_OK;
+}
+
+static bool is_used(const choice *c, int column) { return c->info->colUsed >> (column < 63 ? column : 63) & 1; }
+
+/* All comparisons with as_of and since. `as_of` is that column's number. */
+static int choose_times(choice *c, int as_of) {
+  for (int i = 0; i < c->info->nConstraint; i++) {
+    const int column = c->info->aConstraint[i].iColumn;
+    if (column != as_of && column != as_of + 1) continue;
+    const int code = best_index_choose_time(c, i, column - as_of);
+    if (code != SQLITE_OK) return code;
+  }
+  for (int which = 0; which < 2; which++) {
+    if (c->time_taken[which]) continue;
+    if (c->time_misused[which]) return tsx_time_misused(c->table, which);
+    /* An UPDATE says that it uses all columns. */
+    if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->access.missing = true;
+  }
+  return SQLITE_OK;
+}
+
+/* NULL tests of attributes. */
+static void choose_null_test(choice *c, int i, tsx_op op) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const tsx_column *column = &c->table->columns[constraint->iColumn];
+  if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
+  best_index_take(c, i, constraint->iColumn, op, NULL, true);
+}
+
+/* Text without case, as LIKE with a prefix derives it, too: bytes tell what surely does not match. */
+static void choose_nocase(choice *c, int i, int op) {
+  if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
+  if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
+  best_index_take(c, i, c->info->aConstraint[i].iColumn, (tsx_op)op, NULL, false);
+  c->access.terms[c->access.count - 1].nocase = true;
+  c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
+}
+
+/* Before 3.51 SQLite hands these to the left table of a LEFT JOIN although they stand in its ON, and left rows are lost. Nothing
+ * tells the table that it is one. */
+#define OUTER_TRUE 3051000
+static bool best_index_is_doubtful(int op) {
+  return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < OUTER_TRUE;
+}
+
+static void best_index_choose_field(choice *c, int i) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const tsx_column *column = &c->table->columns[constraint->iColumn];
+  int op = op_of(constraint->op);
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MOST || best_index_is_doubtful(op)) return;
+  if (op == TSX_ISNULL || op == TSX_NOTNULL) {
+    choose_null_test(c, i, (tsx_op)op);
+    return;
+  }
+  const bool own = tsx_compares_its_way(column);
+  if (column->description->is_dimension ? op > TSX_ISNOT || (op >= TSX_NE && !own) : !tsx_ranges_possible(column))
+    return;
+  const bool labels = column->form == TSX_LABEL && column->label_form == TSX_TEXT;
+  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || labels;
+  if ((text || own) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
+    if (column->form == TSX_TEXT || labels) choose_nocase(c, i, op);
+    return;
+  }
+  sqlite3_value *right = NULL;
+  bool in = op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1);
+  if (in) {
+    sqlite3_vtab_in(c->info, i, 1);
+    op = TSX_IN;
+  } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
+    right = NULL;
+  }
+  /* Not exact is a list on a column of text: its members are text, but those of a subquery may be numbers, and the text is
+   * compared as a number then. */
+  tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
+  bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
+  /* What is not known may be a column of numbers that holds text: SQLite applies its affinity to the text here then. */
+  const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
+  const bool plainly = own && !(exact && can_omit(c, i));
+  if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
+    return; /* all of it looks like numbers */
+  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  c->access.terms[c->access.count - 1].plainly = plainly;
+  c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
+}
+
+static unsigned how_of(const choice *c, uint32_t term) {
+  return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
+}
+
+/* Known right sides as ranges, for the estimate; `ranges` has room for one tsr_ranges a term and keeps its values in
+ * `values`. */
+static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    known[i] = false;
+    if (c->access.terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
+    const tsx_column *column = &c->table->columns[c->access.terms[i].column];
+    if (!column->description->is_dimension) continue;
+    tsx_ranges_make(column, c->access.terms[i].op, c->rights[i], how_of(c, i), &values[i]);
+    known[i] = true;
+    if (values[i].count < 0) continue;
+    terms[i] = (tsr_ranges){.ranges = values[i].ranges, .count = (uint64_t)values[i].count};
+    tsr_ranges *first = &dimensions[column->field];
+    if (first->all) {
+      *first = terms[i];
+    } else {
+      terms[i].also = first->also;
+      first->also = &terms[i];
+    }
+  }
+}
+
+/* How many different values a dimension may take within the box, as far as it can be told. */
+static double best_index_width(const tsx_column *column, const tsr_interval *box, double rows) {
+  uint64_t size = tsr_datatype_size(column->description->datatype);
+  double spread = rows;
+  if (box && column->form != TSX_TEXT && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64) {
+    uint64_t low = 0, high = 0;
+    memcpy(&low, box->low, size);
+    memcpy(&high, box->high, size);
+    uint64_t mask = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1;
+    spread = (double)((high - low) & mask) + 1;
+  }
+  return spread < rows ? spread : rows;
+}
+
+/* The part of all cells that a comparison with an attribute is likely to leave. */
+static double selectivity(tsx_op op) {
+  switch (op) {
+  case TSX_EQ:
+  case TSX_IS: return 0.01;
+  case TSX_IN: return 0.05;
+  case TSX_ISNULL: return 0.1;
+  case TSX_NE:
+  case TSX_ISNOT:
+  case TSX_NOTNULL: return 0.9;
+  default: return 0.25;
+  }
+}
+
+/* Is no row of cells that were never written, by some comparison with an attribute? */
+static bool wants_written(const choice *c) {
+  const tsx_table *table = c->table;
+  for (uint32_t i = 0; i < c->access.count && !table->options.fill_unwritten; i++) {
+    const int column = c->access.terms[i].column, op = c->access.terms[i].op;
+    if (column >= (int)table->column_count || table->columns[column].description->is_dimension) continue;
+    if (op != TSX_ISNULL && op != TSX_IS && op != TSX_ISNOT) return true;
+  }
+  return false;
+}
+
+typedef struct cost {
+  double rows, cells;
+} cost;
+
+/* Rows and cells from the fragments' metadata; right sides that are not known yet count by their operators. */
+static cost estimate(choice *c) {
+  cost result = {1e6, 1e6};
+  tsx_table *table = c->table;
+  tsr_error error = {0};
+  uint32_t dimension_count = table->schema->dimension_count;
+  tsr_ranges *dimensions = sqlite3_malloc64(dimension_count * sizeof *dimensions);
+  tsr_ranges *terms = sqlite3_malloc64((c->access.count + 1) * sizeof *terms);
+  tsx_ranges *values = sqlite3_malloc64((c->access.count + 1) * sizeof *values);
+  bool known[TSX_TERMS_MOST];
+  tsx_snapshot *snapshot = NULL;
+  tsr_estimate estimate;
+  if (!dimensions || !terms || !values || table->connection->lost) goto done; /* that error is for who reads rows */
+  for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
+  known_ranges(c, dimensions, terms, values, known);
+  tsr_request request = {.dimensions = dimensions};
+  const tsr_interval *box = NULL;
+  if (tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
+                         false, &snapshot, &error) < 0 ||
+      tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0) {
+    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* not the estimate alone */
+    goto done;
+  }
+  if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
+  result = (cost){wants_written(c) ? estimate.written : estimate.rows, estimate.cells};
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
+    const tsx_column *column = &table->columns[c->access.terms[i].column];
+    if (!column->description->is_dimension) { /* its tiles are decoded all the same */
+      result.rows *= selectivity(c->access.terms[i].op);
+      continue;
+    }
+    double share = 0.25, wide = best_index_width(column, box ? &box[column->field] : NULL, estimate.rows + 1);
+    if (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) share = 1 / wide;
+    if (c->access.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
+    result.rows *= share;
+    result.cells *= share;
+  }
+done:
+  tsx_snapshot_release(snapshot);
+  sqlite3_free(dimensions);
+  sqlite3_free(terms);
+  sqlite3_free(values);
+  return result;
+}
+
+/* At most one row: every dimension is compared exactly for equality with one value, and coordinates are unique. */
+static bool is_unique(const choice *c) {
+  const tsx_table *table = c->table;
+  if (!table->schema || table->schema->allows_duplicates) return false;
+  uint32_t equal = 0;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) {
+    bool found = false;
+    for (uint32_t i = 0; i < c->access.count && !found; i++) {
+      if (c->access.terms[i].column >= (int)table->column_count) continue;
+      const tsx_column *column = &table->columns[c->access.terms[i].column];
+      /* A year may be the number of one and the text of another. */
+      const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
+      found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
+              !c->access.terms[i].plainly && !years &&
+              tsx_ranges_exact(column, c->access.terms[i].op, c->rights[i], c->utf16);
+    }
+    equal += found;
+  }
+  return equal == table->schema->dimension_count;
+}
+
+/* Does SQLite sort the values of a dimension as the core does? Not where some of them are shown as another type, nor text
+ * in UTF-16; but UINT64 past the signed range is text behind all integers, of 20 digits each. */
+static bool can_order(const choice *c, int column) {
+  const tsx_table *table = c->table;
+  if (column < 0 || column >= (int)table->column_count) return false;
+  const tsx_column *shown = &table->columns[column];
+  if (!shown->description->is_dimension || (shown->mixed && shown->form != TSX_UINT64)) return false;
+  if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
+  return tsx_form_is_number(shown->form);
+}
+
+/* Where SQLite only wants equal values together, for GROUP BY and DISTINCT, a dense array gives them in its own order: the
+ * slowest dimension first. 3.40 says so even where an ORDER BY takes its order from the groups; 3.54 does not. */
+#define DISTINCT_TRUE 3054000
+static void regroup(choice *c) {
+  const tsr_schema *schema = c->table->schema;
+  const int distinct = sqlite3_vtab_distinct(c->info);
+  if ((distinct != 1 && distinct != 2) || !schema->dense || sqlite3_libversion_number() < DISTINCT_TRUE) return;
+  const bool last_first = schema->cell_order == TSR_ORDER_COL;
+  for (uint32_t i = 0; i < c->access.order_count; i++) {
+    struct tsx_access_order *order = c->access.order;
+    order[i].descending = false;
+    for (uint32_t k = i; k > 0; k--) {
+      const uint32_t above = c->table->columns[order[k - 1].column].field,
+                     own = c->table->columns[order[k].column].field;
+      if (last_first ? above >= own : above <= own) break;
+      const struct tsx_access_order moved = order[k];
+      order[k] = order[k - 1];
+      order[k - 1] = moved;
+    }
+  }
+}
+
+/* DISTINCT, perhaps with an ORDER BY: SQLite takes one row for all that are equal in the columns in use. If these are dimensions,
+ * the rows come in the order of all of them, and one of equal ones is enough. A rowid that is in use tells them apart: before
+ * 3.46 SQLite did not look at that, and since 3.53 it does not beside an order, so the cursor looks, too. */
+#define ROWID_SEEN 3046000
+static void choose_distinct(choice *c) {
+  const tsx_table *table = c->table;
+  const sqlite3_index_info *info = c->info;
+  const int distinct = sqlite3_vtab_distinct(c->info);
+  const uint32_t wanted = c->access.order_count;
+  uint32_t count = wanted, dimensions = 0;
+  if (distinct < 2 || wanted == 0 || sqlite3_libversion_number() < ROWID_SEEN) return;
+  for (int i = 0; i < info->nConstraint; i++)
+    if (info->aConstraint[i].iColumn < 0) return;
+  for (int column = 0; column <= TSX_WRITTEN_AT(table); column++) {
+    if (!is_used(c, column)) continue;
+    if (column > 62) return; /* it may be another one */
+    if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
+        c->time_taken[column - TSX_AS_OF(table)])
+      continue;
+    if (!can_order(c, column)) return;
+    bool ordered = false;
+    for (uint32_t i = 0; i < wanted && !ordered; i++) ordered = c->access.order[i].column == column;
+    dimensions++;
+    if (ordered) continue;
+    if (count == TSX_TERMS_MOST) return;
+    c->access.order[count++] = (struct tsx_access_order){.column = column};
+  }
+  if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all differ */
+  c->access.order_count = count;
+  c->access.distinct = true;
+}
+
+/* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
+static void choose_order(choice *c, bool unique) {
+  sqlite3_index_info *info = c->info;
+  if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MOST) return;
+  for (int i = 0; i < info->nOrderBy && !unique; i++) {
+    if (!can_order(c, info->aOrderBy[i].iColumn)) return;
+    c->access.order[i].column = info->aOrderBy[i].iColumn;
+    c->access.order[i].descending = info->aOrderBy[i].desc;
+  }
+  if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
+  regroup(c);
+  choose_distinct(c);
+  info->orderByConsumed = 1;
+}
+
+/* About how many rows are left of DISTINCT, where all dimensions have as many values. A dense array needs no tile for them. */
+static void expect_distinct(const choice *c, cost *total) {
+  total->rows = pow(total->rows, (double)c->access.order_count / c->table->schema->dimension_count);
+  if (c->table->schema->dense) total->cells = 0;
+}
+
+/* May the table leave out the rows of OFFSET? If no filter is tested but here. */
+static bool can_skip(const choice *c) {
+  const sqlite3_index_info *info = c->info;
+  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->access.distinct)
+    return false;
+  for (int i = 0; i < info->nConstraint; i++) {
+    const int op = info->aConstraint[i].op;
+    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
+    const struct sqlite3_index_constraint_usage *usage = &info->aConstraintUsage[i];
+    if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MOST || usage->argvIndex > OMITTED_MOST) return false;
+    if ((op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_LE) && !c->rights[usage->argvIndex - 1])
+      return false;
+  }
+  return true;
+}
+
+/* How many rows are likely to be taken: not known where SQLite sorts them. */
+static void choose_limit(choice *c) {
+  sqlite3_index_info *info = c->info;
+  int limit = -1, offset = -1;
+  if (info->nOrderBy > 0 && !info->orderByConsumed) return;
+  for (int i = 0; i < info->nConstraint; i++) {
+    if (!info->aConstraint[i].usable) continue;
+    if (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_LIMIT) limit = i;
+    if (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_OFFSET) offset = i;
+  }
+  if (limit < 0) return;
+  c->access.limit = true;
+  info->aConstraintUsage[limit].argvIndex = (int)c->access.count + 1;
+  if (offset < 0) return;
+  c->access.offset = true;
+  c->access.skip = can_skip(c);
+  info->aConstraintUsage[offset].argvIndex = (int)c->access.count + 2;
+  info->aConstraintUsage[offset].omit = c->access.skip;
+}
+
+/* What the plan costs. A row costs a step; a decoded cell about a fiftieth of one, if its tile is not in the cache.
+ *
+ * A plan that scans once for each side of an OR must not be chosen where as_of or since may be NULL, "not given": SQLite tests
+ * as_of = NULL again behind such scans, and no row satisfies that. SQLite asks this function for a plan of each side, and
+ * adds up what they cost.
+ * - Before 3.47 it does not offer as_of = ? for the sides. `missing` is true for them, and they have one price, the dearest: the
+ *   plan of the whole WHERE costs less. (Where that has no value for as_of either, one scan is cheaper than two, and
+ *   xColumn says what is wrong.)
+ * - From 3.47 on it offers the side's terms first, and behind them those of the whole WHERE. Each term before as_of makes the
+ *   plan dearer by one large factor. All plans of the whole WHERE have the same factor, so they compare as they did; a plan of a
+ *   side has a greater one. */
+#define DEAREST     1e290
+#define DEARER      1e18
+#define DEARER_MOST 11 /* terms */
+static double best_index_weigh(const choice *c, int as_of, cost total) {
+  double sum = 4 + total.rows + total.cells / 50;
+  if (c->access.missing) return as_of + 1 < 63 ? DEAREST : sum * 1e100; /* more columns: one of them may be meant */
+  for (int i = 0; i < c->null_time && i < DEARER_MOST; i++) sum *= DEARER;
+  return sum;
+}
+
+int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  tsx_table *table = (tsx_table *)vtab;
+  choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
+  tsr_error error = {0};
+  bool missing = tsx_table_ready(table, &error) < 0; /* xOpen says so */
+  const int as_of = missing ? tsx_table_shown(table) : TSX_AS_OF(table);
+  const int code = choose_times(&c, as_of); /* first: they must not be left out where a plan is full */
+  if (code != SQLITE_OK) return code;
+  for (int i = 0; i < info->nConstraint && !missing; i++) {
+    int column = info->aConstraint[i].iColumn;
+    if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
+      best_index_choose_field(&c, i);
+  }
+  for (int i = 0; i < info->nConstraint; i++) { /* attributes last: a full plan does without them first */
+    int column = info->aConstraint[i].iColumn;
+    if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
+      best_index_choose_field(&c, i);
+  }
+  cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
+  bool unique = !missing && is_unique(&c);
+  if (unique) {
+    info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    if (total.rows > 1) total.rows = 1;
+  }
+  if (!missing) {
+    choose_order(&c, unique);
+    choose_limit(&c);
+    if (c.access.distinct) expect_distinct(&c, &total);
+  }
+  info->idxNum = (int)tsx_access_arguments(&c.access);
+  info->idxStr = tsx_access_encode(table, &c.access);
+  if (!info->idxStr) return SQLITE_NOMEM;
+  info->needToFreeIdxStr = 1;
+  info->estimatedCost = best_index_weigh(&c, as_of, total);
+  info->estimatedRows = total.rows < 1 ? 1 : tsx_whole(fmin(total.rows, 4e18));
+  return SQLITE_OK;
+}

@@ -1,0 +1,671 @@
+/* cursor.c: xFilter makes a request of its arguments and starts a reader; xNext walks the rows of its batches; xColumn
+ * takes single values out of their columns. A column is asked of the reader when the first of its cells is wanted, once
+ * for each batch.
+ *
+ * A cursor that is closed rests with its table, with its decoded plan and its reader, until the next one is opened: most
+ * statements are run again, on a state of the array that is the same.
+ */
+#include "table/cursor.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "values/compare.h"
+#include "values/compare_times.h"
+#include "values/labels.h"
+#include "table/best_index.h"
+#include "table/module.h"
+#include "table/transaction.h"
+#include "table/update.h"
+
+typedef struct in_list { /* the members of an IN list, as ranges */
+  tsr_range *ranges;
+  void **values; /* what the ranges point to: each from sqlite3_malloc */
+  uint64_t count, room;
+  bool everything;
+} in_list;
+
+typedef struct shown { /* a column of the table, of the batch in hand */
+  const tsr_column *cells; /* NULL until asked for */
+  const uint8_t *numbers; /* of cells that all are there, each a plain number; else NULL */
+} shown;
+
+typedef struct tsx_cursor {
+  sqlite3_vtab_cursor base;
+  tsx_snapshot *snapshot;
+  tsr_snapshot *core; /* its own: what the reader reads, and holds */
+  tsr_reader *reader; /* NULL: none */
+  tsx_snapshot *opened; /* in a transaction that has written the array: what the table showed at xOpen, as xFilter may
+                           come again when more has been written; else NULL */
+  tsr_ranges *dimensions; /* one per dimension */
+  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
+  bool *dropped; /* columns whose attribute the array has no more */
+  const tsr_schema *newest; /* that `dropped` was made for */
+  bool *fields; /* fields that statements have asked for: the reader decodes them ahead */
+  uint64_t number; /* among the table's cursors */
+  unsigned asked; /* of the present row: which hidden columns, and whether its rowid */
+  /* where it stands */
+  const tsr_batch *batch; /* NULL at the end */
+  uint64_t row;
+  uint64_t first; /* of the batch: those before it are left out */
+  uint64_t skip; /* rows still to be left out, for OFFSET */
+  shown *columns;
+  /* the decoded plan: kept while the same idxStr comes */
+  char *text;
+  tsx_access access; /* and so much of what follows is in use */
+  uint32_t predicate_count;
+  /* the request, by terms: not set at first */
+  in_list lists[TSX_TERMS_MOST];
+  tsr_ranges sets[TSX_TERMS_MOST];
+  tsx_ranges values[TSX_TERMS_MOST];
+  tsr_predicate predicates[TSX_TERMS_MOST]; /* on attributes */
+  tsr_sort order[TSX_TERMS_MOST];
+} cursor_cursor;
+#define RESTING_MOST (256u << 10) /* bytes that the reader of a cursor at rest may keep */
+
+static int cursor_fail(cursor_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
+
+static int cursor_make(const tsx_table *table, cursor_cursor **out) {
+  uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
+  uint64_t columns = table->column_count + 1;
+  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(shown) + 1) + fields;
+  cursor_cursor *c = sqlite3_malloc64(sizeof(cursor_cursor) + more);
+  if (!c) return SQLITE_NOMEM;
+  memset(c, 0, offsetof(cursor_cursor, lists));
+  memset(c + 1, 0, more);
+  c->dimensions = (tsr_ranges *)(c + 1);
+  c->columns = (shown *)(c->dimensions + dimensions);
+  c->dropped = (bool *)(c->columns + columns);
+  c->fields = c->dropped + columns;
+  *out = c;
+  return SQLITE_OK;
+}
+
+static void cursor_destroy(cursor_cursor *c) {
+  tsr_reader_close(c->reader);
+  sqlite3_free(c->text);
+  sqlite3_free(c);
+}
+
+void tsx_cursor_forget(tsx_table *table) {
+  if (table->resting) cursor_destroy(table->resting);
+  table->resting = NULL;
+}
+
+int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  cursor_cursor *c = table->resting;
+  if (!c) {
+    int code = cursor_make(table, &c);
+    if (code != SQLITE_OK) return code;
+  }
+  table->resting = NULL;
+  tsx_connection_add_cursor(table->connection);
+  int code = tsx_transactions_check(table->connection, &error);
+  if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->opened, &error);
+  if (code < 0) {
+    tsx_connection_remove_cursor(table->connection);
+    cursor_destroy(c);
+    return tsx_vtab_error(vtab, &error);
+  }
+  memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* another statement's */
+  c->number = ++table->opened;
+  tsx_update_forget(table);
+  *out = &c->base;
+  return SQLITE_OK;
+}
+
+/* ---- The request ------------------------------------------------------------------------------------------------- */
+
+static void count_rows(cursor_cursor *c) {
+  if (c->batch)
+    tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
+                               (c->row < c->batch->count ? c->row + 1 : c->batch->count) - c->first);
+}
+
+static void clear_list(in_list *list) {
+  for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
+  sqlite3_free(list->values);
+  sqlite3_free(list->ranges);
+  *list = (in_list){0};
+}
+
+/* Frees what the last request held. */
+static void clear_request(cursor_cursor *c) {
+  for (uint32_t i = 0; i < c->access.count; i++) clear_list(&c->lists[i]);
+  for (int i = 0; i < 2; i++) {
+    sqlite3_value_free(c->times[i]);
+    c->times[i] = NULL;
+  }
+  c->batch = NULL;
+}
+
+/* A reader of a transaction's rows does not rest: what it reads is gone with the transaction. As long as other cursors are open
+ * the statement goes on, and this one may come again: it keeps the tiles that it used last until the statement's end. */
+static bool may_rest(const cursor_cursor *c) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const bool goes_on = table->connection->cursors > 1;
+  if (table->resting) return false;
+  if (!c->reader) return true;
+  if (!c->snapshot || c->snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > RESTING_MOST) return false;
+  table->connection->tiles_kept |= goes_on;
+  return true;
+}
+
+void tsx_cursor_forget_tiles(tsx_table *table) {
+  if (table->resting && table->resting->reader) (void)tsr_reader_rest(table->resting->reader, true);
+}
+
+int tsx_cursor_close(sqlite3_vtab_cursor *base) {
+  cursor_cursor *c = (cursor_cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
+  count_rows(c);
+  clear_request(c);
+  tsx_update_scanned(table, c->number);
+  const bool rests = may_rest(c);
+  tsx_snapshot_release(c->snapshot);
+  tsx_snapshot_release(c->opened);
+  c->snapshot = c->opened = NULL;
+  if (rests) table->resting = c;
+  else cursor_destroy(c);
+  tsx_connection_remove_cursor(table->connection);
+  return SQLITE_OK;
+}
+
+/* A time given in the query; NULL keeps the table's. */
+static int cursor_take_time(cursor_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
+  tsr_error error = {0};
+  const char *name = which ? "since" : "as_of";
+  sqlite3_value_free(c->times[which]);
+  c->times[which] = sqlite3_value_dup(value);
+  if (!c->times[which]) return SQLITE_NOMEM;
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_NULL: return SQLITE_OK;
+  case SQLITE_INTEGER: {
+    sqlite3_int64 v = sqlite3_value_int64(value);
+    *time = v < 0 ? 0 : (uint64_t)v;
+    return SQLITE_OK;
+  }
+  case SQLITE_TEXT:
+    if (tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, &error) ==
+        TSR_OK)
+      return SQLITE_OK;
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
+                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted: %s", name,
+                         error.message);
+  default:
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
+                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted", name);
+  }
+}
+
+static bool list_room(in_list *list) {
+  if (list->count + TSX_RANGES_MOST <= list->room) return true;
+  uint64_t room = list->room ? list->room * 2 : 16;
+  tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
+  if (ranges) list->ranges = ranges;
+  void **values = sqlite3_realloc64(list->values, room * sizeof *values);
+  if (values) list->values = values;
+  if (!ranges || !values) return false;
+  list->room = room;
+  return true;
+}
+
+/* Copies the ranges of one member: its values go with the next one. */
+static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
+  if (member->count == TSX_EVERYTHING) list->everything = true;
+  for (int i = 0; i < member->count; i++) {
+    if (!list_room(list)) return false;
+    tsr_range range = member->ranges[i];
+    uint64_t low = range.low ? (range.low_size ? range.low_size : 8) : 0;
+    uint64_t high = range.high ? (range.high_size ? range.high_size : 8) : 0;
+    bool text = range.low != member->values[i][0] && range.high != member->values[i][1];
+    if (text) { /* one text, both ends; it may be empty */
+      low = range.low_size;
+      high = 0;
+    }
+    uint8_t *copy = sqlite3_malloc64(low + high + 1);
+    if (!copy) return false;
+    if (range.low) memcpy(copy, range.low, low);
+    if (range.high && !text) memcpy(copy + low, range.high, high);
+    if (range.low) range.low = copy;
+    if (range.high) range.high = text ? copy : copy + low;
+    list->values[list->count] = copy;
+    list->ranges[list->count++] = range;
+  }
+  return true;
+}
+
+static int take_list(cursor_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
+  in_list *list = &c->lists[term];
+  sqlite3_value *member = NULL;
+  tsx_ranges ranges;
+  int code = SQLITE_OK;
+  for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
+       code = sqlite3_vtab_in_next(value, &member)) {
+    tsx_ranges_make(column, TSX_IN, member, how, &ranges);
+    if (ranges.count == TSX_NO_MEMORY || !cursor_add_member(list, &ranges)) return SQLITE_NOMEM;
+  }
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* The codes of an enumerated attribute whose labels satisfy the term, as ranges of its integers. */
+static int take_labels(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                       unsigned how) {
+  in_list *list = &c->lists[term];
+  tsx_codes codes = {0};
+  sqlite3_value *member = NULL;
+  int code;
+  if (op == TSX_IN) {
+    for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
+         code = sqlite3_vtab_in_next(value, &member)) {
+      int added = tsx_codes_add(column, TSX_EQ, false, false, member, how, &codes);
+      if (added != SQLITE_OK) {
+        code = added;
+        break;
+      }
+    }
+    if (code == SQLITE_DONE) code = SQLITE_OK;
+  } else {
+    const tsx_term *asked = &c->access.terms[term];
+    code = tsx_codes_add(column, op, asked->nocase, asked->numeric, value, how, &codes);
+  }
+  list->everything = codes.everything;
+  for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
+    uint8_t *copy = list_room(list) ? sqlite3_malloc(16) : NULL;
+    if (copy) {
+      memcpy(copy, codes.runs[i], 16); /* little-endian: the low bytes are the value in any integer datatype */
+      list->values[list->count] = copy;
+      list->ranges[list->count++] = (tsr_range){.low = copy, .high = copy + 8};
+    } else {
+      code = SQLITE_NOMEM;
+    }
+  }
+  sqlite3_free(codes.runs);
+  return code;
+}
+
+/* Text without case, as the range of bytes that holds it. */
+static int take_nocase(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+  in_list *list = &c->lists[term];
+  tsr_range range;
+  void *memory;
+  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* none */
+  const int count = tsx_nocase_range(op, value, &range, &memory);
+  if (count == TSX_NO_MEMORY || !list_room(list)) {
+    sqlite3_free(count > 0 ? memory : NULL);
+    return SQLITE_NOMEM;
+  }
+  list->everything = count == TSX_EVERYTHING;
+  if (count <= 0) return SQLITE_OK;
+  if (c->access.terms[term].numeric) tsx_numeric_range(&range);
+  list->values[0] = memory;
+  list->ranges[0] = range;
+  list->count = 1;
+  return SQLITE_OK;
+}
+
+/* A datetime's comparison in which those that are shown as integers are text, too. */
+static int take_decimals(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                         unsigned how) {
+  in_list *list = &c->lists[term];
+  tsx_ranges ranges;
+  tsx_ranges_make(column, op, value, how, &ranges);
+  for (int part = 0; part <= TSX_DECIMAL_PARTS; part++) {
+    if (ranges.count == TSX_NO_MEMORY || !cursor_add_member(list, &ranges)) return SQLITE_NOMEM;
+    if (part < TSX_DECIMAL_PARTS) tsx_times_decimals(column, op, value, how, part, &ranges);
+  }
+  return SQLITE_OK;
+}
+
+/* One term as a set of ranges of its field. */
+static int take_set(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsx_column *column = &table->columns[c->access.terms[term].column];
+  tsr_ranges *set = &c->sets[term];
+  const bool nocase = c->access.terms[term].nocase;
+  const unsigned how = tsx_connection_text(table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
+  const bool decimals = tsx_times_as_text(column, op, value, how);
+  if (column->form == TSX_LABEL || op == TSX_IN || nocase || decimals) {
+    int code = decimals                    ? take_decimals(c, term, op, column, value, how)
+               : column->form == TSX_LABEL ? take_labels(c, term, op, column, value, how)
+               : nocase                    ? take_nocase(c, term, op, value)
+                                           : take_list(c, term, column, value, how);
+    if (code != SQLITE_OK) return code;
+    *set =
+        (tsr_ranges){.ranges = c->lists[term].ranges, .count = c->lists[term].count, .all = c->lists[term].everything};
+  } else {
+    tsx_ranges *ranges = &c->values[term];
+    tsx_ranges_make(column, op, value, how, ranges);
+    if (ranges->count == TSX_NO_MEMORY) return SQLITE_NOMEM;
+    for (int i = 0; i < ranges->count && c->access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
+    bool everything = ranges->count == TSX_EVERYTHING;
+    *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
+  }
+  return SQLITE_OK;
+}
+
+static int take_dimension(cursor_cursor *c, uint32_t term, sqlite3_value *value) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsr_ranges *first = &c->dimensions[table->columns[c->access.terms[term].column].field];
+  int code = take_set(c, term, c->access.terms[term].op, value);
+  if (code != SQLITE_OK) return code;
+  c->sets[term].also = first->also;
+  first->also = &c->sets[term];
+  return SQLITE_OK;
+}
+
+/* One term as a predicate; ranges of one attribute make one together. */
+static int take_attribute(cursor_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsx_column *column = &table->columns[c->access.terms[term].column];
+  tsx_op op = c->access.terms[term].op;
+  tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
+  if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
+  if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
+  if (op == TSX_ISNOT) { /* all but what equality finds, if it can tell that from all others */
+    const bool own = tsx_compares_its_way(column) && !c->access.terms[term].plainly;
+    if (!own && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) return SQLITE_OK;
+    op = TSX_EQ;
+    p.negated = true;
+  }
+  if (op == TSX_ISNULL && column->form == TSX_LABEL) { /* a code without label is NULL, too */
+    op = TSX_NOTNULL;
+    p.negated = true;
+  }
+  if (column->form != TSX_LABEL && (op == TSX_ISNULL || op == TSX_NOTNULL)) {
+    p.kind = op == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+    c->predicates[c->predicate_count++] = p;
+    return SQLITE_OK;
+  }
+  int code = take_set(c, term, op, value);
+  if (code != SQLITE_OK) return code;
+  if (c->sets[term].all) return SQLITE_OK; /* nothing can be said: null, neither */
+  for (uint32_t i = 0; i < c->predicate_count && !p.negated; i++)
+    if (c->predicates[i].field == p.field && c->predicates[i].kind == TSR_PREDICATE_WITHIN &&
+        !c->predicates[i].negated) {
+      c->sets[term].also = c->predicates[i].ranges.also;
+      c->predicates[i].ranges.also = &c->sets[term];
+      return SQLITE_OK;
+    }
+  p.kind = TSR_PREDICATE_WITHIN;
+  p.ranges = c->sets[term];
+  c->predicates[c->predicate_count++] = p;
+  return SQLITE_OK;
+}
+
+static int take_times(cursor_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    const int column = c->access.terms[i].column;
+    int code = SQLITE_OK;
+    if (column == TSX_AS_OF(table)) code = cursor_take_time(c, 0, values[i], as_of);
+    else if (column == TSX_SINCE(table)) code = cursor_take_time(c, 1, values[i], since);
+    else if (column >= (int)table->column_count)
+      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no field", table->path);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+static int take_terms(cursor_cursor *c, sqlite3_value **values) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  bool utf16 = tsx_connection_utf16(table->connection);
+  c->predicate_count = 0;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
+  for (uint32_t i = 0; i < c->access.count; i++) {
+    const int column = c->access.terms[i].column;
+    if (column >= (int)table->column_count) continue;
+    const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
+                                                                      : take_attribute(c, i, values[i], utf16);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+/* Attributes that have been dropped since the table was made, also where there is another of that name: an error where
+ * they are asked for. A table that looks at an earlier time has the columns of that time. */
+static int find_dropped(cursor_cursor *c, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsr_schema *newest = table->schema;
+  if (!table->options.has_as_of) {
+    int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
+    if (code < 0) return code;
+  }
+  if (newest == c->newest) return TSR_OK;
+  c->newest = newest;
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    c->dropped[i] = newest != table->schema;
+    for (uint32_t f = 0; c->dropped[i] && f < newest->dimension_count + newest->attribute_count; f++)
+      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped[i] = false;
+  }
+  return TSR_OK;
+}
+
+static int fail_dropped(cursor_cursor *c, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
+                       table->path, table->columns[column].name);
+}
+
+/* The order of the plan, and how many rows are likely to be taken. */
+static void cursor_take_order(cursor_cursor *c, sqlite3_value **values, tsr_request *request) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  for (uint32_t i = 0; i < c->access.order_count; i++)
+    c->order[i] = (tsr_sort){.dimension = table->columns[c->access.order[i].column].field,
+                             .descending = c->access.order[i].descending};
+  request->order = c->order;
+  request->order_count = c->access.order_count;
+  if (!c->access.limit) return;
+  sqlite3_int64 limit = sqlite3_value_int64(values[c->access.count]), offset = 0;
+  if (c->access.offset) offset = sqlite3_value_int64(values[c->access.count + 1]);
+  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* else as good as all */
+    request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
+  if (c->access.skip && offset > 0) c->skip = (uint64_t)offset;
+}
+
+static int cursor_advance(cursor_cursor *c) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  int code;
+  while ((code = tsr_reader_next(c->reader, &c->batch, &error)) > 0 && c->skip >= c->batch->count)
+    c->skip -= c->batch->count;
+  c->row = c->first = c->skip;
+  c->skip = 0;
+  c->asked = 0;
+  memset(c->columns, 0, table->column_count * sizeof *c->columns);
+  if (code <= 0) c->batch = NULL;
+  return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
+}
+
+/* What was written since xOpen does not show, nor what has been committed since the first xFilter. */
+static int find_snapshot(cursor_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  if (c->opened && since == table->options.since && as_of == table->options.as_of) {
+    *snapshot = c->opened;
+    c->opened->cursors++;
+    return TSR_OK;
+  }
+  if (c->snapshot && c->snapshot->since == since && c->snapshot->as_of == as_of) {
+    *snapshot = c->snapshot;
+    c->snapshot->cursors++;
+    return TSR_OK;
+  }
+  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, c->opened != NULL, snapshot,
+                            error);
+}
+
+/* The decoded plan is the last one's where the text is. */
+static int take_plan(cursor_cursor *c, const char *text, int count) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  if (!text) text = "";
+  if (c->text && !strcmp(c->text, text)) return SQLITE_OK;
+  sqlite3_free(c->text);
+  c->access.count = 0;
+  if (!(c->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
+  if (tsx_access_decode(table, text, &c->access) != SQLITE_OK || tsx_access_arguments(&c->access) != (uint32_t)count) {
+    sqlite3_free(c->text);
+    c->text = NULL;
+    c->access.count = 0;
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
+  }
+  memset(c->lists, 0, c->access.count * sizeof *c->lists);
+  return SQLITE_OK;
+}
+
+/* A reader of the state that the statement sees: the one that there is, if that is the same. */
+static int take_reader(cursor_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
+  tsx_snapshot *snapshot = NULL;
+  int code = find_snapshot(c, since, as_of, &snapshot, error);
+  if (code < 0) return code;
+  tsx_snapshot_release(c->snapshot);
+  c->snapshot = snapshot;
+  if (c->reader && c->core == snapshot->core) return TSR_OK;
+  tsr_reader_close(c->reader);
+  c->reader = NULL;
+  if ((code = tsx_table_labels((tsx_table *)c->base.pVtab, error)) < 0 || (code = find_dropped(c, error)) < 0)
+    return code;
+  c->core = snapshot->core;
+  return tsr_reader_open(c->core, &c->reader, error);
+}
+
+int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
+  cursor_cursor *c = (cursor_cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  if (c->number > table->filtered) table->filtered = c->number;
+  count_rows(c);
+  clear_request(c);
+  uint64_t since = table->options.since, as_of = table->options.as_of;
+  int code = take_plan(c, text, count);
+  if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
+  if (code != SQLITE_OK) return code;
+  if (take_reader(c, since, as_of, &error) < 0) return cursor_fail(c, &error);
+  if ((code = take_terms(c, values)) != SQLITE_OK) return code;
+  for (uint32_t i = 0; i < c->access.count; i++)
+    if (c->access.terms[i].column < (int)table->column_count && c->dropped[c->access.terms[i].column])
+      return fail_dropped(c, c->access.terms[i].column);
+  tsr_request request = {.dimensions = c->dimensions,
+                         .fields = c->fields,
+                         .predicates = c->predicates,
+                         .predicate_count = c->predicate_count,
+                         .distinct = c->access.distinct,
+                         .fill_unwritten = table->options.fill_unwritten,
+                         .times = true,
+                         .memory_bytes = table->options.memory_bytes,
+                         .threads = table->options.threads};
+  c->skip = 0;
+  cursor_take_order(c, values, &request);
+  if (tsr_reader_start(c->reader, &request, &error) < 0) return cursor_fail(c, &error);
+  return cursor_advance(c);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+int tsx_cursor_next(sqlite3_vtab_cursor *base) {
+  cursor_cursor *c = (cursor_cursor *)base;
+  c->asked = 0;
+  if (++c->row < c->batch->count) return SQLITE_OK;
+  count_rows(c);
+  return cursor_advance(c);
+}
+
+int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((cursor_cursor *)base)->batch; }
+
+static uint64_t cell_index(const cursor_cursor *c) {
+  return c->batch->selection ? c->batch->selection[c->row] : c->batch->first + c->row;
+}
+
+static int64_t cursor_row_of(const cursor_cursor *c) {
+  uint64_t i = cell_index(c);
+  return c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
+}
+
+/* Who asks for all hidden columns and the rowid of a row wants to change it: this is what an UPDATE does with the rows
+ * that its scan has chosen. A DELETE asks for the rowid alone; its rows matter where the array has duplicates, and within
+ * a transaction (outside of one, its commit comes at once). */
+#define ASKED_ROWID 8u
+#define ASKED_ALL   15u
+static void note_asked(cursor_cursor *c, unsigned what) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  if (c->asked == ASKED_ALL) return;
+  c->asked |= what;
+  if (what == ASKED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
+    c->asked = ASKED_ALL;
+  if (c->asked != ASKED_ALL) return;
+  if (!table->schema->dense) tsx_update_touch(table, c->number, cursor_row_of(c));
+}
+
+/* as_of and since show just the value that was given: SQLite may test it again. */
+static int hidden_column(cursor_cursor *c, sqlite3_context *context, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  note_asked(c, 1u << (column - TSX_AS_OF(table)));
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
+  if (column == TSX_WRITTEN_AT(table)) {
+    uint64_t time = c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time;
+    if (c->batch->written && time != UINT64_MAX) /* which is an own row's */
+      sqlite3_result_int64(context, (sqlite3_int64)time);
+  } else if (c->times[column - TSX_AS_OF(table)]) {
+    sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
+  } else if (c->access.missing) {
+    return tsx_time_misused(table, column - TSX_AS_OF(table));
+  }
+  return SQLITE_OK;
+}
+
+static int take_column(cursor_cursor *c, int column) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const tsx_column *shows = &table->columns[column];
+  shown *now = &c->columns[column];
+  tsr_error error;
+  tsx_error_init(&error);
+  if (c->dropped[column]) return fail_dropped(c, column);
+  if (tsr_reader_column(c->reader, shows->field, &now->cells, &error) < 0) return cursor_fail(c, &error);
+  c->fields[shows->field] = true;
+  const tsr_column *cells = now->cells;
+  if (!cells->unwritten && !cells->validity && !cells->constant && tsx_form_is_number(shows->form))
+    now->numbers = cells->values;
+  return SQLITE_OK;
+}
+
+int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
+  cursor_cursor *c = (cursor_cursor *)base;
+  tsx_table *table = (tsx_table *)base->pVtab;
+  if (column >= (int)table->column_count) return hidden_column(c, context, column);
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps its bytes */
+  const shown *now = &c->columns[column];
+  const tsx_column *shows = &table->columns[column];
+  if (now->numbers) {
+    tsx_number_result(context, shows->form, now->numbers, cell_index(c));
+    return SQLITE_OK;
+  }
+  if (!now->cells) {
+    const int code = take_column(c, column);
+    if (code != SQLITE_OK) return code;
+  }
+  tsx_column_result(context, shows, now->cells, cell_index(c), table->options.fill_unwritten);
+  return SQLITE_OK;
+}
+
+static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_type(time) != SQLITE_NULL; }
+
+int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
+  cursor_cursor *c = (cursor_cursor *)base;
+  if (c->access.distinct) /* SQLite promised that one row is enough, and it is not */
+    return tsx_vtab_fail(
+        base->pVtab, SQLITE_ERROR,
+        "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
+        "and LIMIT -1 behind it",
+        ((tsx_table *)base->pVtab)->path);
+  ((tsx_table *)base->pVtab)->past = cursor_is_given(c->times[0]) || cursor_is_given(c->times[1]);
+  *rowid = cursor_row_of(c);
+  note_asked(c, ASKED_ROWID);
+  return SQLITE_OK;
+}

@@ -1,0 +1,115 @@
+/* database.c: arrays that live in the database itself: made by CREATE VIRTUAL TABLE without a path, brought in and taken
+ * out file by file.
+ *
+ * tessera_import runs a CREATE VIRTUAL TABLE whose array is copied from the directory, tessera_copy one whose array has the
+ * changed schema; so all of it is one statement, and one that fails leaves nothing. The text of that statement says what
+ * CREATE would: it could make such an array again.
+ */
+#include "table/database.h"
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "database/store_tables.h"
+#include "table/ddl.h"
+#include "table/module.h"
+#include "table/transaction.h"
+#include "functions/functions.h"
+
+static const char *database_text_of(sqlite3_value *value) {
+  return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+}
+
+/* tessera_export(table, path): how many files. */
+void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address;
+  tsr_error error = {0};
+  uint64_t files = 0;
+  const char *path = database_text_of(values[1]);
+  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  int code = tsx_address_table(connection, database_text_of(values[0]), &address, &error);
+  if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
+    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
+  if (code == TSR_OK && (!path || tsx_store_is(path)))
+    code = tsx_fail(&error, TSR_MISMATCH, "the path of a directory is wanted");
+  if (code == TSR_OK) code = tsr_array_copy_files(connection->environment, address.path, path, false, &files, &error);
+  tsx_address_close(&address);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)files);
+  tsx_function_end(context, "tessera_export", code, &error);
+  tsx_connection_remove_table(connection);
+}
+
+/* ---- Arrays like others ------------------------------------------------------------------------------------------- */
+
+struct tsx_making {
+  const char *files; /* copied from this directory */
+  const tsr_schema *schema; /* or made by this */
+};
+
+int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  const tsx_options *options = &table->options;
+  tsr_create_options create = {.key = key};
+  if (!schema) schema = connection->making->schema;
+  int code = tsx_store_create(connection, table->schema_name, table->name, error);
+  if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
+  else if (code == TSR_OK)
+    code = tsr_array_copy_files(connection->environment, connection->making->files, table->path, false, NULL, error);
+  if (code == TSR_OK)
+    code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
+  return code;
+}
+
+/* CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), as tessera_ddl would put it. */
+static int run_create(tsx_connection *connection, const char *schema, const char *name, const tsx_address *source,
+                      const struct tsx_making *making, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(connection->db);
+  if (schema) sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\".\"%w\" USING tessera(", schema, name);
+  else sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\" USING tessera(", name);
+  int code = tsx_ddl_arguments(out, source, making->schema, error);
+  sqlite3_str_appendchar(out, 1, ')');
+  char *sql = sqlite3_str_finish(out);
+  if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
+  if (code == TSR_OK && making->schema) /* then the caller writes the cells, too; what stands above has read */
+    code = tsx_function_begin(connection, "db:", error);
+  if (code == TSR_OK) {
+    connection->making = making;
+    int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+    connection->making = NULL;
+    if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+  }
+  sqlite3_free(sql);
+  return code;
+}
+
+int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
+                        const tsr_schema *schema, char **path, tsr_error *error) {
+  const struct tsx_making making = {.files = schema ? NULL : source->path, .schema = schema};
+  char *database = NULL, *table = NULL, *place = NULL;
+  if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
+  int code = tsx_address_parse(name, &database, &table, error);
+  if (code == TSR_OK && !(place = tsx_store_path(database ? database : "main", table))) code = tsx_out_of_memory(error);
+  if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, place, source->key, error);
+  if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
+  sqlite3_free(database);
+  sqlite3_free(table);
+  if (code == TSR_OK && path) *path = place;
+  else sqlite3_free(place);
+  return code;
+}
+
+/* tessera_import(table, path): brings the array in a directory into the database, as a new table. */
+void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address source;
+  tsr_error error = {0};
+  const char *name = database_text_of(values[0]);
+  tsx_connection_add_table(connection); /* for interrupts */
+  int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
+  if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
+  if (code == TSR_OK) code = tsx_address_array(&source, &error);
+  if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);
+  tsx_address_close(&source);
+  tsx_function_end(context, "tessera_import", code, &error);
+  tsx_connection_remove_table(connection);
+}

@@ -1,0 +1,418 @@
+/* ddl.c: schemas as text: filters, datatypes, and the CREATE VIRTUAL TABLE statement that would make such an array.
+ *
+ * CREATE takes every such statement. What it cannot say is left out: an anonymous attribute gets the name that it has as a
+ * column, codes of an enumeration become UINT16, dimension labels are not made, a format version that cannot be written
+ * becomes the default one, and what CREATE refuses is left out as creatable.c says.
+ */
+#include "table/ddl.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+#include "text/names.h"
+#include "definition/define.h"
+#include "values/value.h"
+#include "database/store_sqlite.h"
+#include "table/address.h"
+#include "functions/creatable.h"
+
+#define DDL_CHUNK_DEFAULT 65536
+#define VERSION_DEFAULT   22
+
+/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
+
+/* The shortest text that reads back as this number; `single`: as this FLOAT32. */
+static void ddl_append_float(sqlite3_str *out, double value, bool single) {
+  char text[40];
+  if (isnan(value)) sqlite3_str_appendall(out, "NULL");
+  else if (isinf(value)) sqlite3_str_appendall(out, value < 0 ? "-9e999" : "9e999");
+  else {
+    for (int digits = single ? 6 : 15; digits <= 17; digits++) {
+      snprintf(text, sizeof text, "%.*g", digits, value);
+      if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+    }
+    for (char *p = text; *p; p++)
+      if (*p == ',') *p = '.'; /* the host's locale */
+    sqlite3_str_appendall(out, text);
+  }
+}
+
+static double load_float(const void *p, uint64_t size) {
+  float f;
+  double d;
+  if (size == 8) {
+    memcpy(&d, p, 8);
+    return d;
+  }
+  memcpy(&f, p, 4);
+  return f;
+}
+
+/* ---- Filters ----------------------------------------------------------------------------------------------------- */
+
+static const char *const filter_names[] = {
+    [TSR_FILTER_GZIP] = "gzip",
+    [TSR_FILTER_ZSTD] = "zstd",
+    [TSR_FILTER_LZ4] = "lz4",
+    [TSR_FILTER_RLE] = "rle",
+    [TSR_FILTER_BZIP2] = "bzip2",
+    [TSR_FILTER_DOUBLE_DELTA] = "double_delta",
+    [TSR_FILTER_BIT_WIDTH_REDUCTION] = "bit_width_reduction",
+    [TSR_FILTER_BITSHUFFLE] = "bitshuffle",
+    [TSR_FILTER_BYTESHUFFLE] = "byteshuffle",
+    [TSR_FILTER_POSITIVE_DELTA] = "positive_delta",
+    [TSR_FILTER_AES_256_GCM] = "aes_256_gcm",
+    [TSR_FILTER_MD5] = "md5",
+    [TSR_FILTER_SHA256] = "sha256",
+    [TSR_FILTER_DICTIONARY] = "dictionary",
+    [TSR_FILTER_SCALE_FLOAT] = "scale_float",
+    [TSR_FILTER_XOR] = "xor",
+    [TSR_FILTER_WEBP] = "webp",
+    [TSR_FILTER_DELTA] = "delta",
+};
+
+const char *tsx_filter_name(tsr_filter_type type) {
+  return (unsigned)type < sizeof filter_names / sizeof *filter_names ? filter_names[type] : NULL;
+}
+
+static void append_filter(sqlite3_str *out, const tsr_filter *filter) {
+  sqlite3_str_appendall(out, filter_names[filter->type]);
+  switch (filter->type) {
+  case TSR_FILTER_GZIP:
+  case TSR_FILTER_ZSTD:
+  case TSR_FILTER_LZ4:
+  case TSR_FILTER_BZIP2:
+    if (filter->level != -1) sqlite3_str_appendf(out, "(%d)", (int)filter->level);
+    break;
+  case TSR_FILTER_DELTA:
+  case TSR_FILTER_DOUBLE_DELTA:
+    if (filter->reinterpret != TSR_ANY)
+      sqlite3_str_appendf(out, "(%s)", tsr_datatype_name((tsr_datatype)filter->reinterpret));
+    break;
+  case TSR_FILTER_BIT_WIDTH_REDUCTION:
+  case TSR_FILTER_POSITIVE_DELTA: sqlite3_str_appendf(out, "(%u)", (unsigned)filter->window); break;
+  case TSR_FILTER_SCALE_FLOAT:
+    sqlite3_str_appendf(out, "(%llu, ", (unsigned long long)filter->byte_width);
+    ddl_append_float(out, filter->scale, false);
+    sqlite3_str_appendall(out, ", ");
+    ddl_append_float(out, filter->offset, false);
+    sqlite3_str_appendchar(out, 1, ')');
+    break;
+  default: break;
+  }
+}
+
+void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline) {
+  bool any = false;
+  if (pipeline->max_chunk_size != DDL_CHUNK_DEFAULT)
+    sqlite3_str_appendf(out, "chunk(%u), ", (unsigned)pipeline->max_chunk_size);
+  for (uint32_t i = 0; i < pipeline->count; i++) {
+    if (pipeline->filters[i].type == TSR_FILTER_NONE) continue;
+    if (any) sqlite3_str_appendall(out, ", ");
+    append_filter(out, &pipeline->filters[i]);
+    any = true;
+  }
+  if (!any) sqlite3_str_appendall(out, "none");
+}
+
+const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field) {
+  const tsr_field *f = &schema->fields[field];
+  return f->is_dimension && !f->filters.count ? &schema->coords_filters : &f->filters;
+}
+
+const char *tsx_order_name(tsr_order order) {
+  switch (order) {
+  case TSR_ORDER_ROW: return "row";
+  case TSR_ORDER_COL: return "col";
+  case TSR_ORDER_GLOBAL: return "global";
+  case TSR_ORDER_HILBERT: return "hilbert";
+  default: return "unordered";
+  }
+}
+
+/* ---- Words and literals ------------------------------------------------------------------------------------------ */
+
+static void ddl_append_name(sqlite3_str *out, const char *name) {
+  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
+  for (const char *p = name; *p && plain; p++) plain = isalnum((unsigned char)*p) || *p == '_';
+  if (plain && sqlite3_keyword_check(name, (int)strlen(name))) plain = false;
+  sqlite3_str_appendf(out, plain ? "%s" : "\"%w\"", name);
+}
+
+static void append_hex(sqlite3_str *out, const uint8_t *p, uint64_t size) {
+  sqlite3_str_appendall(out, "X'");
+  for (uint64_t i = 0; i < size; i++) sqlite3_str_appendf(out, "%02X", p[i]);
+  sqlite3_str_appendchar(out, 1, '\'');
+}
+
+/* Text in quotes; as bytes where it is none. */
+static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
+  for (uint64_t i = 0; i < size;) {
+    unsigned more = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
+    if (!more) {
+      append_hex(out, p, size);
+      return;
+    }
+    i += more;
+  }
+  sqlite3_str_appendchar(out, 1, '\'');
+  for (uint64_t i = 0; i < size; i++) sqlite3_str_appendchar(out, p[i] == '\'' ? 2 : 1, (char)p[i]);
+  sqlite3_str_appendchar(out, 1, '\'');
+}
+
+/* A cell's value as a literal. UTF-16 and UTF-32 are written as their bytes. */
+static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
+                               uint64_t size) {
+  uint64_t each = tsr_datatype_size(datatype);
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  char text[48];
+  int64_t v = 0;
+  if (kind == TSR_KIND_TEXT && each == 1) ddl_append_text(out, p, size);
+  else if (tsx_datatype_is_bytes(datatype)) append_hex(out, p, size);
+  else if (values_per_cell != 1) {
+    sqlite3_str_appendall(out, "'[");
+    for (uint64_t i = 0; i + each <= size; i += each) {
+      if (i) sqlite3_str_appendchar(out, 1, ',');
+      tsx_json_value(out, datatype, p + i, false);
+    }
+    sqlite3_str_appendall(out, "]'");
+  } else if (kind == TSR_KIND_FLOAT) ddl_append_float(out, load_float(p, each), each == 4);
+  else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
+    memcpy(&v, p, 8);
+    if (tsr_datetime_print(datatype, v, text)) sqlite3_str_appendf(out, "'%s'", text);
+    else sqlite3_str_appendf(out, "%lld", (long long)v);
+  } else if (kind == TSR_KIND_SIGNED) {
+    tsx_json_value(out, datatype, p, true);
+  } else {
+    memcpy(&v, p, each);
+    sqlite3_str_appendf(out, "%llu", (unsigned long long)v);
+  }
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+static void append_type(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell) {
+  bool variable = datatype != TSR_CHAR && tsx_datatype_is_bytes(datatype); /* without brackets */
+  sqlite3_str_appendall(out, tsr_datatype_name(datatype));
+  if (values_per_cell == TSR_VARIABLE && !variable) sqlite3_str_appendall(out, "[]");
+  else if (values_per_cell != TSR_VARIABLE && (values_per_cell != 1 || variable))
+    sqlite3_str_appendf(out, "[%u]", (unsigned)values_per_cell);
+}
+
+static void append_bounds(sqlite3_str *out, const tsr_field *f, const tsr_interval *interval) {
+  if (f->values_per_cell == TSR_VARIABLE) {
+    ddl_append_text(out, interval->low_text, interval->low_size);
+    sqlite3_str_appendall(out, ", ");
+    ddl_append_text(out, interval->high_text, interval->high_size);
+    return;
+  }
+  ddl_append_literal(out, f->datatype, 1, interval->low, tsr_datatype_size(f->datatype));
+  sqlite3_str_appendall(out, ", ");
+  ddl_append_literal(out, f->datatype, 1, interval->high, tsr_datatype_size(f->datatype));
+}
+
+static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_t d) {
+  const tsr_field *f = &schema->fields[d];
+  sqlite3_str_appendall(out, " DIMENSION");
+  if (f->has_domain) {
+    tsr_interval domain = {0};
+    memcpy(domain.low, f->low, 8);
+    memcpy(domain.high, f->high, 8);
+    sqlite3_str_appendchar(out, 1, '(');
+    append_bounds(out, f, &domain);
+    if (f->has_extent) {
+      sqlite3_str_appendall(out, ", ");
+      ddl_append_literal(out, tsx_extent_datatype(f->datatype), 1, f->extent, tsr_datatype_size(f->datatype));
+    }
+    sqlite3_str_appendchar(out, 1, ')');
+  }
+  if (!schema->current_domain) return;
+  sqlite3_str_appendall(out, " CURRENT(");
+  append_bounds(out, f, &schema->current_domain[d]);
+  sqlite3_str_appendchar(out, 1, ')');
+}
+
+/* Is it the one that TileDB gives where none is asked for? */
+static bool has_default_fill(const tsr_field *f) {
+  uint8_t fill[8];
+  uint64_t each = tsr_datatype_size(f->datatype);
+  tsr_datatype_fill(f->datatype, fill);
+  if (f->values_per_cell == TSR_VARIABLE && f->fill_size != each) return false;
+  for (uint64_t i = 0; i + each <= f->fill_size; i += each)
+    if (memcmp(f->fill + i, fill, each) != 0) return false;
+  return true;
+}
+
+static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
+  sqlite3_str_appendall(out, " ENUM(");
+  for (uint64_t i = 0; i < e->count; i++) {
+    if (i) sqlite3_str_appendall(out, ", ");
+    ddl_append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[i],
+                       e->offsets[i + 1] - e->offsets[i]);
+  }
+  sqlite3_str_appendall(out, e->ordered ? ") ORDERED" : ")");
+}
+
+/* DEFAULT, where there is another fill value than without it: null, or the datatype's. */
+static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumeration *e) {
+  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* its default, NaN, is as good as null */
+  if (f->nullable && !f->fill_validity) return;
+  if (has_default_fill(f) && (!f->nullable || is_float)) return;
+  uint64_t code = 0;
+  if (e) {
+    memcpy(&code, f->fill, f->fill_size < 8 ? f->fill_size : 8);
+    if (code >= e->count) return;
+  }
+  sqlite3_str_appendall(out, " DEFAULT ");
+  if (e)
+    ddl_append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[code],
+                       e->offsets[code + 1] - e->offsets[code]);
+  else ddl_append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
+  if (f->nullable) sqlite3_str_appendall(out, " /* no INSERT uses it, as the column may be NULL */");
+}
+
+/* Loaded, from the schema itself or by its array. */
+static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
+                                const tsr_enumeration **found, tsr_error *error) {
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+    *found = &schema->enumerations[i];
+    if ((*found)->loaded && !strcmp((*found)->name, name)) return TSR_OK;
+  }
+  return tsr_array_enumeration(array, schema, name, found, error);
+}
+
+/* The codes of an enumeration will be of another datatype, which not all of the filters may take. */
+static int refilter(tsx_definition *definition, uint32_t i, const tsr_enumeration *e, tsr_error *error) {
+  tsr_field *field = &definition->schema.fields[i], codes = *field;
+  codes.datatype = tsx_code_datatype(e->count);
+  return tsx_filters_keep(definition, &codes, &field->filters, error);
+}
+
+static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *definition, uint32_t i, const char *name,
+                        tsr_error *error) {
+  const tsr_schema *schema = &definition->schema;
+  const tsr_field *f = &schema->fields[i];
+  const tsr_enumeration *e = NULL;
+  if (f->enumeration) {
+    int code = ddl_find_enumeration(array, schema, f->enumeration, &e, error);
+    if (code == TSR_OK) code = refilter(definition, i, e, error);
+    if (code < 0) return code;
+  }
+  sqlite3_str_appendall(out, "\n  ");
+  ddl_append_name(out, name);
+  sqlite3_str_appendchar(out, 1, ' ');
+  if (e) append_type(out, e->datatype, e->values_per_label);
+  else append_type(out, f->datatype, f->values_per_cell);
+  if (f->is_dimension) append_dimension(out, schema, i);
+  else if (!f->nullable) sqlite3_str_appendall(out, " NOT NULL");
+  if (!f->is_dimension) append_fill(out, f, e);
+  const tsr_pipeline *filters = tsx_filters_of(schema, i);
+  bool usual = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD && filters->filters[0].level == -1 &&
+               filters->max_chunk_size == DDL_CHUNK_DEFAULT;
+  if (!usual) { /* zstd is what stands for no word at all */
+    sqlite3_str_appendall(out, " FILTERS(");
+    tsx_filters_append(out, filters);
+    sqlite3_str_appendchar(out, 1, ')');
+  }
+  if (e) append_enum(out, e);
+  sqlite3_str_appendchar(out, 1, ',');
+  return TSR_OK;
+}
+
+/* ---- The statement ----------------------------------------------------------------------------------------------- */
+
+static void append_list(sqlite3_str *out, const char *word, const tsr_pipeline *pipeline) {
+  sqlite3_str_appendf(out, ", %s=(", word);
+  tsx_filters_append(out, pipeline);
+  sqlite3_str_appendchar(out, 1, ')');
+}
+
+static void append_options(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema) {
+  uint32_t version = schema->version;
+  sqlite3_str_appendf(out, "\n  cell_order=%s, tile_order=%s, capacity=%llu", tsx_order_name(schema->cell_order),
+                      tsx_order_name(schema->tile_order), (unsigned long long)schema->capacity);
+  if (schema->allows_duplicates) sqlite3_str_appendall(out, ", duplicates=yes");
+  sqlite3_str_appendall(out, ",\n  ");
+  sqlite3_str_appendall(out, "coords_filters=(");
+  tsx_filters_append(out, &schema->coords_filters);
+  sqlite3_str_appendchar(out, 1, ')');
+  append_list(out, "offsets_filters", &schema->offsets_filters);
+  append_list(out, "validity_filters", &schema->validity_filters);
+  if (address->array->has_key) sqlite3_str_appendall(out, ",\n  encryption=aes_256_gcm");
+  if (address->array->has_key && address->key_file) sqlite3_str_appendf(out, ", key_file=%Q", address->key_file);
+  if (version == 3 || (version >= 12 && version < VERSION_DEFAULT))
+    sqlite3_str_appendf(out, ", format_version=%u", (unsigned)version);
+}
+
+/* The last part of a path, without what SQL's names lack. */
+static int append_table_name(sqlite3_str *out, const char *path, tsr_error *error) {
+  size_t end = strlen(path);
+  while (end > 1 && path[end - 1] == '/') end--;
+  size_t begin = end;
+  while (begin && path[begin - 1] != '/') begin--;
+  char *part = sqlite3_mprintf("%.*s", (int)(end - begin), path + begin);
+  char *name = part ? tsx_name_text(part) : NULL;
+  int code = name ? TSR_OK : tsx_out_of_memory(error);
+  if (name) ddl_append_name(out, *name ? name : "array");
+  sqlite3_free(name);
+  sqlite3_free(part);
+  return code;
+}
+
+int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
+  int code = schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error);
+  if (code < 0) return code;
+  tsx_definition definition = {0};
+  code = tsx_creatable(schema, &definition, error);
+  schema = &definition.schema;
+  char **names = code == TSR_OK ? tsx_names_make(schema) : NULL;
+  if (code == TSR_OK && !names) code = tsx_out_of_memory(error);
+  if (code == TSR_OK) sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
+  for (uint32_t i = 0; code == TSR_OK && i < schema->dimension_count + schema->attribute_count; i++)
+    code = append_field(out, address->array->core, &definition, i, names[i], error);
+  if (code == TSR_OK) append_options(out, address, schema);
+  if (names) tsx_names_free(names, schema);
+  tsx_definition_release(&definition);
+  return code;
+}
+
+static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
+  bool in_database = tsx_store_is(address->path);
+  char *schema = NULL, *name = NULL;
+  sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
+  int code = in_database ? tsx_address_parse(address->path + strlen("db:"), &schema, &name, error)
+                         : append_table_name(out, address->path, error);
+  if (code == TSR_OK && in_database) ddl_append_name(out, name);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  if (code < 0) return code;
+  sqlite3_str_appendall(out, " USING tessera(");
+  if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
+  code = tsx_ddl_arguments(out, address, NULL, error);
+  sqlite3_str_appendchar(out, 1, ')');
+  return code;
+}
+
+void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_address address;
+  tsr_error error = {0};
+  if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  int code = tsx_address_open(sqlite3_user_data(context), values[0], count > 1 ? values[1] : NULL, NULL, NULL, &address,
+                              &error);
+  if (code == TSR_OK) code = tsx_address_array(&address, &error);
+  if (code == TSR_OK) code = append_statement(out, &address, &error);
+  tsx_address_close(&address);
+  if (code == TSR_OK) {
+    tsx_result_string(context, out);
+    return;
+  }
+  sqlite3_free(sqlite3_str_finish(out));
+  tsx_result_error(context, &error);
+}

@@ -1,0 +1,509 @@
+/* journal.c: which commits to arrays a database has committed, and what a crash has left of others.
+ *
+ * NAME_commits (name) of an array table holds the paths of prepared commits, as tsr_writer_commit gives them. xSync puts
+ * one in, so it is there if and only if SQLite's own commit has happened. Then xCommit publishes it; where that does not
+ * come, because the process died or the disk failed,
+ *
+ *   readers through this database take it for committed (tsx_journal_committed, asked for prepared commits only)
+ *   the next transaction that writes to the array publishes it (tsx_journal_recover), as DROP and tessera_recover do,
+ *   and removes what this database has prepared and not committed. All of them hold the database's write lock: nobody
+ *   else is between xSync and the commit.
+ *
+ * The next xSync removes rows of commits that are published by then: they have no marker any more. A row whose marker is
+ * still there stays. The process that published its commit was alive when the transaction began, so recovery left it to
+ * that process; but it may have died since then. Nor does DROP take the table away while there is such a row.
+ *
+ * Tables without a file, temp tables too, have
+ * no owner: nobody recovers what they leave.
+ *
+ * Whose a prepared commit is stands in NAME_config: 'owner' is "ID PLACE", the id that this table gives to its markers and
+ * what told the database file from all others when it got it (tsr_place_find). Where the file stands elsewhere now, it was
+ * moved or copied, or the machine was started again: the id is made anew, from the last one and the place. Each process that
+ * finds the same file finds the same id, so a crash may take back the row that the transaction wrote. Earlier ids stay, as
+ * 'owner ID' = PLACE. What the record names is published whatever id its marker has; undone is only what has a present id of
+ * this database. A file that cannot be told from others, in a VFS that gives files names of its own, has the id of the
+ * connection: no other connection undoes what this one leaves.
+ */
+#include "table/journal.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "table/address.h"
+#include "table/module.h"
+#include "table/transaction.h"
+
+static int journal_run(sqlite3 *db, char *sql) {
+  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+/* Of a code that is not always SQLite's last: memory may have failed before SQLite was asked, or another statement ended since. */
+static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
+  code &= 0xff;
+  return tsx_fail(error, code == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code), /* no file of the array is missing */
+                  "%s.%s_commits: %s", table->schema_name, table->name,
+                  code == (sqlite3_errcode(db) & 0xff) && code != SQLITE_NOMEM ? sqlite3_errmsg(db)
+                                                                               : sqlite3_errstr(code));
+}
+
+/* ---- Shadow tables ----------------------------------------------------------------------------------------------- */
+
+/* Has a table a row with these values? SQLITE_ROW, SQLITE_DONE, or what went wrong; a table with other columns is not
+ * one of ours, one that is not there has no rows. */
+static int journal_has_row(sqlite3 *db, char *sql, const char *first, const char *second) {
+  sqlite3_stmt *statement = NULL;
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK) {
+    sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
+    if (second) sqlite3_bind_text(statement, 2, second, -1, SQLITE_STATIC);
+    code = sqlite3_step(statement);
+  } else if (code == SQLITE_ERROR) {
+    code = SQLITE_DONE;
+  }
+  sqlite3_finalize(statement);
+  return code;
+}
+
+static int has_config(sqlite3 *db, const char *schema, const char *table, const char *key, const char *value) {
+  return journal_has_row(
+      db, sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w_config\" WHERE key = ?1 AND value = ?2", schema, table), key,
+      value);
+}
+
+static int has_commit(sqlite3 *db, const char *schema, const char *table, const char *commit) {
+  return journal_has_row(db, sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w_commits\" WHERE name = ?1", schema, table),
+                         commit, NULL);
+}
+
+/* Asks all tables NAME<suffix> of a database until one answers SQLITE_ROW. */
+typedef int (*question)(void *argument, const char *schema, const char *name);
+static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, question ask, void *argument) {
+  sqlite3_stmt *tables = NULL;
+  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - %d) FROM \"%w\".sqlite_schema "
+                              "WHERE type = 'table' AND lower(substr(name, -%d)) = %Q",
+                              (int)strlen(suffix), schema, (int)strlen(suffix), suffix);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &tables, NULL) : SQLITE_NOMEM, answer = SQLITE_DONE;
+  sqlite3_free(sql);
+  while (code == SQLITE_OK && answer == SQLITE_DONE) {
+    if ((code = sqlite3_step(tables)) != SQLITE_ROW) break;
+    const char *name = (const char *)sqlite3_column_text(tables, 0);
+    answer = name ? ask(argument, schema, name) : SQLITE_NOMEM;
+    code = SQLITE_OK;
+  }
+  sqlite3_finalize(tables);
+  return code == SQLITE_OK ? answer : code;
+}
+
+typedef struct config_question {
+  sqlite3 *db;
+  const char *key, *value;
+  char *name; /* of the table that has it */
+} config_question;
+
+static int ask_config(void *argument, const char *schema, const char *name) {
+  config_question *q = argument;
+  int code = has_config(q->db, schema, name, q->key, q->value);
+  if (code == SQLITE_ROW && !(q->name = sqlite3_mprintf("%s", name))) code = SQLITE_NOMEM;
+  return code;
+}
+
+int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char *value, char **name) {
+  config_question q = {db, key, value, NULL};
+  int code = ask_tables(db, schema, "_config", ask_config, &q);
+  if (name && code == SQLITE_ROW) *name = q.name;
+  else sqlite3_free(q.name);
+  return code;
+}
+
+void tsx_journal_make_id(char id[TSX_ID_SIZE]) {
+  uint8_t bytes[(TSX_ID_SIZE - 1) / 2];
+  sqlite3_randomness(sizeof bytes, bytes);
+  for (size_t i = 0; i < sizeof bytes; i++) sqlite3_snprintf(3, id + 2 * i, "%02x", bytes[i]);
+}
+
+int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
+  sqlite3 *db = table->connection->db;
+  sqlite3_stmt *statement = NULL;
+  if (*table->id) return TSR_OK;
+  char *sql =
+      sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'id'", table->schema_name, table->name);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    const char *id = (const char *)sqlite3_column_text(statement, 0);
+    if (id) sqlite3_snprintf(TSX_ID_SIZE, table->id, "%s", id);
+  }
+  const bool failed =
+      code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* no such table: none of ours */
+  if (failed) fail_sql(db, code, table, error);
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return failed ? error->code : TSR_OK;
+}
+
+/* The table's name now: an object may outlive a rename that was taken back. SQLITE_ROW, or it is gone. */
+static int present_name(const tsx_table *table, char **name) {
+  sqlite3 *db = table->connection->db;
+  if (*table->id && has_config(db, table->schema_name, table->name, "id", table->id) != SQLITE_ROW)
+    return tsx_config_find(db, table->schema_name, "id", table->id, name);
+  *name = sqlite3_mprintf("%s", table->name);
+  return *name ? SQLITE_ROW : SQLITE_NOMEM;
+}
+
+/* ---- The transaction --------------------------------------------------------------------------------------------- */
+
+unsigned tsx_data_version(const tsx_table *table) {
+  unsigned version = 0;
+  sqlite3_file_control(table->connection->db, table->schema_name, SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+static bool is_off(sqlite3 *db, const char *schema) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
+  bool off = sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
+             sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return off;
+}
+
+static const char *file_of(const tsx_table *table) {
+  const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
+  return file && *file ? file : NULL;
+}
+
+/* ---- The owner --------------------------------------------------------------------------------------------------- */
+
+/* Where the database file stands. 1; 0 where that tells nothing, then the connection stands for it. */
+static int journal_find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE],
+                              tsr_error *error) {
+  const char *file = sqlite3_db_filename(connection->db, schema);
+  int moved = 0; /* another file may have its name by now; a VFS that does not know says nothing */
+  sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
+  const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
+  if (found == 0) memcpy(place, connection->by_chance, TSX_ID_SIZE);
+  return found;
+}
+
+/* The id that a table gives to its markers at this place. *kept: it stands in the record. SQLITE_ROW; SQLITE_DONE where the
+ * table is none of ours; else what went wrong. */
+static int journal_find_owner(sqlite3 *db, const char *schema, const char *name, const char *place,
+                              char owner[TSX_ID_SIZE], bool *kept) {
+  sqlite3_stmt *statement = NULL;
+  tsr_error error;
+  char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key IN ('owner', 'id') ORDER BY key DESC",
+                              schema, name);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    char *text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0)); /* "ID PLACE", or the table's id alone */
+    char *space = text ? strchr(text, ' ') : NULL;
+    if (space) *space++ = 0;
+    *kept = space && strlen(text) == TSX_ID_SIZE - 1 && !strcmp(space, place);
+    if (!text) code = SQLITE_NOMEM;
+    else if (*kept) memcpy(owner, text, TSX_ID_SIZE);
+    else if (tsr_owner_next(text, place, owner, &error) < 0) code = tsx_sqlite_code(error.code);
+    sqlite3_free(text);
+  } else if (code == SQLITE_ERROR) {
+    code = SQLITE_DONE; /* no such table or column */
+  }
+  sqlite3_finalize(statement);
+  return code;
+}
+
+int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *error) {
+  char owner[TSX_ID_SIZE], place[TSX_ID_SIZE];
+  *value = NULL;
+  if (!file_of(table)) return TSR_OK;
+  const int placed = journal_find_place(table->connection, table->schema_name, place, error);
+  if (placed <= 0) return placed;
+  tsx_journal_make_id(owner);
+  *value = sqlite3_mprintf("%s %s", owner, place);
+  return *value ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
+  char owner[TSX_ID_SIZE], *name = NULL;
+  bool kept = false;
+  const int placed = journal_find_place(table->connection, table->schema_name, transaction->owner_place, error);
+  if (placed < 0) return placed;
+  int code = present_name(table, &name);
+  if (code == SQLITE_ROW)
+    code = journal_find_owner(table->connection->db, table->schema_name, name, transaction->owner_place, owner, &kept);
+  sqlite3_free(name);
+  if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* a record that is none of ours: nobody shall undo by it */
+  else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
+  if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner_place = 0;
+  memcpy(transaction->owner_table, table->id, TSX_ID_SIZE);
+  transaction->owner = sqlite3_mprintf("%s", owner);
+  transaction->owner_file = sqlite3_mprintf("%s", file_of(table));
+  return transaction->owner && transaction->owner_file ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* synchronous=OFF says that nothing need survive a loss of power. It always says so of temp. */
+int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
+                        tsr_error *error) {
+  options->unsynced =
+      is_off(table->connection->db, sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
+  if (!file_of(table)) return TSR_OK;
+  const int code = choose_owner(table, transaction, error);
+  if (code < 0) return code;
+  options->owner = transaction->owner;
+  options->owner_file = transaction->owner_file;
+  return TSR_OK;
+}
+
+/* A new owner goes into the record with the commit; the one before stays. */
+static int keep_owner(const tsx_table *table, const char *name) {
+  const tsx_transaction *t = table->array->transaction;
+  sqlite3 *db = table->connection->db;
+  if (!t->owner || !*t->owner_place || strcmp(t->owner_table, table->id) != 0) return SQLITE_OK;
+  int code = journal_run(
+      db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_config\" SELECT 'owner ' || substr(value, 1, 32), "
+                          "substr(value, 34) FROM \"%w\".\"%w_config\" WHERE key = 'owner' AND "
+                          "substr(value, 1, 32) <> %Q",
+                          table->schema_name, name, table->schema_name, name, t->owner));
+  if (code == SQLITE_OK)
+    code = journal_run(db, sqlite3_mprintf("INSERT OR REPLACE INTO \"%w\".\"%w_config\" VALUES('owner', '%q %q')",
+                                           table->schema_name, name, t->owner, t->owner_place));
+  return code;
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+
+/* Are other files than the table's written by this transaction, too? temp dies with the connection. */
+static bool is_alone(const tsx_table *table) {
+  sqlite3 *db = table->connection->db;
+  sqlite3_stmt *names = NULL;
+  int code = tsx_schemas_prepare(db, &names);
+  bool alone = true;
+  const char *schema;
+  while (alone && (schema = tsx_schemas_next(names, &code)))
+    alone = !sqlite3_stricmp(schema, "temp") || !sqlite3_stricmp(schema, table->schema_name) ||
+            sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE;
+  sqlite3_finalize(names);
+  return alone && code == SQLITE_DONE;
+}
+
+/* Takes commits from the record that have no marker any more, all but `kept`. *left counts those that stay. */
+static int forget_settled(const tsx_table *table, const char *name, const char *kept, uint64_t *left) {
+  sqlite3 *db = table->connection->db;
+  sqlite3_stmt *names = NULL;
+  tsr_error error;
+  char *sql =
+      sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_commits\" WHERE name IS NOT %Q", table->schema_name, name, kept);
+  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  *left = 0;
+  while (code == SQLITE_OK && (code = sqlite3_step(names)) == SQLITE_ROW) {
+    const char *commit = (const char *)sqlite3_column_text(names, 0);
+    int there = commit ? tsr_array_has_marker(table->array->core, commit, &error) : 0;
+    if (there == TSR_RANGE) there = 0; /* the record names no commit */
+    code = there == TSR_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
+    *left += there != 0; /* a commit of which nothing can be told stays */
+    if (there == 0)
+      code = journal_run(
+          db, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_commits\" WHERE name = %Q", table->schema_name, name, commit));
+  }
+  sqlite3_finalize(names);
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+int tsx_journal_owes(const tsx_table *table, tsr_error *error) {
+  uint64_t left;
+  const int code = forget_settled(table, table->name, NULL, &left);
+  if (code != SQLITE_OK) return fail_sql(table->connection->db, code, table, error);
+  return left > 0;
+}
+
+int tsx_journal_write(tsx_table *table, tsr_error *error) {
+  tsx_transaction *transaction = table->array->transaction;
+  sqlite3 *db = table->connection->db;
+  const char *commit = tsr_writer_commit(transaction->writer);
+  char *name = NULL;
+  transaction->alone = is_alone(table);
+  int code = present_name(table, &name);
+  if (code == SQLITE_DONE) return TSR_OK; /* its CREATE was taken back; other tables on the array come here, too */
+  if (code != SQLITE_ROW) return fail_sql(db, code, table, error);
+  uint64_t left;
+  code = forget_settled(table, name, commit, &left);
+  if (code == SQLITE_OK)
+    code = journal_run(db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_commits\" VALUES(%Q)", table->schema_name,
+                                           name, commit));
+  if (code == SQLITE_OK) code = keep_owner(table, name);
+  sqlite3_free(name);
+  return code == SQLITE_OK ? TSR_OK : fail_sql(db, code, table, error);
+}
+
+void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  tsx_transaction *transaction = table->array->transaction;
+  tsr_error told = {.code = error->code};
+  sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
+              table->schema_name, table->name, error->message);
+  if (transaction->owner && error->code != TSR_NOT_FOUND) return; /* the record names it: the next write publishes it */
+  if (tsr_writer_publish(transaction->writer, &told) >= 0) return;
+  if (told.code == TSR_NOT_FOUND) told.code = TSR_CORRUPT;
+  tsx_connection_keep_lost(connection, &told);
+}
+
+bool tsx_journal_untouched(const tsx_table *table) {
+  const tsx_transaction *transaction = table->array->transaction;
+  return transaction->alone && transaction->data_version == tsx_data_version(table);
+}
+
+/* ---- Recovery ---------------------------------------------------------------------------------------------------- */
+
+typedef struct commit_question {
+  tsx_connection *connection;
+  const char *schema;
+  const char *commit;
+  const char *owner;
+  char place[TSX_ID_SIZE];
+} commit_question;
+
+static int ask_commits(void *argument, const char *schema, const char *name) {
+  const commit_question *q = argument;
+  return has_commit(q->connection->db, schema, name, q->commit);
+}
+
+/* Prepared by the transaction that is open: nobody else decides on it, and it shows as the transaction's own rows. */
+static bool journal_is_own(const tsx_connection *connection, const char *commit) {
+  for (const tsx_array *array = connection->arrays; array; array = array->next)
+    if (array->transaction && array->transaction->writer &&
+        !strcmp(tsr_writer_commit(array->transaction->writer), commit))
+      return true;
+  return false;
+}
+
+int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) {
+  commit_question q = {.connection = argument, .commit = commit};
+  if (journal_is_own(q.connection, commit)) return 0;
+  sqlite3 *db = q.connection->db;
+  sqlite3_stmt *names = NULL;
+  int code = tsx_schemas_prepare(db, &names), answer = SQLITE_DONE;
+  const char *schema;
+  while (answer == SQLITE_DONE && (schema = tsx_schemas_next(names, &code)))
+    answer = ask_tables(db, schema, "_commits", ask_commits, &q);
+  if (code == SQLITE_ROW || code == SQLITE_DONE) code = answer;
+  int result = code == SQLITE_ROW;
+  if (code == SQLITE_INTERRUPT) result = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  else if (code != SQLITE_ROW && code != SQLITE_DONE)
+    result = tsx_fail(error, tsx_core_code(code), "whether this database has committed '%s' cannot be asked: %s",
+                      commit, code == SQLITE_NOMEM ? "out of memory" : sqlite3_errstr(code));
+  sqlite3_finalize(names);
+  return result;
+}
+
+static int ask_owner(void *argument, const char *schema, const char *name) {
+  const commit_question *q = argument;
+  char owner[TSX_ID_SIZE];
+  bool kept;
+  const int code = journal_find_owner(q->connection->db, schema, name, q->place, owner, &kept);
+  return code == SQLITE_ROW && strcmp(owner, q->owner) != 0 ? SQLITE_DONE : code;
+}
+
+/* Has a table of the database this id now? As `ask_tables`. */
+static int is_present_owner(commit_question *q, const char *owner) {
+  tsr_error ignored;
+  if (!owner) return SQLITE_DONE; /* of an earlier version, which named the file's path alone: that may be anybody's */
+  if (journal_find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
+  q->owner = owner;
+  return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
+}
+
+static tsr_verdict journal_decide(void *argument, const tsr_prepared *prepared) {
+  commit_question *q = argument;
+  if (journal_is_own(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  q->commit = prepared->commit;
+  const int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
+  if (code != SQLITE_DONE) return code == SQLITE_ROW ? TSR_VERDICT_PUBLISH : TSR_VERDICT_LEAVE;
+  return is_present_owner(q, prepared->owner) == SQLITE_ROW ? TSR_VERDICT_UNDO : TSR_VERDICT_LEAVE;
+}
+
+int tsx_journal_recover(tsx_table *table, tsr_error *error) {
+  commit_question q = {.connection = table->connection, .schema = table->schema_name};
+  const char *file = file_of(table);
+  if (!file || sqlite3_txn_state(table->connection->db, table->schema_name) != SQLITE_TXN_WRITE) return TSR_OK;
+  uint64_t changed;
+  return tsr_array_recover(table->array->core, file, journal_decide, &q, &changed, error);
+}
+
+/* ---- tessera_recover --------------------------------------------------------------------------------------------- */
+
+static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
+  sqlite3_stmt *names = NULL;
+  int listed = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
+  const char *schema;
+  while (code >= 0 && (schema = tsx_schemas_next(names, &listed))) {
+    const char *file = sqlite3_db_filename(connection->db, schema);
+    if (!file || !*file || sqlite3_txn_state(connection->db, schema) != SQLITE_TXN_WRITE) continue;
+    commit_question q = {.connection = connection, .schema = schema};
+    code = tsr_array_recover(array->core, file, journal_decide, &q, changed, error);
+  }
+  if (code >= 0 && listed != SQLITE_DONE)
+    code = tsx_fail(error, listed == SQLITE_NOMEM ? TSR_NOMEM : TSR_ERROR, "tessera_recover: %s",
+                    sqlite3_errmsg(connection->db));
+  sqlite3_finalize(names);
+  return code;
+}
+
+int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared, tsr_error *error) {
+  sqlite3_stmt *names = NULL;
+  int listed = tsx_schemas_prepare(connection->db, &names),
+      claimed = tsx_journal_committed(connection, prepared->commit, error);
+  const char *schema;
+  while (claimed == 0 && (schema = tsx_schemas_next(names, &listed))) {
+    commit_question q = {.connection = connection, .schema = schema};
+    const char *file = sqlite3_db_filename(connection->db, schema);
+    if (file && *file) claimed = is_present_owner(&q, prepared->owner) == SQLITE_ROW;
+  }
+  sqlite3_finalize(names);
+  return claimed;
+}
+
+/* Of databases that are gone. What one of the connection's has committed can still be published. */
+static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
+  tsx_connection *connection = argument;
+  tsr_error ignored;
+  if (journal_is_own(connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  const int committed = tsx_journal_committed(connection, prepared->commit, &ignored);
+  return committed < 0 ? TSR_VERDICT_LEAVE : committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
+}
+
+/* Under the write locks of all databases: a transaction of its own, which changes nothing in them. */
+static int journal_recover(tsx_connection *connection, tsx_array *array, bool disown, uint64_t *changed,
+                           tsr_error *error) {
+  sqlite3 *db = connection->db;
+  if (!sqlite3_get_autocommit(db))
+    return tsx_fail(error, TSR_ERROR, "tessera_recover cannot run within a transaction: commit or roll back first");
+  int code = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "tessera_recover: %s", sqlite3_errmsg(db));
+  if (disown) code = tsr_array_disown(array->core, decide_gone, connection, changed, error);
+  if (disown && code == TSR_OK) (void)tsx_connection_tell_lost(connection, NULL); /* it is known by now */
+  if (!disown) code = recover_all(connection, array, changed, error);
+  sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+  return code;
+}
+
+void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address;
+  tsr_error error = {0};
+  uint64_t changed = 0;
+  const bool given = count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL;
+  const char *what = given ? (const char *)sqlite3_value_text(values[1]) : NULL;
+  int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK && given && (!what || sqlite3_stricmp(what, "disown") != 0))
+    code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': 'disown', or no second argument, is wanted",
+                    what ? what : "");
+  if (code == TSR_OK) code = tsx_address_array(&address, &error);
+  if (code == TSR_OK) code = journal_recover(connection, address.array, given, &changed, &error);
+  tsx_address_close(&address);
+  if (code < 0) tsx_result_error(context, &error);
+  else sqlite3_result_int64(context, (sqlite3_int64)changed);
+}

@@ -1,0 +1,547 @@
+/* module.c: array tables come, go and are renamed.
+ *
+ * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
+ * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, whose
+ * its prepared commits are (journal.c), and of an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
+ * database NAME_files and NAME_chunks hold the files (store_tables.c).
+ */
+#include "table/module.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/names.h"
+#include "values/compare.h"
+#include "database/store_tables.h"
+#include "table/address.h"
+#include "table/best_index.h"
+#include "table/creation.h"
+#include "table/cursor.h"
+#include "table/journal.h"
+#include "table/transaction.h"
+#include "table/update.h"
+#include "functions/tables_check.h"
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+static bool name_taken(const tsx_table *table, uint32_t count, const char *name) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!sqlite3_stricmp(table->columns[i].name, name)) return true;
+  return false;
+}
+
+static void free_columns(tsx_table *table) {
+  for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
+  for (int i = 0; i < 3; i++) {
+    sqlite3_free(table->hidden[i]);
+    table->hidden[i] = NULL;
+  }
+  sqlite3_free(table->columns);
+  table->columns = NULL;
+  table->column_count = 0;
+}
+
+/* Names are settled over all fields, so that a choice of columns does not rename them; then those not asked for go. */
+static int keep_chosen(tsx_table *table, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  if (!options->columns) return TSR_OK;
+  for (uint32_t i = 0; i < options->column_count; i++)
+    if (!name_taken(table, table->column_count, options->columns[i]))
+      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->columns[i]);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    bool wanted = false;
+    for (uint32_t j = 0; j < options->column_count && !wanted; j++)
+      wanted = !sqlite3_stricmp(options->columns[j], table->columns[i].name);
+    if (wanted) table->columns[kept++] = table->columns[i];
+    else sqlite3_free(table->columns[i].name);
+  }
+  table->column_count = kept;
+  return TSR_OK;
+}
+
+/* The hidden columns get a leading _ for as long as the array has a column of that name. */
+static bool name_hidden(tsx_table *table) {
+  static const char *const names[3] = {"as_of", "since", "written_at"};
+  for (int i = 0; i < 3; i++) {
+    char *text = sqlite3_mprintf("%s", names[i]);
+    while (text && name_taken(table, table->column_count, text)) {
+      char *longer = sqlite3_mprintf("_%s", text);
+      sqlite3_free(text);
+      text = longer;
+    }
+    if (!(table->hidden[i] = text)) return false;
+  }
+  return true;
+}
+
+static int make_columns(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema;
+  tsr_array *core = table->array->core;
+  int code = tsr_array_schema(core, table->options.as_of, &schema, error);
+  if (code == TSR_NOT_FOUND) code = tsr_array_schema(core, TSR_TIME_NOW, &schema, error); /* before its first schema */
+  if (code < 0) return code;
+  uint32_t fields = schema->dimension_count + schema->attribute_count;
+  table->columns = sqlite3_malloc64(fields * sizeof *table->columns);
+  if (!table->columns) return tsx_out_of_memory(error);
+  memset(table->columns, 0, fields * sizeof *table->columns);
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < fields; i++) table->columns[i].name = names[i];
+  table->column_count = fields;
+  sqlite3_free(names);
+  for (uint32_t i = 0; i < fields; i++) {
+    tsx_column *column = &table->columns[i];
+    const tsr_field *field = &schema->fields[i];
+    const tsr_enumeration *enumeration = NULL;
+    column->field = i;
+    if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1 &&
+        (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
+      return code;
+    tsx_column_choose(field, enumeration, &table->options, column);
+    tsx_column_prepare(column);
+  }
+  table->schema = table->labels = schema;
+  if ((code = keep_chosen(table, error)) < 0) return code;
+  int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
+  if (table->column_count > (uint32_t)most)
+    return tsx_fail(error, TSR_ERROR,
+                    "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
+                    table->path, table->column_count, most);
+  return name_hidden(table) ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. A dimension that is never
+ * NULL says so: SQLite wants an order for min() of no other column. Attributes may be NULL whatever their schema says, in
+ * cells that were never written. */
+static char *declaration(const tsx_table *table, bool not_null) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(out, "CREATE TABLE x(");
+  for (uint32_t i = 0; i < table->column_count; i++)
+    sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
+                        not_null && tsx_column_never_null(&table->columns[i]) ? " NOT NULL" : "");
+  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->hidden[0],
+                      table->hidden[1], table->hidden[2]);
+  return sqlite3_str_finish(out);
+}
+
+/* SQLITE_CONSTRAINT of xUpdate goes by the statement's OR clause. */
+static int module_declare(const tsx_table *table) {
+  if (!table->declaration) return SQLITE_NOMEM;
+  int code = tsx_declare(table->connection->db, table->declaration);
+  return code == SQLITE_OK ? sqlite3_vtab_config(table->connection->db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1) : code;
+}
+
+/* ---- The shadow tables ------------------------------------------------------------------------------------------ */
+
+static int module_run(sqlite3 *db, char **message, char *sql) {
+  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+static int write_config(const tsx_table *table, const char *owner, char **message) {
+  sqlite3 *db = table->connection->db;
+  int code = module_run(db, message,
+                        sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                        table->schema_name, table->name));
+  if (code == SQLITE_OK)
+    code = module_run(db, message,
+                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                                      table->name, table->declaration));
+  if (code == SQLITE_OK)
+    code = module_run(db, message,
+                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
+                                      table->name, table->id));
+  if (code == SQLITE_OK && owner)
+    code = module_run(db, message,
+                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name,
+                                      table->name, owner));
+  if (code == SQLITE_OK && table->array->creation)
+    code = module_run(db, message,
+                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
+                                      table->name, table->array->creation_name));
+  if (code == SQLITE_OK && !table->in_database)
+    code = module_run(db, message,
+                      sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
+                                      table->schema_name, table->name));
+  return code;
+}
+
+/* What is stored under a key, or NULL. Whatever stands for a declaration, sqlite3_declare_vtab takes nothing but a
+ * CREATE TABLE. */
+static char *read_config(const tsx_table *table, const char *key) {
+  sqlite3_stmt *statement = NULL;
+  char *sql =
+      sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = %Q", table->schema_name, table->name, key);
+  char *text = NULL;
+  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW)
+    text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return text;
+}
+
+/* ---- The array behind the table ---------------------------------------------------------------------------------- */
+
+int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
+  const char *file = table->options.key_file;
+  *has_key = file || tsx_key_find(table->connection, table->path, key);
+  if (!file) return TSR_OK;
+  char *path = NULL;
+  int code = tsx_path_resolve(table->connection->db, table->schema_name, file, &path, error);
+  if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
+  sqlite3_free(path);
+  return code;
+}
+
+/* Was it made by the table, in a transaction whose commit was cut off? Then it is published, and `code`, the failure to
+ * find it, becomes TSR_OK. */
+static int module_recover(tsx_table *table, int code, tsr_error *error) {
+  char *creation = read_config(table, "creation");
+  tsr_error why = {0};
+  int found = creation ? tsx_creation_recover(table, creation, &why) : 0;
+  sqlite3_free(creation);
+  if (found < 0) *error = why;
+  return found > 0 ? TSR_OK : found < 0 ? found : code;
+}
+
+/* Opens it, or makes it. */
+static int reach_array(tsx_table *table, bool create, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  uint8_t bytes[32], *key = bytes;
+  bool has_key;
+  int code = tsx_table_key(table, bytes, &has_key, error);
+  if (code < 0) return code;
+  if (!has_key) key = NULL;
+  if (create) code = tsx_creation_prepare(table, key, error);
+  for (int attempt = 0; !create && attempt < 2; attempt++) {
+    code = tsx_array_open(table->connection, table->path, key, options->cache_bytes, options->threads, &table->array,
+                          error);
+    if (attempt || code != TSR_NOT_FOUND || table->in_database || (code = module_recover(table, code, error)) < 0)
+      break;
+  }
+  tsx_wipe(bytes, sizeof bytes);
+  return code;
+}
+
+static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
+  int code = reach_array(table, create, error);
+  if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
+    free_columns(table);
+    tsx_creation_fail(table);
+    tsx_array_release(table->connection, table->array);
+    table->array = NULL;
+  }
+  return code;
+}
+
+/* As many as the declaration has commas outside of names, without the hidden ones. */
+int tsx_table_shown(const tsx_table *table) {
+  int commas = 0;
+  bool quoted = false;
+  if (table->array) return (int)table->column_count;
+  for (const char *p = table->declaration; *p; p++) {
+    if (*p == '"') quoted = !quoted;
+    else if (*p == ',' && !quoted) commas++;
+  }
+  return commas < 2 ? 0 : commas - 2;
+}
+
+/* The newest labels of the same attribute: codes that were there keep theirs, but where it was dropped and added again. */
+static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
+  const tsr_enumeration *now;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
+    const tsr_field *field = &schema->fields[f];
+    if (!field->enumeration || strcmp(field->name, column->description->name) != 0) continue;
+    int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &now, error);
+    if (code < 0) return code;
+    const tsr_enumeration *old = column->enumeration;
+    if (now->datatype == old->datatype && now->values_per_label == old->values_per_label) column->enumeration = now;
+  }
+  return TSR_OK;
+}
+
+int tsx_table_labels(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema = table->labels;
+  bool any = false;
+  for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
+  if (!any) return TSR_OK;
+  int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error);
+  if (code < 0 || schema == table->labels) return code;
+  for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
+    if (table->columns[i].enumeration) code = renew_labels(table, &table->columns[i], schema, error);
+  if (code == TSR_OK) table->labels = schema;
+  return code;
+}
+
+int tsx_table_ready(tsx_table *table, tsr_error *error) {
+  if (table->array) return TSR_OK;
+  int code = module_open_array(table, false, error);
+  if (code < 0) return code;
+  bool same = false;
+  for (int not_null = 0; not_null < 2 && !same; not_null++) { /* what is kept may be older than NOT NULL */
+    char *now = declaration(table, not_null);
+    same = now && !strcmp(now, table->declaration);
+    sqlite3_free(now);
+  }
+  if (same) return TSR_OK;
+  free_columns(table);
+  tsx_array_release(table->connection, table->array);
+  table->array = NULL;
+  return tsx_fail(error, TSR_ERROR, "the columns of %s have changed: open the database again", table->path);
+}
+
+/* ---- Methods ----------------------------------------------------------------------------------------------------- */
+
+static int module_disconnect(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_table **link = &table->connection->array_tables;
+  while (*link && *link != table) link = &(*link)->next;
+  if (*link) *link = table->next;
+  tsx_update_free(table);
+  tsx_cursor_forget(table);
+  free_columns(table);
+  tsx_array_release(table->connection, table->array);
+  tsx_connection_remove_table(table->connection);
+  tsx_connection_drop(table->connection);
+  tsx_options_release(&table->options);
+  sqlite3_free(table->declaration);
+  sqlite3_free(table->path);
+  sqlite3_free(table->schema_name);
+  sqlite3_free(table->name);
+  sqlite3_free(table->base.zErrMsg); /* SQLite does not take that of xDestroy */
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+/* Makes the table object, without looking at the array. */
+static int module_make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments,
+                             tsx_table **out, tsr_error *error) {
+  tsx_table *table = sqlite3_malloc64(sizeof *table);
+  if (!table) return tsx_out_of_memory(error);
+  memset(table, 0, sizeof *table);
+  table->connection = connection;
+  tsx_connection_hold(connection);
+  tsx_connection_add_table(connection);
+  table->next = connection->array_tables;
+  connection->array_tables = table;
+  table->schema_name = sqlite3_mprintf("%s", arguments[1]);
+  table->name = sqlite3_mprintf("%s", arguments[2]);
+  int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
+  table->in_database = !table->options.path;
+  if (code == TSR_OK && !table->in_database)
+    code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
+  else if (code == TSR_OK && !(table->path = tsx_store_path(table->schema_name, table->name)))
+    code = tsx_out_of_memory(error);
+  if (code < 0) {
+    module_disconnect(&table->base);
+    return code;
+  }
+  *out = table;
+  return TSR_OK;
+}
+
+static int module_fail(tsx_table *table, const tsr_error *error, char **message) {
+  *message = sqlite3_mprintf("%s", error->message);
+  if (table) module_disconnect(&table->base);
+  return tsx_sqlite_code(error->code);
+}
+
+static int create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                  char **message) {
+  tsr_error error = {0};
+  tsx_table *table = NULL;
+  if (module_make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  if (tsx_transactions_check(table->connection, &error) < 0) return module_fail(table, &error, message);
+  if (module_open_array(table, table->options.definition_count > 0, &error) < 0)
+    return module_fail(table, &error, message);
+  tsx_journal_make_id(table->id);
+  table->declaration = declaration(table, true);
+  char *owner = NULL;
+  int code = module_declare(table);
+  if (code == SQLITE_OK && !table->in_database && tsx_journal_first_owner(table, &owner, &error) < 0) {
+    *message = sqlite3_mprintf("%s", error.message);
+    code = tsx_sqlite_code(error.code);
+  }
+  if (code == SQLITE_OK) code = write_config(table, owner, message);
+  sqlite3_free(owner);
+  if (code != SQLITE_OK) {
+    if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    tsx_creation_fail(table);
+    module_disconnect(&table->base);
+    return code;
+  }
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+/* SQLite connects a table by the schema that it last read, when no transaction may be open. Where others have changed the
+ * schema since, no statement of ours can be run here: only SQLITE_SCHEMA makes SQLite read it again. While `reading` is
+ * open, all that is read is of one state of the database. */
+static int look_at_database(const tsx_table *table, sqlite3_stmt **reading) {
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
+  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK) code = sqlite3_step(*reading);
+  return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int open_or_recall(tsx_table *table, char **message) {
+  tsr_error error = {0};
+  sqlite3_stmt *reading = NULL;
+  int code = table->in_database ? look_at_database(table, &reading) : SQLITE_OK;
+  if (code == SQLITE_OK && module_open_array(table, false, &error) == TSR_OK) {
+    table->declaration = declaration(table, true);
+  } else {
+    if (!reading) code = look_at_database(table, &reading);
+    if (code != SQLITE_OK) {
+      *message = sqlite3_mprintf("%s", sqlite3_errmsg(table->connection->db));
+    } else if (!(table->declaration = read_config(table, "declaration"))) {
+      *message = sqlite3_mprintf("%s", error.message);
+      code = tsx_sqlite_code(error.code);
+    }
+  }
+  sqlite3_finalize(reading);
+  return code;
+}
+
+static int module_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                          char **message) {
+  tsr_error error = {0};
+  tsx_table *table = NULL;
+  if (module_make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
+  int code = open_or_recall(table, message);
+  if (code != SQLITE_OK) {
+    module_disconnect(&table->base);
+    return code;
+  }
+  if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return module_fail(table, &error, message);
+  code = module_declare(table);
+  if (code == SQLITE_ERROR && !table->array) { /* what is kept is no declaration: it can be dropped */
+    sqlite3_free(table->declaration);
+    table->declaration =
+        sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");
+    code = module_declare(table);
+  }
+  if (code != SQLITE_OK) {
+    *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    module_disconnect(&table->base);
+    return code;
+  }
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+static const char *const *shadow_suffixes(const tsx_table *table) {
+  static const char *const outside[] = {"config", "commits", NULL};
+  static const char *const inside[] = {"config", "files", "chunks", NULL};
+  return table->in_database ? inside : outside;
+}
+
+static int module_destroy(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  sqlite3 *db = table->connection->db;
+  tsr_error error = {0};
+  const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
+  if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* whose text SQLite shows, it takes no other */
+  if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
+      error.code != TSR_NOT_FOUND)
+    return tsx_vtab_error(vtab, &error); /* else what is committed here, and nowhere else, would be lost */
+  if (table->array && !table->in_database && !table->array->creation) {
+    const int owes = tsx_journal_owes(table, &error);
+    if (owes > 0)
+      tsx_fail(&error, TSR_BUSY, "%s: another process is publishing what it has committed: try again", table->path);
+    if (owes != 0) return tsx_vtab_error(vtab, &error);
+  }
+  tsx_store_rest(table->connection, true);
+  for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
+    int code = module_run(
+        db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
+    if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
+  }
+  if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return tsx_vtab_error(vtab, &error);
+  tsx_creation_fail(table); /* if this transaction made the array */
+  return module_disconnect(vtab);
+}
+
+/* The key that tessera_set_key gave for a table goes with its array. */
+static int move_key(const tsx_table *table, const char *path) {
+  uint8_t key[32];
+  tsr_error ignored;
+  if (!tsx_key_find(table->connection, table->path, key)) return SQLITE_OK;
+  int code = tsx_key_set(table->connection, path, key, &ignored);
+  tsx_wipe(key, sizeof key);
+  return code < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int rename_table(sqlite3_vtab *vtab, const char *name) {
+  tsx_table *table = (tsx_table *)vtab;
+  sqlite3 *db = table->connection->db;
+  char *copy = sqlite3_mprintf("%s", name);
+  char *path = table->in_database ? tsx_store_path(table->schema_name, name) : sqlite3_mprintf("%s", table->path);
+  int code = copy && path ? SQLITE_OK : SQLITE_NOMEM;
+  for (const char *const *suffix = shadow_suffixes(table); *suffix && code == SQLITE_OK; suffix++)
+    code = module_run(db, NULL,
+                      sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
+                                      table->name, *suffix, name, *suffix));
+  tsx_store_rest(table->connection, true);
+  if (code == SQLITE_OK && table->in_database) code = move_key(table, path);
+  if (code != SQLITE_OK) {
+    sqlite3_free(copy);
+    sqlite3_free(path);
+    return code == SQLITE_NOMEM ? code : tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
+  }
+  sqlite3_free(table->name);
+  sqlite3_free(table->path);
+  table->name = copy;
+  table->path = path;
+  return SQLITE_OK;
+}
+
+static int shadow_name(const char *suffix) {
+  static const char *const suffixes[] = {"config", "commits", "files", "chunks"};
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (!sqlite3_stricmp(suffix, suffixes[i])) return 1;
+  return 0;
+}
+
+/* xIntegrity came with SQLite 3.44, behind all else, and older libraries look at no more than they know. Where the
+ * headers end before it, it is appended here. */
+static const struct {
+  sqlite3_module base;
+  int (*integrity)(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
+} module = {.base = {.iVersion = 4,
+                     .xCreate = create,
+                     .xConnect = module_connect,
+                     .xBestIndex = tsx_best_index,
+                     .xDisconnect = module_disconnect,
+                     .xDestroy = module_destroy,
+                     .xOpen = tsx_cursor_open,
+                     .xClose = tsx_cursor_close,
+                     .xFilter = tsx_cursor_filter,
+                     .xNext = tsx_cursor_next,
+                     .xEof = tsx_cursor_eof,
+                     .xColumn = tsx_cursor_column,
+                     .xRowid = tsx_cursor_rowid,
+#if SQLITE_VERSION_NUMBER >= 3044000
+                     .xIntegrity = tsx_integrity,
+#endif
+                     .xUpdate = tsx_update,
+                     .xBegin = tsx_begin,
+                     .xSync = tsx_sync,
+                     .xCommit = tsx_commit,
+                     .xRollback = tsx_rollback,
+                     .xSavepoint = tsx_savepoint,
+                     .xRelease = tsx_release,
+                     .xRollbackTo = tsx_rollback_to,
+                     .xRename = rename_table,
+                     .xShadowName = shadow_name},
+            .integrity = tsx_integrity};
+const sqlite3_module *const tsx_module_array = &module.base;

@@ -1,0 +1,384 @@
+/* transaction.c: what the open transaction does to arrays. All of its changes to an array go into one writer of the
+ * core, whatever tables they come through; xSync prepares it, where all that can fail happens, xCommit publishes it in
+ * one step, xRollback takes it back.
+ *
+ * What SQLite calls, and what it does not tell:
+ *
+ *   xBegin       before a statement that writes the table, but not after CREATE in the same transaction: then rows come
+ *                without it, and savepoints that were open at the CREATE are never named
+ *   xSavepoint   may come twice with one number; of those that were open at xBegin only the innermost comes
+ *   xRollbackTo  may name a savepoint that was never heard of, -1 is one: everything goes back. It does not come for a
+ *                table whose CREATE it takes back; such a table is found missing later, by its id in NAME_config
+ *   xSync        before every commit, once for each table; after it the commit may fail, which no call tells, and the
+ *                transaction go on and come here again: so what comes to a table for the second time is another COMMIT
+ *   xRollback    after an xSync the database may have committed nevertheless: journal.c decides
+ *   xDestroy     refused while there are rows: none of the other calls would come for the table
+ *
+ * Invariants: `savepoints` rise by number and by mark. From its first write to its end the transaction sees one state of
+ * the array (tsr_array_freeze), with its own changes on top.
+ */
+#include "table/transaction.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "database/store_tables.h"
+#include "table/creation.h"
+#include "table/journal.h"
+#include "table/module.h"
+#include "table/update.h"
+
+struct tsx_savepoint { /* where it began */
+  int number;
+  tsr_mark mark;
+};
+
+struct tsx_newcomer { /* a table that the transaction has made, and that writes without xBegin */
+  tsx_newcomer *next;
+  tsr_mark mark; /* when it began to write */
+  char id[TSX_ID_SIZE];
+};
+
+void tsx_transaction_drop(tsx_transaction *transaction) {
+  if (--transaction->references) return;
+  tsr_snapshot_close(transaction->base);
+  tsr_writer_close(transaction->writer);
+  while (transaction->newcomers) {
+    tsx_newcomer *one = transaction->newcomers;
+    transaction->newcomers = one->next;
+    sqlite3_free(one);
+  }
+  sqlite3_free(transaction->schema_name);
+  sqlite3_free(transaction->owner);
+  sqlite3_free(transaction->owner_file);
+  sqlite3_free(transaction->savepoints);
+  sqlite3_free(transaction);
+}
+
+/* Ends it: what was prepared is published by now, or is removed if `abandon`, or stays for recovery to decide. Cursors
+ * may still read what it showed. */
+static void transaction_end(tsx_array *array, bool abandon) {
+  tsx_transaction *transaction = array->transaction;
+  if (!transaction) return;
+  if (abandon && transaction->writer) tsr_writer_abandon(transaction->writer, NULL);
+  array->transaction = NULL;
+  transaction->array = NULL;
+  tsr_array_freeze(array->core, false, NULL);
+  tsx_transaction_drop(transaction);
+  tsx_array_trim(array);
+}
+
+void tsx_transaction_rest(tsx_array *array) {
+  const tsx_transaction *t = array->transaction;
+  if (t && !tsr_writer_changed(t->writer) && !t->synced && !t->published) transaction_end(array, true);
+}
+
+void tsx_transaction_close(tsx_array *array) {
+  transaction_end(array, array->transaction && !array->transaction->synced && !array->in_database);
+}
+
+/* ---- Begin ------------------------------------------------------------------------------------------------------- */
+
+static int fail_database(const tsx_table *table, const tsx_transaction *transaction, tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR,
+                  "%s is written through a table of database %s in this transaction: a table of %s cannot write it too",
+                  table->path, transaction->schema_name, table->schema_name);
+}
+
+/* The writer's cells have the array's latest schema: if that is not the table's, is there the table's still? */
+static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
+  const tsx_transaction *transaction = table->array->transaction;
+  if (tsr_writer_schema(transaction->writer) == table->schema) return TSR_OK;
+  return tsr_array_has_schema(table->array->core, table->schema, error);
+}
+
+static int transaction_begin(tsx_table *table, tsr_error *error) {
+  tsx_array *array = table->array;
+  if (!array
+           ->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
+    int permitted = tsr_path_permitted(table->connection->environment, array->path, error);
+    if (permitted < 0) return permitted;
+  }
+  tsx_transaction *transaction = sqlite3_malloc64(sizeof *transaction);
+  if (!transaction) return tsx_out_of_memory(error);
+  memset(transaction, 0, sizeof *transaction);
+  transaction->array = array;
+  transaction->references = 1;
+  transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);
+  array->transaction = transaction;
+  tsr_writer_options options = {.memory_bytes = table->options.memory_bytes, .threads = table->options.threads};
+  int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK && !array->in_database) code = tsx_journal_recover(table, error);
+  if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
+  if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
+  if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
+  if (code == TSR_OK) code = transaction_check_schema(table, error);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
+                             &transaction->base, error);
+  if (code < 0) transaction_end(array, true);
+  return code;
+}
+
+/* Savepoints that were open when it was created are not told of, and what takes back the CREATE, neither. */
+static int note_newcomer(tsx_table *table, tsr_error *error) {
+  tsx_transaction *transaction = table->array->transaction;
+  for (const tsx_newcomer *one = transaction->newcomers; one; one = one->next)
+    if (!strcmp(one->id, table->id)) return TSR_OK;
+  tsx_newcomer *one = sqlite3_malloc64(sizeof *one);
+  if (!one) return tsx_out_of_memory(error);
+  memcpy(one->id, table->id, sizeof one->id);
+  one->mark = tsr_writer_mark(transaction->writer);
+  one->next = transaction->newcomers;
+  transaction->newcomers = one;
+  return TSR_OK;
+}
+
+/* In the database xSync has published, in a transaction that goes on: ROLLBACK TO may have taken that back. */
+static void reopen(tsx_transaction *transaction) {
+  if (transaction->published) tsr_writer_reopen(transaction->writer);
+  transaction->published = false;
+}
+
+/* A COMMIT that is tried again takes place now: others may have committed since the first try, and read the array. What
+ * was prepared then, or in the database published, gets a new time. */
+static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
+  if (transaction->synced && transaction->attempt != attempt) tsr_writer_reopen(transaction->writer);
+  if (transaction->attempt != attempt) transaction->published = false;
+  transaction->attempt = attempt;
+}
+
+static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
+  reopen(transaction);
+  tsx_array_trim(transaction->array);
+  transaction->rewinds++;
+  return tsr_writer_rewind(transaction->writer, mark, error);
+}
+
+/* The CREATE of a newcomer may have been taken back, and with it all that came after. */
+static int drop_vanished(tsx_connection *connection, tsx_transaction *transaction, tsr_error *error) {
+  tsx_newcomer **link = &transaction->newcomers;
+  while (*link) {
+    tsx_newcomer *one = *link;
+    int code = tsx_config_find(connection->db, transaction->schema_name, "id", one->id, NULL);
+    if (code == SQLITE_ROW) {
+      link = &one->next;
+      continue;
+    }
+    if (code != SQLITE_DONE)
+      return tsx_fail(error, tsx_core_code(code), "%s",
+                      code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
+    *link = one->next;
+    tsr_mark now = tsr_writer_mark(transaction->writer), then = one->mark;
+    sqlite3_free(one);
+    if (then.cells > now.cells || then.removed > now.removed || then.boxes > now.boxes) continue;
+    if ((code = transaction_rewind_to(transaction, then, error)) < 0) return code;
+  }
+  return TSR_OK;
+}
+
+int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
+  for (tsx_array *array = connection->arrays; array; array = array->next)
+    if (array->transaction && array->transaction->newcomers) {
+      int code = drop_vanished(connection, array->transaction, error);
+      if (code < 0) return code;
+    }
+  return TSR_OK;
+}
+
+int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error) {
+  if (table->options.has_as_of)
+    return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
+  int code = tsx_table_ready(table, error);
+  if (code == TSR_OK) code = tsx_connection_tell_lost(table->connection, error);
+  if (code < 0) return code;
+  tsx_transaction *transaction = table->array->transaction;
+  if (transaction && strcmp(transaction->schema_name, table->schema_name))
+    return fail_database(table, transaction, error);
+  if ((code = tsx_journal_find_id(table, error)) < 0) return code;
+  if (!transaction && (code = transaction_begin(table, error)) < 0) return code;
+  if (!table->begun && (code = note_newcomer(table, error)) < 0) return code;
+  reopen(table->array->transaction);
+  *out = table->array->transaction;
+  return TSR_OK;
+}
+
+bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
+  char *canonical = NULL;
+  tsr_error ignored;
+  bool found = false;
+  if (tsx_array_key(connection, path, &canonical, &ignored) < 0) return false;
+  for (const tsx_array *array = connection->arrays; array && !found; array = array->next)
+    found = array->transaction && !array->gone && tsr_writer_changed(array->transaction->writer) &&
+            !strcmp(array->path, canonical);
+  sqlite3_free(canonical);
+  return found;
+}
+
+int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
+  tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
+  if (!transaction) return TSR_OK;
+  bool kept = table->in_database && transaction->savepoint_count <= 1; /* no savepoint but DROP's own: all of it goes */
+  if (tsr_writer_changed(transaction->writer) && !kept)
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
+  transaction_end(table->array, true); /* no call may come for it any more; other tables begin it again */
+  return TSR_OK;
+}
+
+int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error) {
+  if (sqlite3_errcode(db) == SQLITE_NOMEM)
+    return tsx_fail(error, TSR_NOMEM, "out of memory: the transaction was rolled back");
+  return tsx_fail(error, TSR_IO, "memory or the disk has failed: the transaction was rolled back");
+}
+
+tsx_watch tsx_watch_begin(sqlite3 *db, const char *schema_name) {
+  return (tsx_watch){!sqlite3_get_autocommit(db), sqlite3_txn_state(db, schema_name) == SQLITE_TXN_WRITE};
+}
+
+int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, tsr_error *error) {
+  const bool closed = watch->open && sqlite3_get_autocommit(db);
+  if (!closed && (!watch->writes || sqlite3_txn_state(db, schema_name) == SQLITE_TXN_WRITE)) return TSR_OK;
+  return tsx_fail_rolled_back(db, error);
+}
+
+int tsx_begin(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_transaction *transaction;
+  tsr_error error = {0};
+  const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
+  table->begun = true;
+  int code = tsx_transactions_check(table->connection, &error);
+  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
+  if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
+    tsx_transaction_close(table->array); /* SQLite has called its tables, and not this one */
+  if (code == TSR_OK)
+    code = transaction_check_schema(table, &error); /* where another table began the transaction, that goes on */
+  if (code == TSR_OK) return SQLITE_OK;
+  table->begun = false; /* SQLite does not take it among those that are written */
+  return tsx_vtab_error(vtab, &error);
+}
+
+/* ---- Savepoints -------------------------------------------------------------------------------------------------- */
+
+static tsx_transaction *transaction_of(sqlite3_vtab *vtab) {
+  tsx_array *array = ((tsx_table *)vtab)->array;
+  return array ? array->transaction : NULL;
+}
+
+/* Files in the database go back with a savepoint, rows from before it do not: they stay in memory. */
+static void keep_rows(const tsx_transaction *transaction) {
+  if (transaction->array->in_database) tsr_writer_keep(transaction->writer, transaction->savepoint_count > 0);
+}
+
+int tsx_savepoint(sqlite3_vtab *vtab, int number) {
+  tsx_transaction *transaction = transaction_of(vtab);
+  if (!transaction) return SQLITE_OK;
+  uint32_t count = transaction->savepoint_count;
+  if (count && transaction->savepoints[count - 1].number >= number) return SQLITE_OK; /* through another table */
+  if (count == transaction->savepoint_room) {
+    uint32_t room = count ? count * 2 : 8;
+    struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints, room * sizeof *more);
+    if (!more) return SQLITE_NOMEM;
+    transaction->savepoints = more;
+    transaction->savepoint_room = room;
+  }
+  transaction->savepoints[transaction->savepoint_count++] =
+      (struct tsx_savepoint){.number = number, .mark = tsr_writer_mark(transaction->writer)};
+  keep_rows(transaction);
+  return SQLITE_OK;
+}
+
+int tsx_release(sqlite3_vtab *vtab, int number) {
+  tsx_transaction *transaction = transaction_of(vtab);
+  while (transaction && transaction->savepoint_count &&
+         transaction->savepoints[transaction->savepoint_count - 1].number >= number)
+    transaction->savepoint_count--;
+  if (transaction) keep_rows(transaction);
+  return SQLITE_OK;
+}
+
+/* The savepoint stays open. One that was never heard of was open before the first write: back to nothing. */
+int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
+  tsx_transaction *transaction = transaction_of(vtab);
+  tsr_error error = {0};
+  if (!transaction) return SQLITE_OK;
+  tsr_mark mark = {0};
+  uint32_t keep = transaction->savepoint_count;
+  while (keep && transaction->savepoints[keep - 1].number > number) keep--;
+  if (keep && transaction->savepoints[keep - 1].number == number) mark = transaction->savepoints[keep - 1].mark;
+  else keep = 0;
+  transaction->savepoint_count = keep;
+  keep_rows(transaction);
+  return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
+}
+
+/* ---- Commit and rollback ----------------------------------------------------------------------------------------- */
+
+static int sync_table(tsx_table *table, tsr_error *error) {
+  tsx_array *array = table->array;
+  tsx_transaction *transaction = array ? array->transaction : NULL;
+  if (!transaction) return TSR_OK;
+  int code = drop_vanished(table->connection, transaction, error);
+  if (code < 0 || (array->creation && !array->wanted)) return code; /* its CREATE has been taken back */
+  note_attempt(transaction, table->attempt);
+  transaction->synced = true;
+  transaction->data_version = tsx_data_version(table);
+  if (transaction->published) return TSR_OK; /* and nothing has changed since */
+  if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
+  if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
+  if (!array->in_database) return tsx_journal_write(table, error);
+  code = tsr_writer_publish(transaction->writer, error);
+  transaction->published = code >= 0;
+  return code;
+}
+
+int tsx_sync(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_connection *connection = table->connection;
+  tsr_error error = {0};
+  if (table->attempt == connection->attempt) connection->attempt++; /* its last xSync was of a COMMIT that failed */
+  table->attempt = connection->attempt;
+  tsx_store_rest(connection, true); /* a renaming may have been rolled back */
+  int code = tsx_creation_sync(vtab);
+  if (code != SQLITE_OK) return code;
+  return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
+}
+
+/* SQLite does not look at what this returns: what cannot be published now, the next write or tessera_recover does, and
+ * readers of this database see it already. What is lost is told by the next statement. The cells go first: a created
+ * array appears with them. */
+int tsx_commit(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  table->begun = false;
+  table->connection->attempt++;
+  tsx_update_end(table);
+  if (array && array->transaction) {
+    bool discard = array->creation && !array->wanted;
+    tsr_error error = {0};
+    if (!discard && tsr_writer_changed(array->transaction->writer) &&
+        tsr_writer_publish(array->transaction->writer, &error) < 0) {
+      array->held_back = array->creation;
+      tsx_journal_unpublished(table, &error);
+    }
+    transaction_end(array, discard);
+    tsx_array_changed(array); /* what opens now sees it, though others have cursors open */
+  }
+  return tsx_creation_commit(vtab);
+}
+
+int tsx_rollback(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_transaction *transaction = transaction_of(vtab);
+  table->begun = false;
+  table->connection->attempt++;
+  tsx_update_end(table);
+  tsx_store_rolled_back(table->connection);
+  table->connection->quiet = true;
+  if (transaction)
+    transaction_end(table->array, !table->array->in_database && (!transaction->synced || tsx_journal_untouched(table)));
+  int code = tsx_creation_rollback(vtab);
+  table->connection->quiet = false;
+  return code;
+}

@@ -1,0 +1,620 @@
+/* update.c: xUpdate: INSERT, UPDATE and DELETE of rows, as cells and removals of the open transaction's writer.
+ *
+ * An UPDATE that changes dimensions moves cells as a set: what it moves away is in nobody's way. SQLite calls xUpdate for
+ * one row after the other, but when it begins to, its scan is over: so the cursor remembers the rows that the scan chose
+ * (tsx_update_touch), and a cell that stands where a row wants to go is no conflict while it is one of them and still to
+ * come. Where such a row then cannot go after all and the statement goes on (OR IGNORE), or ends but keeps its rows (OR
+ * FAIL), what has taken its place goes back, and so on down the chain.
+ *
+ * A statement begins at the first xUpdate after a cursor was opened. What it reads of old rows, it reads as they were
+ * then: a rowid names a version of a cell, and own versions come to stand above others in the course of it.
+ */
+#include "table/update.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+#include "table/transaction.h"
+#include "table/value_in.h"
+
+typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate; /* of a row: not touched, to come, been here */
+
+typedef struct touched { /* a slot of the set; fate NONE: free */
+  int64_t row;
+  fate fate;
+} touched;
+
+typedef struct update_move { /* of a cell: in the order of their own cells' numbers */
+  int64_t from; /* the old row */
+  uint64_t cell; /* the new own cell */
+  int64_t over; /* a row to come that stood where it went */
+  bool is_over, undone;
+} update_move;
+
+struct tsx_changes {
+  bool busy, ended; /* at work; the transaction has ended meanwhile */
+  tsx_table *table;
+  tsx_row *row;
+  /* what a cursor has remembered */
+  uint64_t cursor;
+  int64_t *rows;
+  uint64_t row_count, row_room;
+  bool scanned; /* the cursor is closed */
+  bool incomplete; /* out of memory */
+  /* the statement */
+  uint64_t opened; /* cursors of the table, when it began */
+  tsx_transaction *transaction;
+  tsx_snapshot *view; /* as it was then, or NULL */
+  tsr_reader *reader;
+  uint64_t first; /* its first own cell */
+  touched *slots; /* of rows, made when first asked */
+  uint64_t slot_mask;
+  update_move *moves;
+  uint64_t move_count, move_room;
+  /* the row */
+  int conflict; /* SQLITE_ABORT, ... of the OR clause */
+  int code; /* SQLite's, where it says more than the core's */
+};
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+static tsx_changes *update_of(tsx_table *table) {
+  if (table->changes) return table->changes;
+  tsx_changes *u = sqlite3_malloc64(sizeof *u);
+  if (!u) return NULL;
+  memset(u, 0, sizeof *u);
+  u->table = table;
+  table->changes = u;
+  return u;
+}
+
+static void end_statement(tsx_changes *u) {
+  tsr_reader_close(u->reader);
+  tsx_snapshot_release(u->view);
+  sqlite3_free(u->slots);
+  u->reader = NULL;
+  u->view = NULL;
+  u->slots = NULL;
+  u->transaction = NULL;
+  u->move_count = 0;
+}
+
+void tsx_update_end(tsx_table *table) {
+  tsx_changes *u = table->changes;
+  if (!u) return;
+  u->ended = true;
+  if (u->busy) return;
+  end_statement(u);
+  sqlite3_free(u->rows);
+  sqlite3_free(u->moves);
+  u->rows = NULL;
+  u->moves = NULL;
+  u->row_count = u->row_room = u->move_room = u->opened = u->cursor = 0;
+}
+
+void tsx_update_free(tsx_table *table) {
+  if (!table->changes) return;
+  tsx_update_end(table);
+  tsx_row_free(table->changes->row);
+  sqlite3_free(table->changes);
+  table->changes = NULL;
+}
+
+/* ---- The rows that a statement touches --------------------------------------------------------------------------- */
+
+void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
+  tsx_changes *u = update_of(table);
+  if (!u) return; /* out of memory: xUpdate finds that, too */
+  if (u->cursor != cursor) {
+    u->cursor = cursor;
+    u->scanned = false;
+    u->row_count = 0;
+    u->incomplete = false;
+  }
+  if (u->row_count == u->row_room) {
+    uint64_t room = u->row_room ? u->row_room * 2 : 64;
+    int64_t *rows = sqlite3_realloc64(u->rows, room * sizeof *rows);
+    if (!rows) {
+      u->incomplete = true;
+      return;
+    }
+    u->rows = rows;
+    u->row_room = room;
+  }
+  u->rows[u->row_count++] = row;
+}
+
+void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
+  tsx_changes *u = table->changes;
+  if (!u || u->cursor != cursor) return;
+  if (table->filtered < table->opened && cursor < table->opened) u->cursor = table->opened;
+  else u->scanned = true;
+}
+
+void tsx_update_forget(tsx_table *table) {
+  tsx_changes *u = table->changes;
+  if (!u || !u->scanned || u->transaction) return;
+  sqlite3_free(u->rows);
+  u->rows = NULL;
+  u->row_count = u->row_room = 0;
+}
+
+static touched *update_slot_of(const tsx_changes *u, int64_t row) {
+  uint64_t h = (uint64_t)row * UINT64_C(0x9E3779B97F4A7C15), at = (h ^ h >> 32) & u->slot_mask;
+  while (u->slots[at].fate && u->slots[at].row != row) at = (at + 1) & u->slot_mask;
+  return &u->slots[at];
+}
+
+static int update_make_slots(tsx_changes *u, tsr_error *error) {
+  uint64_t count = 16;
+  if (u->incomplete) return tsx_out_of_memory(error);
+  while (count < u->row_count * 2) count *= 2;
+  if (!(u->slots = sqlite3_malloc64(count * sizeof *u->slots))) return tsx_out_of_memory(error);
+  memset(u->slots, 0, count * sizeof *u->slots);
+  u->slot_mask = count - 1;
+  for (uint64_t i = 0; i < u->row_count; i++) *update_slot_of(u, u->rows[i]) = (touched){u->rows[i], FATE_PENDING};
+  return TSR_OK;
+}
+
+static fate fate_of(const tsx_changes *u, int64_t row) { return update_slot_of(u, row)->fate; }
+
+static void set_done(tsx_changes *u, int64_t row) {
+  touched *slot = update_slot_of(u, row);
+  if (slot->fate) slot->fate = FATE_DONE;
+}
+
+/* ---- The statement ----------------------------------------------------------------------------------------------- */
+
+static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_error *error) {
+  tsx_table *table = u->table;
+  if (u->view && u->opened == table->opened && u->transaction == transaction) return TSR_OK;
+  end_statement(u);
+  int code = tsx_array_snapshot(table->connection, table->array, tsr_writer_schema(transaction->writer),
+                                table->options.since, TSR_TIME_NOW, true, &u->view, error);
+  if (code == TSR_OK) code = tsr_reader_open(u->view->core, &u->reader, error);
+  if (code < 0) {
+    end_statement(u);
+    return code;
+  }
+  u->transaction = transaction;
+  u->opened = table->opened;
+  u->first = tsr_writer_mark(transaction->writer).cells;
+  return TSR_OK;
+}
+
+/* An old row becomes the reader's batch: `index` is its cell. */
+static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
+  const tsr_batch *batch;
+  int code = tsr_reader_find(u->reader, row, &batch, error);
+  if (code == 0)
+    code = tsx_fail(error, TSR_ERROR, "%s: row %lld is not there any more", u->table->name, (long long)row);
+  if (code < 0) return code;
+  *index = batch->selection ? batch->selection[0] : batch->first;
+  return TSR_OK;
+}
+
+static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error *error) {
+  const tsr_column *cells;
+  int code = tsr_reader_column(u->reader, field, &cells, error);
+  if (code == TSR_OK) tsx_row_keep(u->row, field, cells, index);
+  return code;
+}
+
+/* The first `fields` of an old row. */
+static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *error) {
+  uint64_t index;
+  int code = update_find_old(u, row, &index, error);
+  for (uint32_t f = 0; f < fields && code == TSR_OK; f++) code = keep_field(u, f, index, error);
+  return code;
+}
+
+/* ---- The row ----------------------------------------------------------------------------------------------------- */
+
+static int fail_field(const tsx_changes *u, int code, uint32_t column, const char *why, tsr_error *error) {
+  return tsx_fail(error, code, "%s.%s: %s", u->table->name, u->table->columns[column].name, why);
+}
+
+static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
+  for (uint32_t c = 0; c < u->table->column_count; c++) {
+    int field = tsx_row_field(u->row, c), code;
+    if (field < 0) {
+      if (sqlite3_value_type(values[c]) == SQLITE_NULL) continue;
+      return fail_field(u, TSR_ERROR, c, "the attribute has been dropped: open the database again", error);
+    }
+    if ((code = tsx_row_set(u->row, (uint32_t)field, values[c], true, error)) < 0) return code;
+  }
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
+    if (tsx_row_shown(u->row, f) >= 0) continue;
+    int code = tsx_row_set_null(u->row, f, true, error);
+    if (code < 0 && f < schema->dimension_count)
+      return tsx_fail(error, TSR_ERROR,
+                      "%s: rows cannot be inserted, as the option columns leaves out the dimension %s", u->table->name,
+                      schema->fields[f].name);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+/* In an UPDATE ... FROM older releases of SQLite do not say which columns are unchanged: a NULL in a column that cannot
+ * be NULL is taken for unchanged where the old cell reads so, as NaN does. */
+static bool all_given(const tsx_changes *u, sqlite3_value **values) {
+  for (uint32_t c = 0; c < u->table->column_count + 3; c++)
+    if (sqlite3_value_nochange(values[c])) return false;
+  return true;
+}
+
+static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index,
+                                tsr_error *error) {
+  const tsr_column *cells;
+  int code = tsr_reader_column(u->reader, field, &cells, error);
+  if (code < 0) return code;
+  return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.fill_unwritten);
+}
+
+static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  bool blind = all_given(u, values);
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
+    int c = tsx_row_shown(u->row, f), code;
+    int keep = c < 0 || sqlite3_value_nochange(values[c]);
+    if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
+        (keep = update_reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
+      return keep;
+    code = keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error);
+    if (code < 0) return code;
+  }
+  for (uint32_t c = 0; c < u->table->column_count; c++)
+    if (tsx_row_field(u->row, c) < 0 && !sqlite3_value_nochange(values[c]) &&
+        sqlite3_value_type(values[c]) != SQLITE_NULL)
+      return fail_field(u, TSR_ERROR, c, "the attribute has been dropped: open the database again", error);
+  return TSR_OK;
+}
+
+static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  if (a->constant) i = 0;
+  if (b->constant) j = 0;
+  if (!a->offsets)
+    return !memcmp((const uint8_t *)a->values + i * a->cell_size, (const uint8_t *)b->values + j * b->cell_size,
+                   a->cell_size);
+  uint64_t size = a->offsets[i + 1] - a->offsets[i];
+  return size == b->offsets[j + 1] - b->offsets[j] &&
+         !memcmp((const uint8_t *)a->values + a->offsets[i], (const uint8_t *)b->values + b->offsets[j], size);
+}
+
+/* The first dimension whose value is not the old row's: 1, else 0. */
+static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, uint32_t *dimension, tsr_error *error) {
+  const tsr_column *columns = tsx_row_columns(u->row), *old;
+  for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
+    int c = tsx_row_shown(u->row, d);
+    if (c < 0 || sqlite3_value_nochange(values[c])) continue;
+    int code = tsr_reader_column(u->reader, d, &old, error);
+    if (code < 0) return code;
+    *dimension = d;
+    if (!same_cell(&columns[d], 0, old, index)) return 1;
+  }
+  return 0;
+}
+
+/* ---- Conflicts --------------------------------------------------------------------------------------------------- */
+
+/* May a cell be replaced that exists? SQLite does not tell a plain statement from OR ABORT. */
+static bool replaces(const tsx_changes *u) {
+  return u->conflict == SQLITE_REPLACE || (u->conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
+}
+
+static int fail_exists(tsx_changes *u, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  const tsr_column *columns = tsx_row_columns(u->row);
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    int c = tsx_row_shown(u->row, d);
+    sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
+    if (columns[d].cell_size)
+      tsx_json_value(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
+                     columns[d].values, false);
+    else
+      sqlite3_str_appendf(text, "'%.*s'", (int)(columns[d].offsets[1] < 60 ? columns[d].offsets[1] : 60),
+                          (const char *)columns[d].values);
+  }
+  char *place = sqlite3_str_finish(text);
+  u->code = SQLITE_CONSTRAINT_UNIQUE;
+  tsx_fail(error, TSR_CONSTRAINT, "%s: there is a cell already at %.600s", u->table->name, place ? place : "");
+  sqlite3_free(place);
+  return TSR_CONSTRAINT;
+}
+
+/* What stands at the row's coordinates: 1 and its rowid, 0 if nothing does. */
+static int find_there(tsx_changes *u, tsx_transaction *transaction, int64_t *row, tsr_error *error) {
+  return tsr_writer_find(transaction->writer, transaction->base, tsx_row_columns(u->row), 0, row, error);
+}
+
+static bool is_ours(const tsx_changes *u, int64_t row) { return row < -1 && (uint64_t)(-2 - row) >= u->first; }
+
+/* The move that made an own cell, or NULL. */
+static update_move *move_of(tsx_changes *u, int64_t row) {
+  uint64_t cell = (uint64_t)(-2 - row), low = 0, high = u->move_count;
+  while (low < high) {
+    uint64_t middle = (low + high) / 2;
+    if (u->moves[middle].cell < cell) low = middle + 1;
+    else high = middle;
+  }
+  return low < u->move_count && u->moves[low].cell == cell && !u->moves[low].undone ? &u->moves[low] : NULL;
+}
+
+/* An old row keeps its place and its values. What the statement has moved there goes back, and so on. */
+static int let_stay(tsx_changes *u, int64_t row, tsr_error *error) {
+  tsr_writer *writer = u->transaction->writer;
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  for (bool moved_away = false;;) {
+    int64_t there = 0;
+    int code = keep_fields(u, row, schema->dimension_count + schema->attribute_count, error);
+    if (code == TSR_OK) code = find_there(u, u->transaction, &there, error);
+    if (code < 0) return code;
+    const tsr_column *columns = tsx_row_columns(u->row);
+    update_move *back = code && is_ours(u, there) ? move_of(u, there) : NULL;
+    if (back && (code = tsr_writer_remove(writer, there, columns, 0, error)) < 0) return code;
+    code = back && !moved_away ? find_there(u, u->transaction, &there, error) : 1;
+    if (code < 0 || ((!code || moved_away) && (code = tsr_writer_append(writer, columns, NULL, 1, error)) < 0))
+      return code;
+    set_done(u, row);
+    if (!back) return TSR_OK;
+    back->undone = true;
+    row = back->from;
+    moved_away = true;
+  }
+}
+
+/* The row cannot be changed, for the reason in `error`, and stays. A statement that ends here, but keeps its rows, may
+ * have moved some to the places of others that it has not come to. */
+static int give_way(tsx_changes *u, int64_t row, tsr_error *error) {
+  if (u->conflict != SQLITE_IGNORE && u->conflict != SQLITE_FAIL) return error->code; /* all of it is taken back */
+  if (!u->slots) return error->code;
+  tsr_error trouble = {0};
+  int code = let_stay(u, row, &trouble);
+  for (uint64_t i = 0; i < u->move_count && u->conflict == SQLITE_FAIL && code == TSR_OK; i++)
+    if (!u->moves[i].undone && u->moves[i].is_over && fate_of(u, u->moves[i].over) == FATE_PENDING)
+      code = let_stay(u, u->moves[i].over, &trouble);
+  if (code < 0) *error = trouble;
+  return error->code;
+}
+
+static int note_move(tsx_changes *u, const update_move *made, tsr_error *error) {
+  if (u->move_count == u->move_room) {
+    uint64_t room = u->move_room ? u->move_room * 2 : 64;
+    update_move *moves = sqlite3_realloc64(u->moves, room * sizeof *moves);
+    if (!moves) return tsx_out_of_memory(error);
+    u->moves = moves;
+    u->move_room = room;
+  }
+  u->moves[u->move_count++] = *made;
+  return TSR_OK;
+}
+
+/* ---- INSERT, UPDATE, DELETE -------------------------------------------------------------------------------------- */
+
+static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_value **values, sqlite3_int64 *rowid,
+                      tsr_error *error) {
+  int code = update_take_values(u, values, error);
+  if (code == TSR_CONSTRAINT) u->code = SQLITE_CONSTRAINT_NOTNULL;
+  if (code < 0) return code;
+  if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
+    int64_t there;
+    if ((code = find_there(u, transaction, &there, error)) < 0) return code;
+    if (code) return fail_exists(u, error);
+  }
+  *rowid = -2 - (int64_t)tsr_writer_mark(transaction->writer).cells;
+  return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
+}
+
+/* The coordinates of the reader's row, as columns of which the index is the row's. Room for them is made once. */
+static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
+  for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
+    const tsr_column *column;
+    int code = tsr_reader_column(u->reader, d, &column, error);
+    if (code < 0) return code;
+    columns[d] = *column;
+  }
+  return TSR_OK;
+}
+
+/* Is the place free that the row wants? 1 if a row to come stands there, 0 if nothing is in the way; TSR_CONSTRAINT. */
+static int look_ahead(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
+  int64_t there;
+  int code = find_there(u, u->transaction, &there, error);
+  if (code <= 0 || there == row) return code < 0 ? code : 0;
+  *over = there;
+  if (!is_ours(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
+  fail_exists(u, error);
+  return give_way(u, row, error);
+}
+
+static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
+  for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
+    int c = tsx_row_shown(u->row, d);
+    if (c >= 0 && !sqlite3_value_nochange(values[c])) return true;
+  }
+  return false;
+}
+
+/* Where the array has duplicates: a delete condition takes all committed cells at its coordinates along, and so all must
+ * be among those that the statement has chosen. COMMIT asks again. */
+static int check_twins(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+  int64_t there;
+  if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
+  if (u->cursor != u->table->opened) return TSR_OK; /* the rows remembered may be those of another statement */
+  if (!u->slots && update_make_slots(u, error) < 0) return error->code;
+  int code = tsr_writer_find(u->transaction->writer, u->transaction->base, coordinates, index, &there, error);
+  if (code > 0 && there >= 0 && !fate_of(u, there))
+    return tsx_fail(error, TSR_ERROR,
+                    "%s: cells are deleted by their coordinates: another one has the same, and would go, too",
+                    u->table->name);
+  return code < 0 ? code : TSR_OK;
+}
+
+static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *error) {
+  tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
+  if (!coordinates) return tsx_out_of_memory(error);
+  int code = old_coordinates(u, coordinates, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
+  if (code == TSR_OK) code = check_twins(u, coordinates, index, error);
+  sqlite3_free(coordinates);
+  return code;
+}
+
+static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
+  tsr_writer *writer = u->transaction->writer;
+  bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
+  update_move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
+  int code = TSR_OK;
+  if (u->slots && !duplicates && !replaces(u) && (moved || u->move_count)) code = look_ahead(u, row, &made.over, error);
+  made.is_over = code > 0;
+  if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
+  if (code >= 0) code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error);
+  if (code < 0) return code;
+  if (u->slots) set_done(u, row);
+  return moved ? note_move(u, &made, error) : TSR_OK;
+}
+
+/* The row that keeps its place has more right to it than one that the statement has moved there: where rows that are in
+ * the way are passed over, that one goes back. */
+static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *error) {
+  int64_t there;
+  *cleared = false;
+  if (!u->move_count || u->conflict != SQLITE_IGNORE) return TSR_OK;
+  int code = find_there(u, u->transaction, &there, error);
+  if (code <= 0 || !is_ours(u, there) || !move_of(u, there)) return code < 0 ? code : TSR_OK;
+  *cleared = true;
+  return let_stay(u, row, error);
+}
+
+static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
+  int code = update_find_old(u, row, index, error);
+  return code < 0 ? code : change_values(u, values, *index, error);
+}
+
+static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  uint64_t index;
+  uint32_t dimension = 0;
+  bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
+  int code = sets && !schema->dense && !u->slots ? update_make_slots(u, error) : TSR_OK;
+  if (code < 0) return code;
+  if (u->slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found it twice */
+  code = set_row(u, row, values, &index, error);
+  if (code == TSR_CONSTRAINT) {
+    u->code = SQLITE_CONSTRAINT_NOTNULL;
+    return give_way(u, row, error);
+  }
+  if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
+  if (code < 0) return code;
+  moved = code;
+  if (moved && schema->dense)
+    return tsx_fail(error, TSR_ERROR, "%s.%s: cells of a dense array cannot be moved; insert others", u->table->name,
+                    u->table->columns[tsx_row_shown(u->row, dimension)].name);
+  code = moved ? TSR_OK : clear_place(u, row, &cleared, error);
+  if (code == TSR_OK && cleared) code = set_row(u, row, values, &index, error);
+  return code < 0 ? code : write_changed(u, row, moved, index, error);
+}
+
+static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  if (schema->dense)
+    return tsx_fail(error, TSR_ERROR, "%s: cells of a dense array cannot be deleted; update them", u->table->name);
+  const tsr_column *columns = tsx_row_columns(u->row);
+  int code = keep_fields(u, row, schema->dimension_count, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, columns, 0, error);
+  return code < 0 ? code : check_twins(u, columns, 0, error);
+}
+
+/* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
+
+static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values, tsr_error *error) {
+  const tsx_table *table = u->table;
+  bool is_update = sqlite3_value_type(values[0]) != SQLITE_NULL;
+  if (is_update ? sqlite3_value_int64(values[0]) != sqlite3_value_int64(values[1])
+                : sqlite3_value_type(values[1]) != SQLITE_NULL)
+    return tsx_fail(error, TSR_ERROR, "%s: rowid cannot be set", table->name);
+  for (int c = (int)table->column_count; c < count - 2; c++) {
+    sqlite3_value *value = values[2 + c];
+    if (!is_update && sqlite3_value_type(value) == SQLITE_NULL) continue;
+    if (sqlite3_value_nochange(value)) continue;
+    if (is_update && all_given(u, values + 2) &&
+        (c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
+      continue; /* as it is */
+    return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
+                    table->hidden[c - (int)table->column_count]);
+  }
+  return TSR_OK;
+}
+
+static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+                     sqlite3_int64 *rowid, tsr_error *error) {
+  tsx_table *table = u->table;
+  int code;
+  const tsr_schema *schema = tsr_writer_schema(transaction->writer);
+  if (!u->row || tsx_row_schema(u->row) != schema) {
+    end_statement(u);
+    tsx_row_free(u->row);
+    u->row = NULL;
+    if ((code = tsx_row_make(table, schema, &u->row, error)) < 0) return code;
+  }
+  if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
+    return insert_row(u, transaction, values + 2, rowid, error); /* which is one cell, or none */
+  if (table->past)
+    return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
+                    table->hidden[0], table->hidden[1]);
+  const tsr_mark mark = tsr_writer_mark(transaction->writer);
+  const int64_t row = sqlite3_value_int64(values[0]);
+  code = begin_statement(u, transaction, error);
+  if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
+  const tsr_mark now = tsr_writer_mark(transaction->writer);
+  if (code < 0 && transaction->array && code != TSR_CONSTRAINT &&
+      memcmp(&mark, &now, sizeof mark) != 0) { /* whatever its OR clause */
+    tsr_error unseen;
+    transaction->rewinds++;
+    tsr_writer_rewind(transaction->writer, mark, &unseen);
+  }
+  return code;
+}
+
+/* What fails in the database under us may roll the transaction back there and then, and xRollback is called: what we are at
+ * work with stays until we are out of it. */
+static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
+  tsx_table *table = u->table;
+  tsx_transaction *transaction;
+  int code = count > 1 ? check_hidden(u, count, values, error) : TSR_OK;
+  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, error);
+  if (code < 0) return code;
+  transaction->references++;
+  u->busy = true;
+  u->ended = false;
+  code = change_in(u, transaction, count, values, rowid, error);
+  u->busy = false;
+  if (u->ended) tsx_update_end(table);
+  if (code >= 0 && !transaction->array) code = tsx_fail_rolled_back(table->connection->db, error);
+  tsx_transaction_drop(transaction);
+  return code;
+}
+
+int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_changes *u = update_of(table);
+  tsr_error error;
+  tsx_error_init(&error);
+  if (!u) return SQLITE_NOMEM;
+  u->conflict = sqlite3_vtab_on_conflict(table->connection->db);
+  u->code = 0;
+  int code = update_change(u, count, values, rowid, &error);
+  if (code >= 0) return SQLITE_OK;
+  code = tsx_sqlite_code(error.code);
+  if (code == SQLITE_CONSTRAINT && u->code) code = u->code;
+  if ((code & 0xFF) == SQLITE_CONSTRAINT && u->conflict == SQLITE_IGNORE) return code; /* no message is wanted */
+  if (!strncmp(error.message, "array ", 6))
+    return tsx_vtab_fail(vtab, code, "%s: %s", table->name, error.message); /* the core does not know the table */
+  return tsx_vtab_fail(vtab, code, "%s", error.message);
+}

@@ -1,0 +1,632 @@
+/* value_in.c: SQL values become the cells of one row that is to be written. A value takes the forms that its column
+ * shows, and a few that say the same (docs/sql.md, "Values"); what does not fit is an error that names table, column,
+ * value and limit, never a value nearby.
+ *
+ * The cells of a row lie in memory that is used again for the next one: texts and blobs are borrowed from SQLite, what
+ * must be converted goes into a field's own room, which only grows. Nothing else is allocated for a row.
+ */
+#include "table/value_in.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "text/names.h"
+#include "definition/columns.h"
+
+#define VALUE_IN_NUMBER_MOST 400 /* characters of a number */
+#define SHOWN                60 /* bytes of a text in a message */
+#define VALUE_IN_TWO63       9223372036854775808.0
+#define LINEAR_MOST          8 /* labels that are looked through without an index */
+
+typedef __int128 value_in_wide;
+
+/* What SQL values of the storage class that fits best are, without looking further. */
+typedef enum shortcut { NO_SHORTCUT, WHOLE, REAL64, REAL32, TEXT } shortcut;
+
+typedef struct cell_field { /* a field of the writer's schema */
+  const tsr_field *field;
+  const tsr_enumeration *enumeration; /* labels are given, else NULL */
+  char *name; /* for messages */
+  int shown; /* the table's column, or -1 */
+  bool has_default;
+  shortcut shortcut;
+  int64_t low, high; /* WHOLE */
+  uint64_t offsets[2];
+  uint8_t value[8];
+  uint8_t *room;
+  uint64_t room_size;
+  uint32_t *index; /* label numbers + 1 by hash, 0 where none is */
+  uint64_t index_mask;
+} cell_field;
+
+struct tsx_row {
+  tsx_table *table;
+  const tsr_schema *schema;
+  uint32_t field_count;
+  cell_field *fields;
+  tsr_column *columns;
+  int *field_of; /* of each column of the table */
+  bool complete; /* each column has its field, each field its column */
+};
+
+static const uint8_t value_in_is_null = 0;
+
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
+
+static void value_in_describe(sqlite3_value *value, char text[96]) {
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER: sqlite3_snprintf(96, text, "%lld", sqlite3_value_int64(value)); break;
+  case SQLITE_FLOAT: sqlite3_snprintf(96, text, "%!.15g", sqlite3_value_double(value)); break;
+  case SQLITE_TEXT: {
+    const uint8_t *p = sqlite3_value_text(value);
+    int size = sqlite3_value_bytes(value), shown = size < SHOWN ? size : SHOWN;
+    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* no half character */
+    sqlite3_snprintf(96, text, "'%.*s'%s", shown, p ? (const char *)p : "", shown < size ? "..." : "");
+    break;
+  }
+  case SQLITE_BLOB: sqlite3_snprintf(96, text, "a BLOB of %d bytes", sqlite3_value_bytes(value)); break;
+  default: sqlite3_snprintf(96, text, "NULL");
+  }
+}
+
+/* Puts something before the message. */
+static int prefix(tsr_error *error, const char *what) {
+  char text[TSR_MESSAGE_SIZE];
+  memcpy(text, error->message, sizeof text);
+  return tsx_fail(error, error->code, "%.200s: %.800s", what, text);
+}
+
+static int value_in_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
+  char text[96];
+  value_in_describe(value, text);
+  return tsx_fail(error, TSR_MISMATCH, "%s is no %s", text, tsr_datatype_name(datatype));
+}
+
+static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
+                            tsr_error *error) {
+  char text[96];
+  value_in_describe(value, text);
+  return tsx_fail(error, TSR_RANGE, "%s is outside %s: %lld to %llu", text, tsr_datatype_name(datatype), (long long)low,
+                  (unsigned long long)high);
+}
+
+/* Text without the blanks around it, which SQLite does not look at in a number; false if it can be none. */
+static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MOST]) {
+  const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
+  uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  if (!p) return false;
+  while (size && *p && strchr(blanks, *p)) p++, size--;
+  while (size && p[size - 1] && strchr(blanks, p[size - 1])) size--;
+  if (!size || size >= VALUE_IN_NUMBER_MOST || memchr(p, 0, size)) return false;
+  memcpy(text, p, size);
+  text[size] = 0;
+  return true;
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
+
+static tsr_datatype value_in_shown_of(const tsx_row *row, tsr_datatype datatype) {
+  return tsx_datatype_shown(datatype, row->table->options.uint64_signed);
+}
+
+static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *high) {
+  uint64_t bits = tsr_datatype_size(datatype) * 8;
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_BOOLEAN:
+    *low = 0;
+    *high = 1;
+    break;
+  case TSR_KIND_UNSIGNED:
+    *low = 0;
+    *high = ((value_in_wide)1 << bits) - 1;
+    break;
+  default: *low = -((value_in_wide)1 << (bits - 1)); *high = -*low - 1;
+  }
+}
+
+/* A REAL that is whole. From 2^63 on one REAL stands for many integers (a literal that is too long for SQLite's
+ * INTEGER becomes one), so that it is not taken for any of them. */
+static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, value_in_wide low, value_in_wide high,
+                           value_in_wide *number, tsr_error *error) {
+  if (d != floor(d)) return value_in_no_value(datatype, value, error);
+  if (d < -VALUE_IN_TWO63 || d > 18446744073709551615.0) return value_in_outside(datatype, value, low, high, error);
+  *number = (value_in_wide)d;
+  if (d < VALUE_IN_TWO63 || *number > high) return TSR_OK;
+  char text[96];
+  value_in_describe(value, text);
+  return tsx_fail(error, TSR_RANGE,
+                  "%s is a REAL, which is not exact past 9223372036854775807: give all digits as text", text);
+}
+
+/* Digits go to the datatype as they are, all other text by way of a REAL, as in an INTEGER column. */
+static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
+                           value_in_wide *number, tsr_error *error) {
+  char text[VALUE_IN_NUMBER_MOST];
+  double d;
+  int64_t i;
+  uint64_t u;
+  if (!take_number_text(value, text)) return value_in_no_value(datatype, value, error);
+  bool digits = text[strspn(text, "+-0123456789")] == 0;
+  int code = digits ? tsx_number_parse(low < 0 || *text == '-' ? TSR_INT64 : TSR_UINT64, text, false,
+                                       low < 0 || *text == '-' ? (void *)&i : (void *)&u, error)
+                    : tsx_number_parse(TSR_FLOAT64, text, false, &d, error);
+  if (code == TSR_RANGE) return value_in_outside(datatype, value, low, high, error);
+  if (code < 0) return value_in_no_value(datatype, value, error);
+  if (!digits) return integer_of_real(datatype, value, d, low, high, number, error);
+  *number = low < 0 || *text == '-' ? (value_in_wide)i : (value_in_wide)u;
+  return TSR_OK;
+}
+
+static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+  value_in_wide low, high, number;
+  int code = TSR_OK;
+  limits(datatype, &low, &high);
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER: number = sqlite3_value_int64(value); break;
+  case SQLITE_FLOAT:
+    code = integer_of_real(datatype, value, sqlite3_value_double(value), low, high, &number, error);
+    break;
+  case SQLITE_TEXT: code = integer_of_text(datatype, value, low, high, &number, error); break;
+  default: return value_in_no_value(datatype, value, error);
+  }
+  if (code < 0) return code;
+  if (number < low || number > high) return value_in_outside(datatype, value, low, high, error);
+  uint64_t bits = (uint64_t)number;
+  memcpy(out, &bits, tsr_datatype_size(datatype));
+  return TSR_OK;
+}
+
+/* A coordinate -0.0 is 0.0: the two are one cell here, and two in TileDB. */
+static void normalize_zero(const tsr_field *field, uint8_t *value) {
+  float f;
+  double d;
+  if (!field->is_dimension || tsr_datatype_kind(field->datatype) != TSR_KIND_FLOAT) return;
+  if (tsr_datatype_size(field->datatype) == 4) {
+    memcpy(&f, value, sizeof f);
+    f += 0.0F;
+    memcpy(value, &f, sizeof f);
+  } else {
+    memcpy(&d, value, sizeof d);
+    d += 0.0;
+    memcpy(value, &d, sizeof d);
+  }
+}
+
+static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+  char text[VALUE_IN_NUMBER_MOST];
+  double d;
+  float f;
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER:
+    d = (double)sqlite3_value_int64(value);
+    f = (float)sqlite3_value_int64(value);
+    break;
+  case SQLITE_FLOAT:
+    d = sqlite3_value_double(value);
+    f = (float)d;
+    break;
+  case SQLITE_TEXT: {
+    if (!take_number_text(value, text)) return value_in_no_value(datatype, value, error);
+    int code = tsx_number_parse(datatype, text, false, out, error);
+    return code == TSR_MISMATCH ? value_in_no_value(datatype, value, error) : code;
+  }
+  default: return value_in_no_value(datatype, value, error);
+  }
+  if (tsr_datatype_size(datatype) == 8) {
+    memcpy(out, &d, 8);
+    return TSR_OK;
+  }
+  if (isinf(f) && !isinf(d)) {
+    value_in_describe(value, text);
+    return tsx_fail(error, TSR_RANGE, "%s is outside FLOAT32: %.9g to %.9g", text, (double)-FLT_MAX, (double)FLT_MAX);
+  }
+  memcpy(out, &f, 4);
+  return TSR_OK;
+}
+
+/* ---- Datetimes and times ----------------------------------------------------------------------------------------- */
+
+static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+  int64_t v;
+  const char *p = (const char *)sqlite3_value_text(value);
+  if (!p) return tsx_out_of_memory(error);
+  int code = tsr_datetime_parse(datatype, p, (uint64_t)sqlite3_value_bytes(value), &v, error);
+  if (code == TSR_OK) memcpy(out, &v, 8);
+  return code;
+}
+
+static int value_in_take_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out,
+                              tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  if (integers) {
+    int code = take_integer(datatype, value, out, error);
+    if (code != TSR_MISMATCH || type != SQLITE_TEXT) return code;
+  }
+  if (type == SQLITE_TEXT) return take_iso(datatype, value, out, error);
+  if (type == SQLITE_INTEGER) return tsx_time_of_integer(datatype, sqlite3_value_int64(value), out, error);
+  return value_in_no_value(datatype, value, error);
+}
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+
+typedef struct bytes { /* of a cell */
+  const uint8_t *data;
+  uint64_t size;
+} bytes;
+
+static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
+  if (size <= f->room_size) return TSR_OK;
+  uint8_t *room = sqlite3_realloc64(f->room, size * 2);
+  if (!room) return tsx_out_of_memory(error);
+  f->room = room;
+  f->room_size = size * 2;
+  return TSR_OK;
+}
+
+static int wrong_count(tsr_datatype datatype, uint64_t count, uint32_t wanted, tsr_error *error) {
+  return tsx_fail(error, TSR_RANGE, "%llu %s value%s given, a cell holds %u", (unsigned long long)count,
+                  tsr_datatype_name(datatype), count == 1 ? " is" : "s are", (unsigned)wanted);
+}
+
+/* Strings, and opaque bytes. Short strings of fixed length are padded with NULs. */
+static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, sqlite3_value *value, bytes *out,
+                      tsr_error *error) {
+  bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
+  int type = sqlite3_value_type(value), code;
+  uint64_t each = tsr_datatype_size(datatype);
+  if (is_text ? type == SQLITE_BLOB : type != SQLITE_BLOB && type != SQLITE_TEXT)
+    return value_in_no_value(datatype, value, error);
+  const uint8_t *p = type == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
+  uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  if (!p && (size || type != SQLITE_BLOB)) return tsx_out_of_memory(error);
+  if (each > 1) {
+    if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
+    if ((code = tsx_text_convert(datatype, (const char *)p, size, f->room, &size, error)) < 0) return code;
+    p = f->room;
+  }
+  uint64_t wanted = values_per_cell * each;
+  if (values_per_cell != TSR_VARIABLE && size != wanted) {
+    if (size > wanted && is_text) {
+      char text[96];
+      value_in_describe(value, text);
+      return tsx_fail(error, TSR_RANGE, "%s is longer than %s[%u]", text, tsr_datatype_name(datatype),
+                      (unsigned)values_per_cell);
+    }
+    if (size > wanted || !is_text) return wrong_count(datatype, size, values_per_cell, error);
+    if ((code = need_room(f, wanted, error)) < 0) return code;
+    if (p != f->room) memcpy(f->room, p, size);
+    memset(f->room + size, 0, wanted - size);
+    p = f->room;
+    size = wanted;
+  }
+  *out = (bytes){size ? p : (const uint8_t *)"", size};
+  return TSR_OK;
+}
+
+/* Several numbers: a JSON array, or their bytes. */
+static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
+                       sqlite3_value *value, bytes *out, tsr_error *error) {
+  uint64_t each = tsr_datatype_size(datatype), size, count;
+  int type = sqlite3_value_type(value), code;
+  if (type == SQLITE_BLOB) {
+    const uint8_t *p = sqlite3_value_blob(value);
+    size = (uint64_t)sqlite3_value_bytes(value);
+    if (size % each)
+      return tsx_fail(error, TSR_MISMATCH, "%llu bytes are no %s values of %llu bytes each", (unsigned long long)size,
+                      tsr_datatype_name(datatype), (unsigned long long)each);
+    for (uint64_t i = 0; i < size && tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN; i++)
+      if (p[i] > 1) return tsx_fail(error, TSR_RANGE, "%u is outside BOOL: 0 to 1", p[i]);
+    count = size / each;
+    *out = (bytes){size ? p : (const uint8_t *)"", size};
+  } else {
+    const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    size = (uint64_t)sqlite3_value_bytes(value);
+    if (!text || strlen(text) != size || text[strspn(text, " \t\r\n")] != '[') {
+      char given[96];
+      value_in_describe(value, given);
+      return tsx_fail(error, TSR_MISMATCH, "%s is no JSON array of %s", given, tsr_datatype_name(datatype));
+    }
+    if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
+    if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) {
+      char given[96];
+      value_in_describe(value, given);
+      return prefix(error, given);
+    }
+    *out = (bytes){f->room, count * each};
+  }
+  if (values_per_cell != TSR_VARIABLE && count != values_per_cell)
+    return wrong_count(datatype, count, values_per_cell, error);
+  return TSR_OK;
+}
+
+static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
+                     sqlite3_value *value, bytes *out, tsr_error *error) {
+  if (tsx_datatype_is_bytes(datatype)) return take_bytes(f, datatype, values_per_cell, value, out, error);
+  if (values_per_cell != 1) return take_vector(f, datatype, values_per_cell, integers, value, out, error);
+  *out = (bytes){f->value, tsr_datatype_size(datatype)};
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_FLOAT: return take_float(datatype, value, f->value, error);
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME: return value_in_take_time(datatype, integers, value, f->value, error);
+  default: return take_integer(datatype, value, f->value, error);
+  }
+}
+
+/* ---- Labels ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t value_in_hash_of(const uint8_t *p, uint64_t size) {
+  uint64_t h = UINT64_C(14695981039346656037);
+  for (uint64_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(1099511628211);
+  return h ^ h >> 32;
+}
+
+static bool is_label(const tsr_enumeration *e, uint64_t i, bytes label) {
+  return e->offsets[i + 1] - e->offsets[i] == label.size && !memcmp(e->data + e->offsets[i], label.data, label.size);
+}
+
+static int make_index(cell_field *f, tsr_error *error) {
+  const tsr_enumeration *e = f->enumeration;
+  uint64_t slots = 16;
+  while (slots < e->count * 2) slots *= 2;
+  if (!(f->index = sqlite3_malloc64(slots * sizeof *f->index))) return tsx_out_of_memory(error);
+  memset(f->index, 0, slots * sizeof *f->index);
+  f->index_mask = slots - 1;
+  for (uint64_t i = 0; i < e->count; i++) {
+    uint64_t at = value_in_hash_of(e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]) & f->index_mask;
+    while (f->index[at]) at = (at + 1) & f->index_mask;
+    f->index[at] = (uint32_t)i + 1;
+  }
+  return TSR_OK;
+}
+
+/* The number of a label, or that of all labels where it is none. */
+static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *error) {
+  const tsr_enumeration *e = f->enumeration;
+  *found = e->count;
+  if (e->count <= LINEAR_MOST) {
+    for (uint64_t i = 0; i < e->count && *found == e->count; i++)
+      if (is_label(e, i, label)) *found = i;
+    return TSR_OK;
+  }
+  if (!f->index && make_index(f, error) < 0) return error->code;
+  for (uint64_t at = value_in_hash_of(label.data, label.size) & f->index_mask; f->index[at];
+       at = (at + 1) & f->index_mask)
+    if (is_label(e, f->index[at] - 1, label)) {
+      *found = f->index[at] - 1;
+      break;
+    }
+  return TSR_OK;
+}
+
+static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_error *error) {
+  const tsr_enumeration *e = f->enumeration;
+  bytes label;
+  uint64_t code_number = e->count;
+  bool integers = row->table->options.datetimes_integer;
+  int code = take_cell(f, value_in_shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
+  if (code == TSR_OK) code = find_label(f, label, &code_number, error);
+  if (code == TSR_NOMEM) return code;
+  if (code_number == e->count) {
+    char text[96];
+    value_in_describe(value, text);
+    return tsx_fail(error, TSR_MISMATCH, "%s is not among the %llu labels of the enumeration %.100s", text,
+                    (unsigned long long)e->count, e->name);
+  }
+  memcpy(f->value, &code_number, tsr_datatype_size(f->field->datatype));
+  return TSR_OK;
+}
+
+/* ---- Setting a row ----------------------------------------------------------------------------------------------- */
+
+static void set_bytes(tsx_row *row, uint32_t field, bytes cell) {
+  cell_field *f = &row->fields[field];
+  row->columns[field].values = cell.data;
+  row->columns[field].validity = NULL;
+  f->offsets[1] = cell.size;
+}
+
+int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error) {
+  cell_field *f = &row->fields[field];
+  const tsr_field *description = f->field;
+  bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
+  if (description->enumeration && description->nullable)
+    has_fill = false; /* there are readers that look up the label of a code under null, too: 0 has one */
+  if (description->is_dimension)
+    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
+  if (!description->nullable && !(insert && f->has_default))
+    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but it is NOT NULL%s", row->table->name, f->name,
+                    insert ? ", and it has no DEFAULT (the datatype's own fill value counts as none)" : "");
+  bytes cell = {description->fill, description->fill_size};
+  if (description->nullable && !description->cell_size) cell = (bytes){(const uint8_t *)"", 0};
+  if (!has_fill && description->cell_size) {
+    int code = need_room(f, description->cell_size, error);
+    if (code < 0) return code;
+    memset(f->room, 0, description->cell_size);
+    cell.data = f->room;
+  }
+  set_bytes(row, field, cell);
+  if (description->nullable) row->columns[field].validity = &value_in_is_null;
+  return TSR_OK;
+}
+
+/* A value that becomes a cell as it is: true. */
+static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
+  cell_field *f = &row->fields[field];
+  if (type == SQLITE_INTEGER && f->shortcut == WHOLE) {
+    const int64_t number = sqlite3_value_int64(value);
+    if (number < f->low || number > f->high) return false;
+    memcpy(f->value, &number, sizeof number);
+  } else if (type == SQLITE_FLOAT && f->shortcut == REAL64) {
+    const double number = sqlite3_value_double(value);
+    memcpy(f->value, &number, sizeof number);
+    normalize_zero(f->field, f->value);
+  } else if (type == SQLITE_FLOAT && f->shortcut == REAL32) {
+    const double number = sqlite3_value_double(value);
+    const float narrow = (float)number;
+    if (isinf(narrow)) return false;
+    memcpy(f->value, &narrow, sizeof narrow);
+    normalize_zero(f->field, f->value);
+  } else if (type == SQLITE_TEXT && f->shortcut == TEXT) {
+    const uint8_t *text = sqlite3_value_text(value);
+    if (!text) return false;
+    row->columns[field].values = text;
+    row->columns[field].validity = NULL;
+    f->offsets[1] = (uint64_t)sqlite3_value_bytes(value);
+    return true;
+  } else {
+    return false;
+  }
+  row->columns[field].values = f->value;
+  row->columns[field].validity = NULL;
+  return true;
+}
+
+int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error) {
+  const int type = sqlite3_value_type(value);
+  if (type == SQLITE_NULL) return tsx_row_set_null(row, field, insert, error);
+  if (set_directly(row, field, value, type)) return TSR_OK;
+  cell_field *f = &row->fields[field];
+  bytes cell = {f->value, 0};
+  int code = f->enumeration ? take_label(row, f, value, error)
+                            : take_cell(f, value_in_shown_of(row, f->field->datatype), f->field->values_per_cell,
+                                        row->table->options.datetimes_integer, value, &cell, error);
+  if (code < 0) {
+    char place[200];
+    sqlite3_snprintf(sizeof place, place, "%.90s.%.100s", row->table->name, f->name);
+    return prefix(error, place);
+  }
+  if (cell.data == f->value) normalize_zero(f->field, f->value);
+  set_bytes(row, field, cell);
+  return TSR_OK;
+}
+
+int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
+  for (uint32_t c = 0; c < row->field_count; c++) {
+    const uint32_t field = (uint32_t)row->field_of[c];
+    if (set_directly(row, field, values[c], sqlite3_value_type(values[c]))) continue;
+    const int code = tsx_row_set(row, field, values[c], true, error);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index) {
+  uint64_t i = cells->constant ? 0 : index;
+  bytes cell = {cells->values, cells->cell_size};
+  if (cells->offsets) {
+    cell.data += cells->offsets[i];
+    cell.size = cells->offsets[i + 1] - cells->offsets[i];
+  } else {
+    cell.data += i * cells->cell_size;
+  }
+  set_bytes(row, field, cell);
+  if (cells->validity && !cells->validity[i]) row->columns[field].validity = &value_in_is_null;
+}
+
+/* ---- Making one -------------------------------------------------------------------------------------------------- */
+
+/* A schema does not say whether its fill value was declared: one that TileDB would not choose was. */
+static bool declares_default(const tsr_field *field) {
+  uint64_t each = tsr_datatype_size(field->datatype);
+  uint64_t usual = field->cell_size ? field->cell_size : each;
+  uint8_t value[8];
+  tsr_datatype_fill(field->datatype, value);
+  if (!field->fill || field->is_dimension) return false;
+  if (field->fill_size != usual) return true;
+  for (uint64_t i = 0; i < usual; i += each)
+    if (memcmp(field->fill + i, value, each)) return true;
+  return false;
+}
+
+/* Where the values are no labels: see set_directly. */
+static void find_shortcut(const tsx_row *row, cell_field *f) {
+  const tsr_field *field = f->field;
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (f->enumeration) return;
+  if (tsx_datatype_is_bytes(field->datatype)) {
+    const bool text = kind == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
+    if (text && field->values_per_cell == TSR_VARIABLE) f->shortcut = TEXT;
+  } else if (field->values_per_cell == 1 && kind == TSR_KIND_FLOAT) {
+    f->shortcut = tsr_datatype_size(field->datatype) == 8 ? REAL64 : REAL32;
+  } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
+    value_in_wide low, high;
+    limits(value_in_shown_of(row, field->datatype), &low, &high);
+    f->shortcut = WHOLE;
+    f->low = (int64_t)low;
+    f->high = high > INT64_MAX ? INT64_MAX : (int64_t)high;
+  }
+}
+
+static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) {
+  tsx_table *table = row->table;
+  cell_field *f = &row->fields[i];
+  const tsr_field *field = f->field = &row->schema->fields[i];
+  f->name = names[i];
+  names[i] = NULL;
+  f->has_default = declares_default(field);
+  f->shown = -1;
+  for (uint32_t c = 0; c < table->column_count && f->shown < 0; c++)
+    if (tsx_column_shows(&table->columns[c], field) && /* two may be anonymous */
+        (*field->name || (table->columns[c].field == i && row->schema == table->schema)))
+      f->shown = (int)c;
+  if (f->shown >= 0) row->field_of[f->shown] = (int)i;
+  row->columns[i] = (tsr_column){.cell_size = field->cell_size, .offsets = field->cell_size ? NULL : f->offsets};
+  int code = TSR_OK;
+  if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1)
+    code = tsr_array_enumeration(table->array->core, row->schema, field->enumeration, &f->enumeration, error);
+  if (code >= 0) find_shortcut(row, f);
+  return code;
+}
+
+int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_error *error) {
+  uint32_t fields = schema->dimension_count + schema->attribute_count;
+  uint64_t size =
+      sizeof(tsx_row) + fields * (sizeof(cell_field) + sizeof(tsr_column)) + table->column_count * sizeof(int);
+  tsx_row *row = sqlite3_malloc64(size);
+  char **names = tsx_names_make(schema);
+  if (!row || !names) {
+    sqlite3_free(row);
+    tsx_names_free(names, schema);
+    return tsx_out_of_memory(error);
+  }
+  memset(row, 0, size);
+  row->table = table;
+  row->schema = schema;
+  row->field_count = fields;
+  row->fields = (cell_field *)(row + 1);
+  row->columns = (tsr_column *)(row->fields + fields);
+  row->field_of = (int *)(row->columns + fields);
+  for (uint32_t c = 0; c < table->column_count; c++) row->field_of[c] = -1;
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < fields && code == TSR_OK; i++) code = make_field(row, i, names, error);
+  tsx_names_free(names, schema);
+  if (code < 0) {
+    tsx_row_free(row);
+    return code;
+  }
+  row->complete = fields == table->column_count;
+  for (uint32_t i = 0; i < fields; i++) row->complete = row->complete && row->fields[i].shown >= 0;
+  *out = row;
+  return TSR_OK;
+}
+
+void tsx_row_free(tsx_row *row) {
+  for (uint32_t i = 0; row && i < row->field_count; i++) {
+    sqlite3_free(row->fields[i].name);
+    sqlite3_free(row->fields[i].room);
+    sqlite3_free(row->fields[i].index);
+  }
+  sqlite3_free(row);
+}
+
+const tsr_schema *tsx_row_schema(const tsx_row *row) { return row->schema; }
+const tsr_column *tsx_row_columns(const tsx_row *row) { return row->columns; }
+int tsx_row_field(const tsx_row *row, uint32_t column) { return row->field_of[column]; }
+bool tsx_row_is_complete(const tsx_row *row) { return row->complete; }
+int tsx_row_shown(const tsx_row *row, uint32_t field) { return row->fields[field].shown; }

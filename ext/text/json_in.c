@@ -1,0 +1,113 @@
+/* json_in.c: a JSON array as the values of a cell; a JSON object as the options of a function.
+ *
+ * Elements of an array are numbers, true and false, null (NaN, no time), and strings: datetimes, and integers that JSON's
+ * readers would round. Objects are read by SQLite's own functions.
+ */
+#include "text/json_in.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/literals.h"
+
+#define ELEMENT_MOST 400 /* characters */
+
+static const char *json_in_skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
+
+static bool json_in_is_time(tsr_datatype datatype) {
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+/* What null stands for, where there is such a value: NaN or NaT. */
+static bool take_null(tsr_datatype datatype, uint8_t *value) {
+  int64_t nat = INT64_MIN;
+  if (json_in_is_time(datatype)) memcpy(value, &nat, 8);
+  else if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) tsr_datatype_fill(datatype, value);
+  else return false;
+  return true;
+}
+
+static int json_in_take_text(tsr_datatype datatype, const char *text, bool quoted, bool integers, uint8_t *value,
+                             tsr_error *error) {
+  if (!quoted && !strcmp(text, "null") && take_null(datatype, value)) return TSR_OK;
+  if (quoted || integers || !json_in_is_time(datatype)) return tsx_number_parse(datatype, text, quoted, value, error);
+  int64_t number;
+  int code = tsx_number_parse(TSR_INT64, text, false, &number, error);
+  return code < 0 ? code : tsx_time_of_integer(datatype, number, value, error);
+}
+
+/* One element. Returns what is behind it, NULL on failure. */
+static const char *take_element(tsr_datatype datatype, const char *p, bool integers, uint8_t *value, tsr_error *error) {
+  char text[ELEMENT_MOST];
+  bool quoted = *p == '"';
+  if (quoted) p++;
+  size_t size = quoted ? strcspn(p, "\"\\") : strcspn(p, ",] \t\r\n");
+  if (!size || size >= sizeof text || (quoted && p[size] != '"')) {
+    tsx_fail(error, TSR_MISMATCH, *p ? "broken JSON at '%.40s'" : "broken JSON: its end is missing", p);
+    return NULL;
+  }
+  memcpy(text, p, size);
+  text[size] = 0;
+  return json_in_take_text(datatype, text, quoted, integers, value, error) < 0 ? NULL : p + size + quoted;
+}
+
+int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
+                     tsr_error *error) {
+  uint64_t n = 0, each = tsr_datatype_size(datatype);
+  const char *p = json_in_skip_blanks(text);
+  if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no JSON array", text);
+  p = json_in_skip_blanks(p + 1);
+  while (*p != ']') {
+    if (!(p = take_element(datatype, p, integers, values + n * each, error))) return error->code;
+    n++;
+    p = json_in_skip_blanks(p);
+    if (*p == ',' && *json_in_skip_blanks(p + 1) != ']') p = json_in_skip_blanks(p + 1);
+    else if (*p != ']')
+      return tsx_fail(error, TSR_MISMATCH,
+                      *p ? "broken JSON at '%.40s': , or ] is wanted" : "broken JSON: its end is missing", p);
+  }
+  if (*json_in_skip_blanks(p + 1))
+    return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
+  *count = n;
+  return TSR_OK;
+}
+
+static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_taker take, void *argument,
+                tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  const char *text = (const char *)sqlite3_value_text(json);
+  int code = TSR_OK, rc;
+  if (!text || *json_in_skip_blanks(text) != (array ? '[' : '{'))
+    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON %s is wanted", what, array ? "array" : "object");
+  rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
+  while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    tsx_json_option o = {.key = (const char *)sqlite3_column_text(statement, 0),
+                         .type = (const char *)sqlite3_column_text(statement, 1),
+                         .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
+    if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
+    else code = take(argument, &o, error);
+    sqlite3_value_free(o.value);
+    rc = SQLITE_OK;
+  }
+  if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
+    code = tsx_fail(error,
+                    rc == SQLITE_NOMEM       ? TSR_NOMEM
+                    : rc == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                             : TSR_MISMATCH,
+                    "%s: %s", what, sqlite3_errmsg(db));
+  sqlite3_finalize(statement);
+  return code;
+}
+
+int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                     tsr_error *error) {
+  return each(db, json, false, what, take, argument, error);
+}
+
+int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+                      tsr_error *error) {
+  return each(db, json, true, what, take, argument, error);
+}

@@ -1,0 +1,199 @@
+/* literals.c: values written as text become the bytes of cells, exactly: what does not fit its datatype is an error
+ * that says the limits, never a value nearby (but for decimal fractions, which floats round).
+ */
+#include "text/literals.h"
+
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/names.h"
+
+#define LITERALS_NUMBER_MOST 400 /* characters of a number */
+
+static int literals_no_value(tsr_datatype datatype, const char *text, tsr_error *error) {
+  return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no %s", text, tsr_datatype_name(datatype));
+}
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------------- */
+
+static bool looks_like_number(const char *text) {
+  if (*text == '-' || *text == '+') text++;
+  return *text && strlen(text) < LITERALS_NUMBER_MOST && strspn(text, "0123456789.eE+-") == strlen(text) &&
+         strpbrk(text, "0123456789");
+}
+
+/* The text with the decimal point of the host's locale, which strtod() wants. */
+static const char *localized(const char *text, char out[LITERALS_NUMBER_MOST + 16]) {
+  const char *point = strchr(text, '.');
+  if (!point) return text;
+  sqlite3_snprintf(LITERALS_NUMBER_MOST + 16, out, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point,
+                   point + 1);
+  return out;
+}
+
+static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
+  char copy[LITERALS_NUMBER_MOST + 16], *end = copy;
+  if (!looks_like_number(text)) return literals_no_value(datatype, text, error);
+  const char *local = localized(text, copy);
+  double d = strtod(local, &end);
+  if (*end) return literals_no_value(datatype, text, error);
+  if (tsr_datatype_size(datatype) == 8) {
+    memcpy(value, &d, 8);
+    return TSR_OK;
+  }
+  float f = strtof(local, NULL);
+  if (isinf(f) && !isinf(d))
+    return tsx_fail(error, TSR_RANGE, "%.60s is outside FLOAT32: %.9g to %.9g", text, (double)-FLT_MAX,
+                    (double)FLT_MAX);
+  memcpy(value, &f, 4);
+  return TSR_OK;
+}
+
+static bool literals_is_signed(tsr_datatype datatype) {
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+static int literals_outside(tsr_datatype datatype, const char *text, uint64_t most, tsr_error *error) {
+  if (literals_is_signed(datatype))
+    return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: %lld to %lld", text, tsr_datatype_name(datatype),
+                    -(long long)most - 1, (long long)most);
+  return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: 0 to %llu", text, tsr_datatype_name(datatype),
+                  (unsigned long long)most);
+}
+
+/* Digits, or a number that happens to be whole, as 1e3 and 10.0 are: sign and magnitude. */
+static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, uint64_t *magnitude, bool *too_large,
+                       tsr_error *error) {
+  const char *p = text;
+  uint64_t v = 0;
+  int exponent = 0;
+  *too_large = false;
+  if (!looks_like_number(text)) return literals_no_value(datatype, text, error);
+  *negative = *p == '-';
+  if (*p == '-' || *p == '+') p++;
+  for (; *p >= '0' && *p <= '9'; p++)
+    if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
+  if (*p) { /* exactly: a double has 53 bits */
+    double d;
+    if (parse_float(TSR_FLOAT64, text, &d, error) < 0 || d != floor(d)) return literals_no_value(datatype, text, error);
+    const char *e = p + strcspn(p, "eE"), *end = e;
+    if (*e) {
+      const long given = strtol(e + 1, NULL, 10);
+      exponent = given > 9999 ? 9999 : given < -9999 ? -9999 : (int)given;
+    }
+    if (*p == '.')
+      while (end > p + 1 && end[-1] == '0') end--;
+    for (p += *p == '.'; p < end; p++, exponent--)
+      if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
+    for (; exponent < 0 && v && !*too_large; exponent++, v /= 10)
+      if (v % 10) return literals_no_value(datatype, text, error);
+    for (; exponent > 0 && v && !*too_large; exponent--)
+      if (__builtin_mul_overflow(v, 10, &v)) *too_large = true;
+  }
+  *magnitude = v;
+  return TSR_OK;
+}
+
+static int literals_parse_integer(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
+  uint64_t size = tsr_datatype_size(datatype), magnitude = 0;
+  bool negative = false, too_large = false;
+  int code = parse_whole(datatype, text, &negative, &magnitude, &too_large, error);
+  if (code < 0) return code;
+  uint64_t most = UINT64_MAX >> (64 - size * 8 + (literals_is_signed(datatype) ? 1 : 0));
+  uint64_t least = literals_is_signed(datatype) ? most + 1 : 0; /* how far below 0 */
+  if (tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN) most = 1;
+  if (too_large || magnitude > (negative ? least : most)) return literals_outside(datatype, text, most, error);
+  if (negative) magnitude = 0 - magnitude;
+  memcpy(value, &magnitude, size);
+  return TSR_OK;
+}
+
+static int parse_datetime(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
+  int64_t v;
+  int code = tsr_datetime_parse(datatype, text, strlen(text), &v, error);
+  if (code == TSR_OK) memcpy(value, &v, 8);
+  return code;
+}
+
+int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error) {
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_FLOAT: return parse_float(datatype, text, value, error);
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME:
+    if (quoted) return parse_datetime(datatype, text, value, error);
+    return literals_parse_integer(datatype, text, value, error);
+  case TSR_KIND_BOOLEAN:
+    if (!sqlite3_stricmp(text, "true") || !sqlite3_stricmp(text, "false")) {
+      *(uint8_t *)value = (*text | 32) == 't';
+      return TSR_OK;
+    }
+    return literals_parse_integer(datatype, text, value, error);
+  case TSR_KIND_SIGNED:
+  case TSR_KIND_UNSIGNED: return literals_parse_integer(datatype, text, value, error);
+  default: return literals_no_value(datatype, text, error);
+  }
+}
+
+int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error) {
+  char text[48];
+  bool raw = number != INT64_MIN && !tsr_datetime_print(datatype, number, text);
+  bool is_year = number >= 1000 && number <= 9999 && tsr_datatype_kind(datatype) == TSR_KIND_DATETIME;
+  if (raw && is_year)
+    return tsx_fail(error, TSR_MISMATCH,
+                    "%lld is the year '%lld', or the %s %lld: give text, or use the option datetimes=integer",
+                    (long long)number, (long long)number, tsr_datatype_name(datatype), (long long)number);
+  if (raw) {
+    memcpy(value, &number, 8);
+    return TSR_OK;
+  }
+  if (!is_year)
+    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: ISO-8601 text is wanted, or the option datetimes=integer",
+                    (long long)number, tsr_datatype_name(datatype));
+  sqlite3_snprintf(sizeof text, text, "%lld", (long long)number);
+  return tsx_number_parse(datatype, text, true, value, error);
+}
+
+/* ---- Strings ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t take_character(const uint8_t *p, unsigned size) {
+  static const uint8_t first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  uint32_t c = p[0] & first[size];
+  for (unsigned i = 1; i < size; i++) c = c << 6 | (p[i] & 0x3F);
+  return c;
+}
+
+int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uint8_t *out, uint64_t *out_size,
+                     tsr_error *error) {
+  uint64_t unit = tsr_datatype_size(datatype), n = 0;
+  const uint8_t *p = (const uint8_t *)text;
+  if (unit == 1) {
+    memcpy(out, text, size);
+    *out_size = size;
+    return TSR_OK;
+  }
+  for (uint64_t i = 0; i < size;) {
+    unsigned bytes = tsx_utf8_size(p + i, size - i);
+    if (!bytes) return tsx_fail(error, TSR_MISMATCH, "byte %llu of the text is no UTF-8", (unsigned long long)i);
+    uint32_t c = take_character(p + i, bytes);
+    i += bytes;
+    if (unit == 2 && c > 0xFFFF && datatype == TSR_UCS2)
+      return tsx_fail(error, TSR_RANGE, "U+%X is outside UCS2: up to U+FFFF", (unsigned)c);
+    if (unit == 2 && c > 0xFFFF) {
+      uint16_t pair[2] = {(uint16_t)(0xD800 + ((c - 0x10000) >> 10)), (uint16_t)(0xDC00 + ((c - 0x10000) & 0x3FF))};
+      memcpy(out + n, pair, 4);
+      n += 4;
+    } else {
+      memcpy(out + n, &c, unit);
+      n += unit;
+    }
+  }
+  *out_size = n;
+  return TSR_OK;
+}

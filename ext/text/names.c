@@ -1,0 +1,114 @@
+/* names.c: the names of dimensions, attributes and enumerations in SQL. Stored names are any bytes, may be empty, and
+ * differ by case alone; columns need distinct names in UTF-8.
+ */
+#include "text/names.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+
+unsigned tsx_utf8_size(const uint8_t *p, uint64_t left) {
+  unsigned size = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+                  : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+                  : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
+                                                : 0;
+  if (!size || size > left) return 0;
+  for (unsigned i = 1; i < size; i++)
+    if ((p[i] & 0xC0) != 0x80) return 0;
+  if (size == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] >= 0xA0))) return 0;
+  if (size == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] >= 0x90))) return 0;
+  return size;
+}
+
+char *tsx_name_text(const char *name) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  const uint8_t *p = (const uint8_t *)name;
+  for (uint64_t left = strlen(name); left;) {
+    unsigned size = tsx_utf8_size(p, left);
+    if (size) sqlite3_str_append(out, (const char *)p, (int)size);
+    else sqlite3_str_appendf(out, "%%%02X", *p);
+    p += size ? size : 1;
+    left -= size ? size : 1;
+  }
+  bool failed = sqlite3_str_errcode(out) != SQLITE_OK;
+  char *text = sqlite3_str_finish(out);
+  return text || failed ? text : sqlite3_mprintf("");
+}
+
+typedef struct name_set { /* the fields' names so far, found without regard to case */
+  char **names;
+  uint32_t *slots; /* a field's number + 1; 0: free */
+  uint32_t *numbers; /* [field]: up to which number names made of this one have been tried */
+  uint32_t mask;
+} name_set;
+
+/* The slot that holds a name, or where it belongs. The seed differs from call to call, so that nobody can choose names
+ * that meet in one slot. */
+static uint32_t find_slot(const name_set *set, const char *name) {
+  uint64_t hash = 14695981039346656037u ^ (uintptr_t)set->names;
+  for (const char *p = name; *p; p++) {
+    uint8_t c = (uint8_t)*p;
+    hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + 32 : c)) * 1099511628211u;
+  }
+  uint32_t slot = (uint32_t)(hash ^ hash >> 32) & set->mask;
+  while (set->slots[slot] && sqlite3_stricmp(set->names[set->slots[slot] - 1], name)) slot = (slot + 1) & set->mask;
+  return slot;
+}
+
+static char *names_name_of(const tsr_schema *schema, uint32_t field, const name_set *set) {
+  const tsr_field *f = &schema->fields[field];
+  uint32_t number = f->is_dimension ? field : field - schema->dimension_count;
+  char *base = *f->name ? tsx_name_text(f->name) : sqlite3_mprintf("%s%u", f->is_dimension ? "dim" : "attr", number);
+  uint32_t holder = base ? set->slots[find_slot(set, base)] : 0;
+  if (!holder) return base;
+  char *name = NULL;
+  for (uint32_t *n = &set->numbers[holder - 1];; sqlite3_free(name)) {
+    name = sqlite3_mprintf("%s_%u", base, ++*n + 1);
+    if (!name || !set->slots[find_slot(set, name)]) break;
+  }
+  sqlite3_free(base);
+  return name;
+}
+
+char **tsx_names_make(const tsr_schema *schema) {
+  uint64_t count = (uint64_t)schema->dimension_count + schema->attribute_count, slots = 4;
+  while (slots < count * 2) slots *= 2;
+  name_set set = {.mask = (uint32_t)(slots - 1)};
+  set.names = sqlite3_malloc64((count + 1) * sizeof *set.names);
+  set.slots = sqlite3_malloc64((slots + count) * sizeof *set.slots);
+  bool failed = !set.names || !set.slots;
+  if (set.names) memset(set.names, 0, (count + 1) * sizeof *set.names);
+  if (set.slots) memset(set.slots, 0, (slots + count) * sizeof *set.slots);
+  if (set.slots) set.numbers = set.slots + slots;
+  for (uint32_t i = 0; i < count && !failed; i++) {
+    set.names[i] = names_name_of(schema, i, &set);
+    failed = !set.names[i];
+    if (!failed) set.slots[find_slot(&set, set.names[i])] = i + 1;
+  }
+  sqlite3_free(set.slots);
+  if (!failed) return set.names;
+  tsx_names_free(set.names, schema);
+  return NULL;
+}
+
+void tsx_names_free(char **names, const tsr_schema *schema) {
+  for (uint32_t i = 0; names && i < schema->dimension_count + schema->attribute_count; i++) sqlite3_free(names[i]);
+  sqlite3_free(names);
+}
+
+int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...) {
+  char what[400], all[400] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  sqlite3_vsnprintf((int)sizeof what, what, format, arguments);
+  va_end(arguments);
+  uint32_t f = first;
+  for (size_t size = 0; f < end && size + strlen(names[f]) + 8 < sizeof all; f++) {
+    sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", names[f]);
+    size = strlen(all);
+  }
+  return tsx_fail(error, TSR_ERROR, "%s (it has %s%s)", what, all, f < end ? ", ..." : "");
+}

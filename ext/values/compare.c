@@ -1,0 +1,443 @@
+/* compare.c: the right side of a comparison becomes ranges of a column's values; of datetimes in compare_times.c.
+ *
+ * A range must hold every cell for which SQLite would say that the comparison is true. Where it holds just those, the
+ * comparison is exact, and SQLite need not test again. How SQLite compares, in short: NULL with nothing; numbers among
+ * themselves by value, integer with real exactly; a numeric column takes text that looks like a number for one; other
+ * text, then blobs, are greater than any number; a TEXT column compares with text by bytes of the database's encoding,
+ * and with a number in a way that cannot be seen from here.
+ *
+ * Some comparisons are the table's own. A column of UINT64 values past the signed range has no affinity: SQLite compares an
+ * INTEGER with the TEXT of a number as two types. The table takes text of digits for the number that they are, and plans
+ * promise SQLite that it need not test that again (`omit`). So with datetimes: ISO text means an instant.
+ */
+#include "values/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "connection/sqlite_api.h"
+#include "values/compare_times.h"
+#include "values/labels.h"
+
+typedef __int128 compare_wide;
+
+/* ---- Ranges ------------------------------------------------------------------------------------------------------ */
+
+void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
+  int i = ranges->count++;
+  ranges->ranges[i] = (tsr_range){0};
+  if (low) {
+    memcpy(ranges->values[i][0], low, size);
+    ranges->ranges[i].low = ranges->values[i][0];
+  }
+  if (high) {
+    memcpy(ranges->values[i][1], high, size);
+    ranges->ranges[i].high = ranges->values[i][1];
+  }
+}
+
+static void everything_matches(tsx_ranges *ranges) { tsx_ranges_add(ranges, NULL, NULL, 0); }
+
+bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
+  *text = (tsx_text){.how = how};
+  if (!(how & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
+  else if (how & TSX_UTF16BE) text->bytes = sqlite3_value_text16be(value);
+  else text->bytes = sqlite3_value_text16le(value);
+  text->size = how & TSX_UTF16 ? sqlite3_value_bytes16(value) : sqlite3_value_bytes(value);
+  return text->bytes != NULL;
+}
+
+int tsx_text_compare(const char *ascii, int size, const tsx_text *text) {
+  uint8_t units[96] = {0};
+  const void *own = ascii;
+  if (text->how & TSX_UTF16) {
+    for (int i = 0; i < size; i++) units[2 * i + (text->how & TSX_UTF16BE ? 1 : 0)] = (uint8_t)ascii[i];
+    own = units;
+    size *= 2;
+  }
+  const int least = size < text->size ? size : text->size, order = least ? memcmp(own, text->bytes, (size_t)least) : 0;
+  return order ? order : size < text->size ? -1 : size > text->size;
+}
+
+/* What text and blobs are to a numeric column: greater than all of it. */
+static void greater_than_all(tsx_op op, tsx_ranges *ranges) {
+  if (op == TSX_LT || op == TSX_LE) everything_matches(ranges);
+}
+
+/* [low, high] of wide integers, cut to the datatype. The array has UINT64 that is shown as signed in two parts, which are
+ * both ends of its order. */
+static void compare_add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
+  tsr_datatype datatype = column->description->datatype;
+  uint64_t size = tsr_datatype_size(datatype);
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (column->form == TSX_UINT64_SIGNED) {
+    compare_wide first = low < INT64_MIN ? INT64_MIN : low, last = high < -1 ? high : -1;
+    uint64_t a = (uint64_t)first, b = (uint64_t)last;
+    if (first <= last) tsx_ranges_add(ranges, &a, &b, size);
+    if (high > INT64_MAX) high = INT64_MAX;
+  }
+  bool is_signed = kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_BOOLEAN;
+  compare_wide least = is_signed ? -((compare_wide)1 << (size * 8 - 1)) : 0;
+  compare_wide most = ((compare_wide)1 << (size * 8 - (is_signed ? 1 : 0))) - 1;
+  if (low < least) low = least;
+  if (high > most) high = most;
+  if (low > high) return;
+  uint64_t a = (uint64_t)low, b = (uint64_t)high;
+  tsx_ranges_add(ranges, &a, &b, size);
+}
+
+#define WIDE_MIN      (-((compare_wide)1 << 100))
+#define WIDE_MAX      ((compare_wide)1 << 100)
+#define COMPARE_TWO63 9223372036854775808.0
+
+/* What compares as `op` says with a value that stands between two integers, or at one: `at` is the first that is not less
+ * than the value, `above` the first that is greater. */
+static void compare_add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above,
+                                 tsx_ranges *ranges) {
+  switch (op) {
+  case TSX_GT: compare_add_integers(column, above, WIDE_MAX, ranges); break;
+  case TSX_GE: compare_add_integers(column, at, WIDE_MAX, ranges); break;
+  case TSX_LT: compare_add_integers(column, WIDE_MIN, at - 1, ranges); break;
+  case TSX_LE: compare_add_integers(column, WIDE_MIN, above - 1, ranges); break;
+  default: compare_add_integers(column, at, above - 1, ranges);
+  }
+}
+
+static void place_real(double d, compare_wide *at, compare_wide *above) {
+  double limit = 1e28;
+  if (d > limit) d = limit;
+  if (d < -limit) d = -limit;
+  *at = (compare_wide)ceil(d);
+  *above = (compare_wide)floor(d) + 1;
+}
+
+static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
+  compare_wide at, above;
+  int type = sqlite3_value_numeric_type(value);
+  if (type == SQLITE_INTEGER) {
+    at = sqlite3_value_int64(value);
+    above = at + 1;
+  } else if (type == SQLITE_FLOAT) {
+    place_real(sqlite3_value_double(value), &at, &above);
+  } else {
+    greater_than_all(op, ranges);
+    return;
+  }
+  compare_add_compared(column, op, at, above, ranges);
+}
+
+/* ---- UINT64, of which some are text ------------------------------------------------------------------------------ */
+
+#define TEXT_LEAST ((compare_wide)1 << 63) /* from here on they are text */
+#define TEXT_END   ((compare_wide)1 << 64)
+
+/* The number that digits are; TEXT_END: it is too large. False: they are no digits. */
+static bool take_digits(const char *text, int size, compare_wide *number) {
+  *number = 0;
+  for (int i = 0; i < size; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    *number = *number * 10 + (text[i] - '0');
+    if (*number > TEXT_END) *number = TEXT_END;
+  }
+  return size > 0;
+}
+
+/* The first number whose text is greater than a text that is none of them. */
+static compare_wide compare_place_text(const tsx_text *text) {
+  compare_wide low = TEXT_LEAST, high = TEXT_END;
+  char digits[24];
+  while (low < high) {
+    const compare_wide middle = low + (high - low) / 2;
+    sqlite3_snprintf(sizeof digits, digits, TSX_UINT64_PRINTED, (unsigned long long)middle);
+    if (tsx_text_compare(digits, 20, text) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/* SQLite's comparison of a column without affinity: integers by value, texts behind all numbers and blobs behind all texts;
+ * but that text of digits means its number. */
+static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+                            tsx_ranges *ranges) {
+  compare_wide at = TEXT_END, above = TEXT_END;
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER:
+    at = sqlite3_value_int64(value);
+    above = at + 1;
+    break;
+  case SQLITE_FLOAT:
+    place_real(sqlite3_value_double(value), &at, &above);
+    if (at > TEXT_LEAST) at = TEXT_LEAST;
+    if (above > TEXT_LEAST) above = TEXT_LEAST;
+    break;
+  case SQLITE_TEXT: {
+    tsx_text text;
+    const char *given = (const char *)sqlite3_value_text(value);
+    const int size = sqlite3_value_bytes(value);
+    const bool digits = given && take_digits(given, size, &at);
+    if (digits && (!(how & TSX_PLAINLY) || (size == 20 && at >= TEXT_LEAST && at < TEXT_END))) {
+      above = at + 1;
+    } else if (given && tsx_text_take(value, how, &text)) {
+      at = above = compare_place_text(&text);
+    } else {
+      ranges->count = TSX_NO_MEMORY;
+      return;
+    }
+    break;
+  }
+  default: break;
+  }
+  compare_add_compared(column, op, at, above, ranges);
+}
+
+/* ---- Floats ------------------------------------------------------------------------------------------------------ */
+
+/* < 0, 0, > 0: an integer against a double, exactly. */
+static int compare_exactly(int64_t i, double d) {
+  if (d >= COMPARE_TWO63) return -1;
+  if (d < -COMPARE_TWO63) return 1;
+  int64_t whole = (int64_t)d; /* towards zero */
+  if (i != whole) return i < whole ? -1 : 1;
+  double rest = d - (double)whole;
+  return rest > 0 ? -1 : rest < 0;
+}
+
+static void add_floats(uint64_t size, double low, double high, tsx_ranges *ranges) {
+  if (!(low <= high)) return;
+  if (size == 8) {
+    tsx_ranges_add(ranges, &low, &high, 8);
+    return;
+  }
+  float a = (float)low, b = (float)high; /* rounded to nearest: step back inside */
+  if ((double)a < low) a = nextafterf(a, INFINITY);
+  if ((double)b > high) b = nextafterf(b, -INFINITY);
+  if (a <= b) tsx_ranges_add(ranges, &a, &b, 4);
+}
+
+static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
+  uint64_t size = tsr_datatype_size(column->description->datatype);
+  double least, most; /* the least double >= value, the greatest <= value */
+  bool equal = true; /* is there a double that is the value? */
+  int type = sqlite3_value_numeric_type(value);
+  if (type == SQLITE_INTEGER) {
+    int64_t i = sqlite3_value_int64(value);
+    double d = (double)i;
+    int order = compare_exactly(i, d);
+    equal = !order;
+    least = order > 0 ? nextafter(d, INFINITY) : d;
+    most = order < 0 ? nextafter(d, -INFINITY) : d;
+  } else if (type == SQLITE_FLOAT) {
+    least = most = sqlite3_value_double(value);
+  } else { /* text and blobs are greater than all numbers, but not than NaN, which is NULL */
+    if (op == TSX_LT || op == TSX_LE) add_floats(size, -INFINITY, INFINITY, ranges);
+    return;
+  }
+  switch (op) {
+  case TSX_GT:
+    if (!equal) add_floats(size, least, INFINITY, ranges);
+    else if (most < INFINITY) add_floats(size, nextafter(most, INFINITY), INFINITY, ranges);
+    break;
+  case TSX_GE: add_floats(size, least, INFINITY, ranges); break;
+  case TSX_LT:
+    if (!equal) add_floats(size, -INFINITY, most, ranges);
+    else if (least > -INFINITY) add_floats(size, -INFINITY, nextafter(least, -INFINITY), ranges);
+    break;
+  case TSX_LE: add_floats(size, -INFINITY, most, ranges); break;
+  default:
+    if (equal) add_floats(size, least, most, ranges);
+  }
+}
+
+/* ---- Strings ----------------------------------------------------------------------------------------------------- */
+
+static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_BLOB) {
+    greater_than_all(op, ranges);
+    return;
+  }
+  bool equality = op == TSX_EQ || op == TSX_IS || op == TSX_IN;
+  const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  if (!text || (utf16 && !equality)) {
+    ranges->count = TSX_EVERYTHING;
+    return;
+  }
+  uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  for (uint64_t i = 0; utf16 && i < size; i++)
+    if ((uint8_t)text[i] >= 0x80) { /* bytes that are no text would have changed on the way */
+      ranges->count = TSX_EVERYTHING;
+      return;
+    }
+  tsr_range range = {0};
+  if (op != TSX_LT && op != TSX_LE) {
+    range.low = text;
+    range.low_size = size;
+    range.low_exclusive = op == TSX_GT;
+  }
+  if (op != TSX_GT && op != TSX_GE) {
+    range.high = text;
+    range.high_size = size;
+    range.high_exclusive = op == TSX_LT;
+  }
+  ranges->ranges[ranges->count++] = range;
+}
+
+/* ---- All --------------------------------------------------------------------------------------------------------- */
+
+void tsx_column_prepare(tsx_column *column) {
+  const tsr_field *field = column->description;
+  if (column->form != TSX_DATETIME) return;
+  tsx_times_printable(field->datatype, &column->printable_low, &column->printable_high);
+  /* An attribute's NaT is NULL. */
+  int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
+  int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
+  column->mixed = low < column->printable_low || high > column->printable_high;
+}
+
+/* Two texts are equal without case where they differ in ASCII letters alone. By bytes, all that is not less than v
+ * without case is not below v in capitals, and all that is not greater is not above v in small letters; only that what
+ * stands between Z and a may have a capital in its place that is greater. */
+int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
+  tsx_ranges plain = {0};
+  *memory = NULL;
+  compare_text_ranges(op, value, false, &plain);
+  if (plain.count <= 0) return plain.count;
+  *range = plain.ranges[0];
+  const uint8_t *text = range->low ? range->low : range->high;
+  const uint64_t size = range->low ? range->low_size : range->high_size;
+  if (!text) return 1; /* all: the value is a blob */
+  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* where the comparison of bytes ends */
+  uint8_t *copy = sqlite3_malloc64(2 * size + 1);
+  if (!copy) return TSX_NO_MEMORY;
+  uint64_t n = 0;
+  bool open = false;
+  for (uint64_t i = 0; i < size; i++) copy[i] = text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i];
+  for (; n < size && !open; n++) {
+    open = text[n] > 'Z' && text[n] < 'a';
+    copy[size + n] = open ? 'A' : text[n] >= 'a' && text[n] <= 'z' ? text[n] - ('a' - 'A') : text[n];
+  }
+  if (range->low) {
+    range->low = copy + size;
+    range->low_size = n;
+    range->low_exclusive = false;
+  }
+  if (range->high) range->high = copy; /* what is less without case is less by bytes, too */
+  *memory = copy;
+  return 1;
+}
+
+/* What looks like a number begins with a blank, a sign, a point or a digit: below the colon. */
+void tsx_numeric_range(tsr_range *range) {
+  static const char colon = ':';
+  if (!range->high || (range->high_size && *(const uint8_t *)range->high >= (uint8_t)colon)) return;
+  range->high = &colon;
+  range->high_size = 1;
+  range->high_exclusive = true;
+}
+
+/* All but the one value that equality has; it must be told apart from all others. */
+static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+  tsx_ranges_make(column, TSX_EQ, value, how, ranges);
+  if (ranges->count >= 0 && !tsx_ranges_exact(column, TSX_EQ, value, how & TSX_UTF16)) ranges->count = TSX_EVERYTHING;
+  if (ranges->count == 0) everything_matches(ranges);
+  else if (ranges->count == 1) {
+    const tsr_range at = ranges->ranges[0];
+    ranges->ranges[0] = (tsr_range){.high = at.low, .high_size = at.low_size, .high_exclusive = true};
+    ranges->ranges[1] = (tsr_range){.low = at.low, .low_size = at.low_size, .low_exclusive = true};
+    ranges->count = 2;
+  }
+}
+
+void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+  const bool utf16 = how & TSX_UTF16;
+  if (column->form == TSX_DATETIME) {
+    tsx_times_ranges(column, op, value, how, ranges);
+    return;
+  }
+  ranges->count = 0;
+  if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) {
+    everything_matches(ranges);
+    return;
+  }
+  if ((op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL) {
+    unequal_ranges(column, value, how, ranges);
+    return;
+  }
+  if (sqlite3_value_type(value) == SQLITE_NULL) {
+    /* Only IS is true for NULL, and of these only a float's NaN reads as NULL. */
+    bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
+    if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;
+    return;
+  }
+  switch (column->form) {
+  case TSX_FLOAT32:
+  case TSX_FLOAT64: float_ranges(column, op, value, ranges); break;
+  case TSX_TEXT: compare_text_ranges(op, value, utf16, ranges); break;
+  case TSX_INT8:
+  case TSX_INT16:
+  case TSX_INT32:
+  case TSX_INT64:
+  case TSX_UINT8:
+  case TSX_UINT16:
+  case TSX_UINT32:
+  case TSX_UINT64_SIGNED: integer_ranges(column, op, value, ranges); break;
+  case TSX_UINT64:
+    if (column->mixed) unsigned_ranges(column, op, value, how, ranges);
+    else integer_ranges(column, op, value, ranges);
+    break;
+  default: ranges->count = TSX_EVERYTHING;
+  }
+}
+
+/* What is not known will be a parameter's value, or one of a column or an expression: tsx_times_ranges can tell these apart as
+ * far as it must. Literals that are numbers are compared as text, which nothing tells there. */
+static bool times_exact(const tsx_column *column, sqlite3_value *value) {
+  int64_t at;
+  if (!value || sqlite3_value_type(value) == SQLITE_BLOB) return true;
+  if (sqlite3_value_type(value) != SQLITE_TEXT) return false;
+  const char *text = (const char *)sqlite3_value_text(value);
+  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  return text &&
+         (!column->mixed || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
+}
+
+bool tsx_compares_its_way(const tsx_column *column) {
+  if (column->form == TSX_LABEL) return column->label_form == TSX_UINT64;
+  return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->mixed);
+}
+
+bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16) {
+  switch (column->form) {
+  case TSX_FLOAT32:
+  case TSX_FLOAT64: return op != TSX_IS || (value && sqlite3_value_type(value) != SQLITE_NULL); /* NaN is NULL */
+  case TSX_INT8:
+  case TSX_INT16:
+  case TSX_INT32:
+  case TSX_INT64:
+  case TSX_UINT8:
+  case TSX_UINT16:
+  case TSX_UINT32:
+  case TSX_UINT64:
+  case TSX_UINT64_SIGNED: return true;
+  case TSX_DATETIME: return times_exact(column, value);
+  case TSX_TEXT:
+    if (utf16) return false;
+    break;
+  case TSX_LABEL:
+    if (utf16 || column->label_form != TSX_TEXT) return tsx_labels_exact(column, op, value);
+    break;
+  default: return false;
+  }
+  return value && sqlite3_value_type(value) == SQLITE_TEXT;
+}
+
+bool tsx_ranges_possible(const tsx_column *column) {
+  switch (column->form) {
+  case TSX_TEXT16:
+  case TSX_TEXT32:
+  case TSX_BLOB:
+  case TSX_JSON: return false;
+  case TSX_LABEL: return tsx_labels_possible(column);
+  default: return true;
+  }
+}

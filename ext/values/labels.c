@@ -1,0 +1,140 @@
+/* labels.c: comparisons with the labels of enumerated attributes, as the codes whose labels satisfy them.
+ *
+ * Labels are text or numbers, one for each code; of other enumerations (datetimes, several values in a label, other
+ * strings) SQLite decides. A code without a label reads as NULL, and so does one whose label is NaN.
+ */
+#include "values/labels.h"
+
+#include <string.h>
+
+#include "connection/sqlite_api.h"
+#include "values/compare.h"
+
+bool tsx_labels_possible(const tsx_column *column) {
+  return column->label_form == TSX_TEXT || tsx_form_is_number(column->label_form);
+}
+
+/* The labels as a column of their own. */
+static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
+  *field = (tsr_field){.datatype = column->enumeration->datatype, .values_per_cell = 1};
+  return (tsx_column){
+      .form = column->label_form, .description = field, .mixed = column->label_form == TSX_UINT64 /* it may be */};
+}
+
+bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value) {
+  tsr_field field;
+  const tsx_column labels = labels_column_of(column, &field);
+  if (column->label_form == TSX_TEXT || !tsx_labels_possible(column)) return false;
+  if (op == TSX_IS && (!value || sqlite3_value_type(value) == SQLITE_NULL)) return false; /* NULL, too */
+  return tsx_ranges_exact(&labels, op, value, false);
+}
+
+static int labels_compare_text(const void *label, uint64_t size, const void *text, uint64_t text_size) {
+  uint64_t least = size < text_size ? size : text_size;
+  int order = least ? memcmp(label, text, least) : 0;
+  return order ? order : size < text_size ? -1 : size > text_size;
+}
+
+static int64_t load_integer(tsx_form form, const void *p) {
+  switch (form) {
+  case TSX_INT8: return tsx_load_signed(p, 1);
+  case TSX_INT16: return tsx_load_signed(p, 2);
+  case TSX_INT32: return tsx_load_signed(p, 4);
+  case TSX_UINT8: return (int64_t)tsx_load_unsigned(p, 1);
+  case TSX_UINT16: return (int64_t)tsx_load_unsigned(p, 2);
+  case TSX_UINT32: return (int64_t)tsx_load_unsigned(p, 4);
+  default: return tsx_load_signed(p, 8);
+  }
+}
+
+static double load_real(tsx_form form, const void *p) {
+  float f;
+  double d;
+  if (form == TSX_FLOAT32) {
+    memcpy(&f, p, 4);
+    return f;
+  }
+  memcpy(&d, p, 8);
+  return d;
+}
+
+static int labels_compare(tsx_form form, const void *label, uint64_t size, const void *end, uint64_t end_size) {
+  if (form == TSX_TEXT) return labels_compare_text(label, size, end, end_size);
+  if (form == TSX_FLOAT32 || form == TSX_FLOAT64) {
+    const double a = load_real(form, label), b = load_real(form, end);
+    return a < b ? -1 : a > b;
+  }
+  const int64_t a = load_integer(form, label), b = load_integer(form, end);
+  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* as ranges have them */
+    return (uint64_t)a < (uint64_t)b ? -1 : (uint64_t)a > (uint64_t)b;
+  return a < b ? -1 : a > b;
+}
+
+static bool labels_is_within(tsx_form form, const tsr_range *range, const void *label, uint64_t size) {
+  const int low = range->low ? labels_compare(form, label, size, range->low, range->low_size) : 1;
+  const int high = range->high ? labels_compare(form, label, size, range->high, range->high_size) : -1;
+  return (range->low_exclusive ? low > 0 : low >= 0) && (range->high_exclusive ? high < 0 : high <= 0);
+}
+
+/* Numbers with too few bytes, which no sound enumeration has, are left to SQLite. */
+static bool labels_is_null(tsx_form form, const void *label) {
+  if (form != TSX_FLOAT32 && form != TSX_FLOAT64) return false;
+  const double d = load_real(form, label);
+  return d != d;
+}
+
+static int add_code(tsx_codes *codes, int64_t code) {
+  if (codes->count && codes->runs[codes->count - 1][1] + 1 == code) {
+    codes->runs[codes->count - 1][1] = code;
+    return SQLITE_OK;
+  }
+  if (codes->count == codes->room) {
+    uint64_t room = codes->room ? 2 * codes->room : 8;
+    void *runs = sqlite3_realloc64(codes->runs, room * sizeof *codes->runs);
+    if (!runs) return SQLITE_NOMEM;
+    codes->runs = runs;
+    codes->room = room;
+  }
+  codes->runs[codes->count][0] = codes->runs[codes->count][1] = code;
+  codes->count++;
+  return SQLITE_OK;
+}
+
+static int add_codes(const tsx_column *column, tsx_op op, const tsx_ranges *ranges, tsx_codes *codes) {
+  const tsr_enumeration *labels = column->enumeration;
+  for (uint64_t code = 0; code < labels->count; code++) {
+    const uint64_t from = labels->offsets[code], size = labels->offsets[code + 1] - from;
+    const uint8_t *label = labels->data + from;
+    bool within = op == TSX_NOTNULL;
+    if (labels_is_null(column->label_form, label)) continue;
+    for (int i = 0; i < ranges->count && !within; i++)
+      within = labels_is_within(column->label_form, &ranges->ranges[i], label, size);
+    if (op == TSX_NE) within = !within;
+    if (within && add_code(codes, (int64_t)code) != SQLITE_OK) return SQLITE_NOMEM;
+  }
+  return SQLITE_OK;
+}
+
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
+                  tsx_codes *codes) {
+  tsr_field field;
+  const tsx_column labels = labels_column_of(column, &field);
+  tsx_ranges ranges = {0};
+  void *memory = NULL;
+  if (op != TSX_NOTNULL) {
+    const tsx_op compared = op == TSX_NE ? TSX_EQ : op;
+    if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
+    if (nocase) ranges.count = tsx_nocase_range(op, value, &ranges.ranges[0], &memory);
+    else tsx_ranges_make(&labels, compared, value, how, &ranges);
+    if (ranges.count == TSX_NO_MEMORY) return SQLITE_NOMEM;
+    if (op == TSX_NE && !tsx_ranges_exact(&labels, TSX_EQ, value, how & TSX_UTF16)) ranges.count = TSX_EVERYTHING;
+    if (ranges.count == TSX_EVERYTHING) {
+      codes->everything = true;
+      return SQLITE_OK;
+    }
+    for (int i = 0; i < ranges.count && numeric; i++) tsx_numeric_range(&ranges.ranges[i]);
+  }
+  const int code = add_codes(column, op, &ranges, codes);
+  sqlite3_free(memory);
+  return code;
+}

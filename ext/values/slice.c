@@ -1,0 +1,312 @@
+/* slice.c: boxes as people write them, JSON keyed by the names of columns, and single values of any datatype.
+ *
+ *   {"lat":[-30,30],"day":"2024-05-01","x":[null,9]}
+ *
+ * Bounds are inclusive; a scalar means one value, null an open end; datetimes are ISO text, UINT64 past the signed range
+ * text. SQLite's own JSON functions read it.
+ */
+#include "values/slice.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "text/names.h"
+#include "definition/columns.h"
+#include "values/value.h"
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Numbers: one, or a JSON array. `bytes` has room for 4 bytes for each of the text's and 8 more. */
+static int convert_numbers(sqlite3_value *value, tsr_datatype datatype, const char *text, uint8_t *bytes,
+                           uint64_t *count, tsr_error *error) {
+  bool quoted = sqlite3_value_type(value) == SQLITE_TEXT;
+  if (quoted && text[strspn(text, " \t\n")] == '[') return tsx_vector_parse(datatype, text, true, bytes, count, error);
+  *count = 1;
+  return tsx_number_parse(datatype, text, quoted, bytes, error);
+}
+
+int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  uint64_t each = tsr_datatype_size(datatype);
+  char *real = type == SQLITE_FLOAT ? sqlite3_mprintf("%!.17g", sqlite3_value_double(value)) : NULL;
+  const void *source = type == SQLITE_BLOB ? sqlite3_value_blob(value)
+                       : real              ? real
+                                           : (const void *)sqlite3_value_text(value);
+  uint64_t source_size = real ? strlen(real) : (uint64_t)sqlite3_value_bytes(value), made = source_size;
+  int code = TSR_OK;
+  if (!source) source = "";
+  *bytes = sqlite3_malloc64(4 * source_size + 8);
+  if (!*bytes || (type == SQLITE_FLOAT && !real)) code = tsx_out_of_memory(error);
+  else if (type == SQLITE_BLOB) {
+    if (source_size) memcpy(*bytes, source, source_size);
+    if (source_size % each)
+      code = tsx_fail(error, TSR_MISMATCH, "%llu bytes are no values of %s", (unsigned long long)source_size,
+                      tsr_datatype_name(datatype));
+  } else if (tsx_datatype_is_bytes(datatype)) {
+    code = tsx_text_convert(datatype, source, source_size, *bytes, &made, error);
+  } else {
+    uint64_t count = 0;
+    code = convert_numbers(value, datatype, source, *bytes, &count, error);
+    made = count * each;
+  }
+  sqlite3_free(real);
+  *size = made;
+  return code;
+}
+
+/* < 0, 0, > 0. Of numbers, datetimes and times. */
+static int slice_compare(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
+  uint64_t size = tsr_datatype_size(datatype);
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if (kind == TSR_KIND_FLOAT) {
+    double x[2];
+    float f[2];
+    memcpy(&x[0], a, 8);
+    memcpy(&x[1], b, 8);
+    memcpy(&f[0], a, 4);
+    memcpy(&f[1], b, 4);
+    if (size == 4) x[0] = (double)f[0], x[1] = (double)f[1];
+    return (x[0] > x[1]) - (x[0] < x[1]);
+  }
+  uint64_t u[2] = {0};
+  memcpy(&u[0], a, size);
+  memcpy(&u[1], b, size);
+  if (kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN) return (u[0] > u[1]) - (u[0] < u[1]);
+  unsigned shift = (unsigned)(64 - 8 * size);
+  int64_t x = (int64_t)(u[0] << shift), y = (int64_t)(u[1] << shift);
+  return (x > y) - (x < y);
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
+
+static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const uint8_t *value, const char *name,
+                              sqlite3_value *given, tsr_error *error) {
+  if (!field->has_domain || (slice_compare(field->datatype, value, field->low) >= 0 &&
+                             slice_compare(field->datatype, value, field->high) <= 0))
+    return TSR_OK;
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  tsx_json_value(text, shown, field->low, false);
+  sqlite3_str_appendall(text, " to ");
+  tsx_json_value(text, shown, field->high, false);
+  char *domain = sqlite3_str_finish(text);
+  int code = tsx_fail(error, TSR_RANGE, "dimension '%s': %s is outside the domain, %s", name,
+                      (const char *)sqlite3_value_text(given), domain ? domain : "");
+  sqlite3_free(domain);
+  return code;
+}
+
+static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
+                         uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
+  uint8_t *bytes = NULL;
+  uint64_t size;
+  int code = tsx_bytes_convert(value, shown, &bytes, &size, error);
+  if (code < 0) {
+    tsr_error inner = *error;
+    tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
+  }
+  if (code == TSR_OK && !field->cell_size) {
+    *text = bytes;
+    *text_size = size;
+    return TSR_OK;
+  }
+  if (code == TSR_OK && size != field->cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': one value is wanted", name);
+  if (code == TSR_OK) {
+    memcpy(number, bytes, size);
+    code = slice_check_domain(field, shown, number, name, value, error);
+  }
+  sqlite3_free(bytes);
+  return code;
+}
+
+/* SQLite's JSON functions cut text at \u0000 (before 3.45). Such an end of a string dimension comes from its JSON: a
+ * string of ASCII with no other escapes than of this kind. */
+static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
+  uint64_t n = 0;
+  if (!json || !strstr(json, "\\u0000")) return false;
+  uint8_t *made = sqlite3_malloc64(strlen(json) + 1);
+  const char *p = json + 1;
+  for (; made && *p && *p != '"'; p++) {
+    int code = 0;
+    if (*p != '\\') {
+      made[n++] = (uint8_t)*p;
+      continue;
+    }
+    if (*++p == '"' || *p == '\\' || *p == '/') {
+      made[n++] = (uint8_t)*p;
+      continue;
+    }
+    for (int i = 0; *p == 'u' && i < 4 && code >= 0; i++) {
+      const int digit = tsx_hex_digit(p[1 + i]);
+      code = digit < 0 ? -1 : code * 16 + digit;
+    }
+    if (*p != 'u' || code < 0 || code > 0x7F) break;
+    made[n++] = (uint8_t)code;
+    p += 4;
+  }
+  if (!made || *json != '"' || *p != '"' || p[1]) {
+    sqlite3_free(made);
+    return false;
+  }
+  *text = made;
+  *size = n;
+  return true;
+}
+
+/* SQLite's JSON functions make 1 and 0 of them. */
+static bool is_truth(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
+
+static const char *const use_names[] = {"slice", "origin", "domain"};
+static const char *const use_forms[] = {"a value or [low, high]", "one value", "[low, high]"};
+static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
+
+/* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
+static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype shown, const char *name,
+                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
+  const char *type = (const char *)sqlite3_column_text(row, 1);
+  bool pair = type && !strcmp(type, "array");
+  if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
+    return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': %s is wanted", use_names[use], name, use_forms[use]);
+  const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : NULL,
+                         pair ? (const char *)sqlite3_column_text(row, 7) : NULL};
+  if (is_truth(type) || is_truth(ends[0]) || is_truth(ends[1]))
+    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are no coordinates", name);
+  sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
+  bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
+  bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
+  int code = TSR_OK;
+  const bool strings = !field->cell_size;
+  if (bound->low_given && !(strings && unescape(ends[0], &box->low_text, &box->low_size)))
+    code = slice_set_end(field, shown, name, low, box->low, &box->low_text, &box->low_size, error);
+  if (code == TSR_OK && bound->high_given && !(strings && unescape(ends[1], &box->high_text, &box->high_size)))
+    code = slice_set_end(field, shown, name, high, box->high, &box->high_text, &box->high_size, error);
+  if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
+      slice_compare(field->datatype, box->low, box->high) > 0)
+    code = tsx_fail(
+        error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
+        shown == field->datatype ? "" : " in the array's order, in which negative numbers are behind all others");
+  bound->low_text = box->low_text;
+  bound->high_text = box->high_text;
+  return code;
+}
+
+static int find_dimension(const tsr_schema *schema, char *const *names, const char *key, const tsx_bound *bounds,
+                          uint32_t *dimension, tsr_error *error) {
+  uint32_t d = 0;
+  while (key && d < schema->dimension_count && sqlite3_stricmp(names[d], key) != 0) d++;
+  if (!key || d == schema->dimension_count)
+    return tsx_names_fail(names, 0, schema->dimension_count, error, "the array has no dimension '%.100s'",
+                          key ? key : "");
+  if (bounds[d].given) return tsx_fail(error, TSR_ERROR, "dimension '%s' stands twice", key);
+  *dimension = d;
+  return TSR_OK;
+}
+
+/* Of what is no object SQLite's function makes rows, too. Binary JSON is left to it. */
+static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error) {
+  if (sqlite3_value_type(json) == SQLITE_BLOB) return TSR_OK;
+  const char *text = (const char *)sqlite3_value_text(json);
+  if (!text) return tsx_out_of_memory(error);
+  if (text[strspn(text, " \t\r\n")] == '{') return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "the %s is a JSON object like %s, not '%.60s'", use_names[use],
+                  use_examples[use], text);
+}
+
+static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names,
+                       tsx_slice_use use, bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+  static const char query[] =
+      "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
+      "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
+      "'array' THEN value -> '$[0]' END, CASE type WHEN 'array' THEN value -> '$[1]' END FROM json_each(?1)";
+  sqlite3_stmt *row = NULL;
+  int code = check_object(json, use, error), step = SQLITE_DONE;
+  if (code < 0) return code;
+  if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
+  if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_out_of_memory(error);
+  while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
+    const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
+    uint32_t d = 0;
+    code = find_dimension(schema, names, key, slice->bounds, &d, error);
+    if (code < 0) break;
+    slice->bounds[d].given = true;
+    const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
+    code = set_bounds(row, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
+  }
+  if (code == TSR_OK && step != SQLITE_DONE)
+    code = tsx_fail(error,
+                    step == SQLITE_NOMEM       ? TSR_NOMEM
+                    : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
+                                               : TSR_MISMATCH,
+                    "the %s is no JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
+  sqlite3_finalize(row);
+  return code;
+}
+
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
+                       bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+  memset(slice, 0, sizeof *slice);
+  slice->dimension_count = schema->dimension_count;
+  slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
+  slice->bounds = sqlite3_malloc64(schema->dimension_count * sizeof *slice->bounds);
+  char **names = tsx_names_make(schema);
+  int code = TSR_OK;
+  if (!slice->box || !slice->bounds || !names) code = tsx_out_of_memory(error);
+  if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
+  if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
+  if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
+    code = slice_parse(db, json, schema, names, use, uint64_signed, slice, error);
+  tsx_names_free(names, schema);
+  if (code < 0) tsx_slice_release(slice);
+  return code;
+}
+
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
+                    tsr_error *error) {
+  return tsx_slice_parse_as(db, json, schema, TSX_SLICE, uint64_signed, slice, error);
+}
+
+int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+  const tsr_interval *all;
+  int code = tsr_snapshot_non_empty_domain(snapshot, &all, error);
+  if (code < 0) return code;
+  *empty = false;
+  for (uint32_t d = 0; d < slice->dimension_count; d++) {
+    const tsx_bound *bound = &slice->bounds[d];
+    if ((bound->low_given && bound->high_given) || !schema->fields[d].cell_size) continue;
+    if (code == 0) *empty = true;
+    else {
+      if (!bound->low_given) memcpy(slice->box[d].low, all[d].low, sizeof all[d].low);
+      if (!bound->high_given) memcpy(slice->box[d].high, all[d].high, sizeof all[d].high);
+      if (slice_compare(schema->fields[d].datatype, slice->box[d].low, slice->box[d].high) > 0) *empty = true;
+    }
+  }
+  return TSR_OK;
+}
+
+void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions) {
+  for (uint32_t d = 0; d < slice->dimension_count; d++) {
+    const tsx_bound *bound = &slice->bounds[d];
+    const tsr_interval *box = &slice->box[d];
+    const bool text = schema->fields[d].cell_size == 0;
+    ranges[d] = (tsr_range){.low_size = box->low_size, .high_size = box->high_size};
+    if (bound->low_given) ranges[d].low = text ? (const void *)box->low_text : box->low;
+    if (bound->high_given) ranges[d].high = text ? (const void *)box->high_text : box->high;
+    dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1, .all = !bound->low_given && !bound->high_given};
+  }
+}
+
+void tsx_slice_release(tsx_slice *slice) {
+  for (uint32_t d = 0; slice->bounds && d < slice->dimension_count; d++) {
+    sqlite3_free(slice->bounds[d].low_text);
+    sqlite3_free(slice->bounds[d].high_text);
+  }
+  sqlite3_free(slice->box);
+  sqlite3_free(slice->bounds);
+  memset(slice, 0, sizeof *slice);
+}

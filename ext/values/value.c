@@ -1,0 +1,309 @@
+/* value.c: cells of fields as SQL values, and as which ones. The only place where SQL values are made of cells.
+ */
+#include "values/value.h"
+
+#include <string.h>
+
+#include "connection/sqlite_api.h"
+#include "text/json.h"
+
+/* ---- How a field appears ----------------------------------------------------------------------------------------- */
+
+static tsx_form number_form(tsr_datatype datatype) {
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_FLOAT: return tsr_datatype_size(datatype) == 4 ? TSX_FLOAT32 : TSX_FLOAT64;
+  case TSR_KIND_BOOLEAN: return TSX_UINT8;
+  case TSR_KIND_UNSIGNED:
+    switch (tsr_datatype_size(datatype)) {
+    case 1: return TSX_UINT8;
+    case 2: return TSX_UINT16;
+    case 4: return TSX_UINT32;
+    default: return TSX_UINT64;
+    }
+  default:
+    switch (tsr_datatype_size(datatype)) {
+    case 1: return TSX_INT8;
+    case 2: return TSX_INT16;
+    case 4: return TSX_INT32;
+    default: return TSX_INT64;
+    }
+  }
+}
+
+static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const tsx_options *options) {
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_TEXT:
+    return tsr_datatype_size(datatype) == 1 ? TSX_TEXT : tsr_datatype_size(datatype) == 2 ? TSX_TEXT16 : TSX_TEXT32;
+  case TSR_KIND_BYTES: return TSX_BLOB;
+  default: break;
+  }
+  if (values_per_cell != 1) return options->vectors_blob ? TSX_BLOB : TSX_JSON;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->datetimes_integer) return TSX_DATETIME;
+  if (datatype == TSR_UINT64 && options->uint64_signed) return TSX_UINT64_SIGNED;
+  return number_form(datatype);
+}
+
+/* May a field of UINT64 hold values past the signed range? */
+static bool passes_signed(const tsr_field *field) {
+  return !field->has_domain || tsx_load_unsigned(field->high, 8) > INT64_MAX;
+}
+
+/* A type without letters has no affinity, as BLOB has none; but hosts that go by declared types do not take such a column
+ * for one of blobs. */
+static const char *declared_of(tsx_form form, bool past_signed) {
+  switch (form) {
+  case TSX_FLOAT32:
+  case TSX_FLOAT64: return "REAL";
+  case TSX_TEXT:
+  case TSX_TEXT16:
+  case TSX_TEXT32:
+  case TSX_DATETIME:
+  case TSX_JSON: return "TEXT";
+  case TSX_BLOB: return "BLOB";
+  case TSX_UINT64: return past_signed ? "" : "INTEGER";
+  default: return "INTEGER";
+  }
+}
+
+void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
+                       tsx_column *column) {
+  column->description = field;
+  column->datetimes_integer = options->datetimes_integer;
+  column->uint64_signed = options->uint64_signed;
+  column->enumeration = enumeration;
+  if (enumeration) {
+    column->form = TSX_LABEL;
+    column->label_form = form_of(enumeration->datatype, enumeration->values_per_label, options);
+    column->declared = declared_of(column->label_form, true);
+  } else {
+    column->form = form_of(field->datatype, field->values_per_cell, options);
+    column->mixed = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && passes_signed(field);
+    column->declared = declared_of(column->form, column->mixed);
+  }
+}
+
+bool tsx_column_shows(const tsx_column *column, const tsr_field *field) {
+  const tsr_field *own = column->description;
+  return own->is_dimension == field->is_dimension && own->datatype == field->datatype &&
+         own->values_per_cell == field->values_per_cell && !strcmp(own->name, field->name);
+}
+
+/* ---- Cells as results -------------------------------------------------------------------------------------------- */
+
+void tsx_result_text(sqlite3_context *context, const char *text) {
+  if (text) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+void tsx_result_string(sqlite3_context *context, sqlite3_str *out) {
+  int code = sqlite3_str_errcode(out), length = sqlite3_str_length(out);
+  char *text = sqlite3_str_finish(out);
+  if (code == SQLITE_TOOBIG) sqlite3_result_error_toobig(context);
+  else if (code != SQLITE_OK) sqlite3_result_error_nomem(context);
+  else if (!text) sqlite3_result_text(context, "", 0, SQLITE_STATIC);
+  else sqlite3_result_text64(context, text, (sqlite3_uint64)length, sqlite3_free, SQLITE_UTF8);
+}
+
+static void result_json(sqlite3_context *context, tsr_datatype datatype, const uint8_t *p, uint64_t size,
+                        bool datetimes_integer) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  uint64_t each = tsr_datatype_size(datatype);
+  sqlite3_str_appendchar(out, 1, '[');
+  for (uint64_t i = 0; i + each <= size; i += each) {
+    if (i) sqlite3_str_appendchar(out, 1, ',');
+    tsx_json_value(out, datatype, p + i, datetimes_integer);
+  }
+  sqlite3_str_appendchar(out, 1, ']');
+  tsx_result_string(context, out);
+}
+
+static uint64_t put_utf8(uint8_t *out, uint32_t c) {
+  if (c < 0x80) {
+    out[0] = (uint8_t)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    out[0] = (uint8_t)(0xC0 | c >> 6);
+    out[1] = (uint8_t)(0x80 | (c & 0x3F));
+    return 2;
+  }
+  if (c < 0x10000) {
+    out[0] = (uint8_t)(0xE0 | c >> 12);
+    out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+    out[2] = (uint8_t)(0x80 | (c & 0x3F));
+    return 3;
+  }
+  out[0] = (uint8_t)(0xF0 | c >> 18);
+  out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+  out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+  out[3] = (uint8_t)(0x80 | (c & 0x3F));
+  return 4;
+}
+
+/* UTF-16 and UTF-32 as UTF-8; what is no character becomes U+FFFD, half a unit at the end too. */
+static void result_wide_text(sqlite3_context *context, const uint8_t *p, uint64_t size, unsigned unit) {
+  uint64_t units = size / unit, rest = size % unit;
+  uint8_t *out = sqlite3_malloc64(units * 4 + 4);
+  if (!out) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < units; i++) {
+    uint32_t c = (uint32_t)tsx_load_unsigned(p + i * unit, unit);
+    if (unit == 2 && c >= 0xD800 && c < 0xDC00 && i + 1 < units) {
+      uint32_t low = (uint32_t)tsx_load_unsigned(p + (i + 1) * 2, 2);
+      if (low >= 0xDC00 && low < 0xE000) {
+        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+        i++;
+      }
+    }
+    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD;
+    n += put_utf8(out + n, c);
+  }
+  if (rest) n += put_utf8(out + n, 0xFFFD);
+  sqlite3_result_text64(context, (char *)out, n, sqlite3_free, SQLITE_UTF8);
+}
+
+void tsx_result_unsigned(sqlite3_context *context, uint64_t v) {
+  char text[24];
+  if (v <= INT64_MAX) {
+    sqlite3_result_int64(context, (sqlite3_int64)v);
+  } else {
+    sqlite3_snprintf(sizeof text, text, TSX_UINT64_PRINTED, (unsigned long long)v);
+    sqlite3_result_text(context, text, 20, SQLITE_TRANSIENT);
+  }
+}
+
+static void result_datetime(sqlite3_context *context, tsr_datatype datatype, int64_t v) {
+  char text[48];
+  int size = tsr_datetime_print(datatype, v, text);
+  if (size) sqlite3_result_text(context, text, size, SQLITE_TRANSIENT);
+  else if (v == INT64_MIN) sqlite3_result_null(context); /* NaT */
+  else sqlite3_result_int64(context, v);
+}
+
+void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i) {
+  float f;
+  double d;
+  switch (form) {
+  case TSX_INT8: sqlite3_result_int(context, ((const int8_t *)cells)[i]); break;
+  case TSX_INT16: sqlite3_result_int(context, (int)tsx_load_signed(cells + 2 * i, 2)); break;
+  case TSX_INT32: sqlite3_result_int(context, (int)tsx_load_signed(cells + 4 * i, 4)); break;
+  case TSX_INT64:
+  case TSX_UINT64_SIGNED: sqlite3_result_int64(context, tsx_load_signed(cells + 8 * i, 8)); break;
+  case TSX_UINT8: sqlite3_result_int(context, cells[i]); break;
+  case TSX_UINT16: sqlite3_result_int(context, (int)tsx_load_unsigned(cells + 2 * i, 2)); break;
+  case TSX_UINT32: sqlite3_result_int64(context, (sqlite3_int64)tsx_load_unsigned(cells + 4 * i, 4)); break;
+  case TSX_UINT64: tsx_result_unsigned(context, tsx_load_unsigned(cells + 8 * i, 8)); break;
+  case TSX_FLOAT32:
+    memcpy(&f, cells + 4 * i, 4);
+    sqlite3_result_double(context, f);
+    break;
+  case TSX_FLOAT64:
+    memcpy(&d, cells + 8 * i, 8);
+    sqlite3_result_double(context, d);
+    break;
+  default: break; /* no number */
+  }
+}
+
+/* `size` bytes at p, in this form. */
+static void result_form(sqlite3_context *context, const tsx_column *column, tsx_form form, tsr_datatype datatype,
+                        const uint8_t *p, uint64_t size) {
+  switch (form) {
+  case TSX_TEXT:
+    sqlite3_result_text64(context, size ? (const char *)p : "", size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    break;
+  case TSX_TEXT16: result_wide_text(context, p, size, 2); break;
+  case TSX_TEXT32: result_wide_text(context, p, size, 4); break;
+  case TSX_BLOB: sqlite3_result_blob64(context, size ? (const void *)p : "", size, SQLITE_TRANSIENT); break;
+  case TSX_DATETIME: result_datetime(context, datatype, tsx_load_signed(p, 8)); break;
+  case TSX_JSON:
+    datatype = tsx_datatype_shown(datatype, column->uint64_signed);
+    result_json(context, datatype, p, size, column->datetimes_integer);
+    break;
+  case TSX_LABEL: break;
+  default: tsx_number_result(context, form, p, 0);
+  }
+}
+
+static void result_label(sqlite3_context *context, const tsx_column *column, const uint8_t *p) {
+  const tsr_enumeration *enumeration = column->enumeration;
+  uint64_t size = tsr_datatype_size(column->description->datatype);
+  bool is_signed = tsr_datatype_kind(column->description->datatype) == TSR_KIND_SIGNED;
+  uint64_t code = is_signed ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
+  if (code >= enumeration->count) { /* negative codes, too */
+    sqlite3_result_null(context);
+    return;
+  }
+  const uint64_t *o = enumeration->offsets + code;
+  result_form(context, column, column->label_form, enumeration->datatype, enumeration->data + o[0], o[1] - o[0]);
+}
+
+void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
+                       bool fill_unwritten) {
+  if (cells->unwritten && !fill_unwritten) {
+    sqlite3_result_null(context);
+    return;
+  }
+  uint64_t i = cells->constant ? 0 : index;
+  if (cells->validity && !cells->validity[i]) {
+    sqlite3_result_null(context);
+    return;
+  }
+  const uint8_t *p = cells->values;
+  uint64_t size = cells->cell_size;
+  if (cells->offsets) {
+    p += cells->offsets[i];
+    size = cells->offsets[i + 1] - cells->offsets[i];
+  } else {
+    p += i * size;
+  }
+  if (column->form == TSX_LABEL) result_label(context, column, p);
+  else result_form(context, column, column->form, column->description->datatype, p, size);
+}
+
+void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
+                      uint64_t size) {
+  static const tsx_options options = {0};
+  static const tsx_column column = {0};
+  tsx_form form = form_of(datatype, values_per_cell, &options);
+  bool one = form != TSX_TEXT && form != TSX_TEXT16 && form != TSX_TEXT32 && form != TSX_BLOB && form != TSX_JSON;
+  if (one && size < tsr_datatype_size(datatype)) sqlite3_result_null(context);
+  else result_form(context, &column, form, datatype, bytes, size);
+}
+
+/* Is a value that is there NULL to SQLite: NaN, NaT? */
+static bool value_reads_as_null(tsx_form form, const uint8_t *p) {
+  float f;
+  double d;
+  switch (form) {
+  case TSX_FLOAT32: memcpy(&f, p, sizeof f); return f != f;
+  case TSX_FLOAT64: memcpy(&d, p, sizeof d); return d != d;
+  case TSX_DATETIME: return tsx_load_signed(p, 8) == INT64_MIN;
+  default: return false;
+  }
+}
+
+bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten) {
+  const uint64_t i = cells->constant ? 0 : index;
+  if ((cells->unwritten && !fill_unwritten) || (cells->validity && !cells->validity[i])) return true;
+  if (cells->offsets) return false;
+  const uint8_t *p = (const uint8_t *)cells->values + i * cells->cell_size;
+  if (column->form != TSX_LABEL) return value_reads_as_null(column->form, p);
+  const tsr_enumeration *labels = column->enumeration;
+  const tsr_datatype datatype = column->description->datatype;
+  const uint64_t size = tsr_datatype_size(datatype);
+  const uint64_t code =
+      tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
+  return code >= labels->count || value_reads_as_null(column->label_form, labels->data + labels->offsets[code]);
+}
+
+bool tsx_column_never_null(const tsx_column *column) {
+  const tsr_field *field = column->description;
+  if (!field->is_dimension) return false;
+  if (column->form == TSX_DATETIME) return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN; /* NaT */
+  return column->form == TSX_TEXT ||
+         (tsx_form_is_number(column->form) && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64);
+}

@@ -1,0 +1,498 @@
+"""The processes of a storm (storm.py): writers, maintainers and readers of tessera and of TileDB. Each is a function role(config) that runs in a process of
+its own, until the file `stop` appears or somebody kills it.
+
+An *owner* is a number that one writer at a time has: it alone writes the cells whose first coordinate is that number, so what these cells must hold is
+known from its journal alone. A line of the journal is written before each commit ("set": what the commit makes of which keys) and after it ("done":
+true; or false where it was taken back). A process that was killed leaves a commit of which nothing is known: the owner's next process looks, and writes
+down whether it is there ("seen": true or false). It must be there as a whole or not at all, and stay so.
+
+The kill of a process loses nothing that it has written to a file; so the journal is not forced to the disk.
+"""
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import random
+import sqlite3
+import time
+
+KEYS = 40                      # of each owner
+UNWRITTEN = -1                 # what cells of the dense array hold where nothing was written
+ARRAYS = ["sparse", "dense", "evolving"]
+EXTRAS = ["e0", "e1", "e2"]    # attributes of the evolving array that come and go, always the same: TileDB reads what older fragments have of a name by the newest
+                               # schema's datatype and filters, so that a name that comes again with others makes its reads fail, or gives other values
+BUSY, LOCKED, ABORT, INTERRUPT = 5, 6, 4, 9
+KINDS = ["fragments", "commits", "fragment_meta", "array_meta"]
+
+
+class Violation(Exception):
+    """Something that must never be."""
+
+
+# ---- Journals
+
+def fold(state, change):
+    """Adds a commit {array: {key: value, or None: removed}} to a state {array: {key: value}}."""
+    for array, cells in change.items():
+        kept = state.setdefault(array, {})
+        for key, value in cells.items():
+            if value is None:
+                kept.pop(int(key), None)
+            else:
+                kept[int(key)] = value
+    return state
+
+
+def copy_of(state):
+    return {array: dict(cells) for array, cells in state.items()}
+
+
+class Journal:
+    def __init__(self, folder, owner):
+        self.path, self.owner, self.state, self.open, self.next = os.path.join(folder, f"owner{owner}.journal"), owner, {a: {} for a in ARRAYS}, None, 1
+        self.done, self.unknown = 0, 0
+        if os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as f:
+                for line in f:
+                    self.take(json.loads(line))
+        self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def take(self, entry):
+        if "set" in entry:
+            self.open, self.next = entry, entry["seq"] + 1
+            return
+        self.unknown += "seen" in entry
+        if entry.get("done", entry.get("seen")):
+            fold(self.state, self.open["set"])
+            self.done += 1
+        self.open = None
+
+    def add(self, **entry):
+        os.write(self.file, (json.dumps(entry) + "\n").encode())
+        self.take(json.loads(json.dumps(entry)))
+
+    def intend(self, change, what):
+        self.add(seq=self.next, set=change, what=what)
+
+    def settle(self, found, logged=None):
+        """What became of the open commit: `found` is what the owner's cells hold now; `logged` says whether the database has it, where that is known."""
+        without, with_it = self.state, fold(copy_of(self.state), self.open["set"])
+        if found not in (without, with_it):
+            raise Violation(f"owner {self.owner}, commit {self.open['seq']} ({self.open['what']}): neither there nor absent: {differences(found, without, 'without it')}; "
+                            f"{differences(found, with_it, 'with it')}")
+        there = found == with_it
+        if logged is not None and with_it != without and there != logged:
+            raise Violation(f"owner {self.owner}, commit {self.open['seq']} ({self.open['what']}): the array {'has' if there else 'lacks'} it, the database {'has' if logged else 'lacks'} it")
+        self.add(seen=there if logged is None else logged)
+
+
+def differences(found, wanted, what):
+    parts = []
+    for array in ARRAYS:
+        here, there = found.get(array, {}), wanted.get(array, {})
+        keys = sorted(k for k in set(here) | set(there) if here.get(k) != there.get(k))
+        if keys:
+            parts.append(f"{array} {[(k, there.get(k), here.get(k)) for k in keys[:6]]}{'...' if len(keys) > 6 else ''}")
+    return f"against what it should be {what}, (key, wanted, found): {', '.join(parts) or 'nothing'}"
+
+
+# ---- What all of them share
+
+def own_files(config):
+    """In a mount namespace of its own the process finds another directory at the path of the databases: so several machines have databases of one name."""
+    hidden = config.get("namespace")
+    if not hidden:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_BIND = 0x20000, 0x4000, 0x40000, 0x1000
+    for code in (libc.unshare(CLONE_NEWNS), libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None),
+                 libc.mount(hidden.encode(), config["databases"].encode(), None, MS_BIND, None)):
+        if code:
+            raise OSError(ctypes.get_errno(), "no mount namespace")
+
+
+def stopped(config):
+    return os.path.exists(os.path.join(config["folder"], "stop"))
+
+
+def values(r, journal, array):
+    """Cells of one commit: new, changed and removed ones."""
+    cells, at = {}, r.randrange(KEYS)
+    for i in range(r.choice([1, 1, 3, 10])):
+        key = (at + i) % KEYS if r.random() < 0.7 else r.randrange(KEYS)
+        removed = array != "dense" and key in journal.state[array] and r.random() < 0.4
+        cells[key] = None if removed else journal.next * 1000 + key
+    return cells
+
+
+class Errors:
+    """How often which error was met that is allowed while others are at work."""
+
+    def __init__(self, config, role):
+        self.path, self.counts = os.path.join(config["folder"], "errors", f"{role}-{os.getpid()}.json"), {}
+
+    def count(self, text):
+        text = "".join("#" if c.isdigit() else c for c in str(text)).split("\n")[0]
+        text = text[:60] + " ... " + text[-80:] if len(text) > 150 else text
+        self.counts[text] = self.counts.get(text, 0) + 1
+        with open(self.path, "w", encoding="utf-8") as f:
+            json.dump(self.counts, f)
+
+
+# ---- tessera
+
+class Tessera:
+    """A connection that is made anew where the columns of a table have changed; what others do meanwhile is asked again."""
+
+    def __init__(self, config, path, errors):
+        self.config, self.path, self.errors, self.db = config, path, errors, None
+
+    def connect(self):
+        if not self.db:
+            self.db = sqlite3.connect(self.path, isolation_level=None, timeout=0)
+            self.db.enable_load_extension(True)
+            self.db.load_extension(self.config["extension"])
+        return self.db
+
+    def close(self):
+        if self.db:
+            self.db.close()
+        self.db = None
+
+    def allowed(self, error):
+        """Errors after which a host tries again: somebody else holds a lock, or has vacuumed what the statement reads."""
+        code = getattr(error, "sqlite_errorcode", None)
+        text = str(error)
+        if code is None:  # an older Python does not tell it
+            code = BUSY if "locked" in text or "busy" in text else ABORT if "vacuumed" in text else 1
+        return code & 0xFF in (BUSY, LOCKED, ABORT) or "schema has changed" in text or "no such column" in text or "has no column" in text
+
+    def again(self, function, seconds=120):
+        end = time.time() + seconds
+        while True:
+            try:
+                return function(self.connect())
+            except sqlite3.Error as error:
+                if not self.allowed(error) or time.time() > end:
+                    raise Violation(f"tessera: {type(error).__name__}: {error}") from None
+                self.errors.count("tessera: " + str(error))
+                if self.db and self.db.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self.db.execute("ROLLBACK")
+                if "column" in str(error):
+                    self.close()
+                time.sleep(0.005)
+
+    def prepare(self):
+        def make(db):
+            db.execute("CREATE TABLE IF NOT EXISTS log(owner INTEGER, seq INTEGER, PRIMARY KEY(owner, seq))")
+            for array in ARRAYS:
+                db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {array} USING tessera('{self.config['folder']}/{array}')")
+        self.again(make)
+
+    def rows(self, owner):
+        """The owner's cells in one statement each, within one transaction."""
+        def read(db):
+            db.execute("BEGIN")
+            try:
+                return {array: {k: v for k, v in db.execute(f"SELECT k, v FROM {array} WHERE owner = ? AND v <> {UNWRITTEN}", (owner,))} for array in ARRAYS}
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+        return self.again(read)
+
+    def logged(self, owner, seq):
+        return self.again(lambda db: db.execute("SELECT count(*) FROM log WHERE owner = ? AND seq = ?", (owner, seq)).fetchone()[0]) == 1
+
+
+def change_cells(db, r, owner, array, cells, present):
+    for key, value in cells.items():
+        if value is None:
+            db.execute(f"DELETE FROM {array} WHERE owner = ? AND k = ?", (owner, key))
+        elif key in present and r.random() < 0.5:
+            db.execute(f"UPDATE {array} SET v = ? WHERE owner = ? AND k = ?", (value, owner, key))
+        else:
+            db.execute(f"INSERT OR REPLACE INTO {array}(owner, k, v) VALUES(?, ?, ?)", (owner, key, value))
+
+
+def tessera_commit(t, r, journal):
+    arrays = [a for a in ARRAYS if r.random() < 0.5] or [r.choice(ARRAYS)]
+    change = {array: values(r, journal, array) for array in arrays}
+    owner, seq = journal.owner, journal.next
+    before = copy_of(journal.state)
+    journal.intend(change, "tessera")
+    db = t.connect()
+    try:
+        db.execute(r.choice(["BEGIN", "BEGIN IMMEDIATE"]))
+        if r.random() < 0.2:  # what is rolled back to a savepoint was never there
+            db.execute("SAVEPOINT s")
+            change_cells(db, r, owner, arrays[0], {k: 7 for k in range(3)}, {})
+            db.execute("ROLLBACK TO s")
+        for array in arrays:
+            change_cells(db, r, owner, array, change[array], before[array])
+        db.execute("INSERT INTO log VALUES(?, ?)", (owner, seq))
+        for _ in range(50):
+            try:
+                db.execute("COMMIT")
+                journal.add(done=True)
+                return
+            except sqlite3.OperationalError as error:
+                if not t.allowed(error) or not db.in_transaction:
+                    raise
+                t.errors.count("tessera, COMMIT: " + str(error))
+                time.sleep(0.005)
+        db.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        if not t.allowed(error):
+            raise Violation(f"tessera: {type(error).__name__}: {error}") from None
+        t.errors.count("tessera, change: " + str(error))
+        if db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+        if "column" in str(error):
+            t.close()
+    journal.settle(t.rows(owner), t.logged(owner, seq))
+
+
+def check_own(journal, found, who):
+    if found != journal.state:
+        raise Violation(f"owner {journal.owner}, {who}: {differences(found, journal.state, 'after its last commit')}")
+
+
+def tessera_writer(config):
+    own_files(config)
+    r, journal, errors = random.Random(config["seed"]), Journal(config["folder"], config["owner"]), Errors(config, "tessera")
+    t = Tessera(config, os.path.join(config["databases"], config["database"]), errors)
+    t.prepare()
+    if journal.open:
+        journal.settle(t.rows(journal.owner), t.logged(journal.owner, journal.open["seq"]))
+    check_own(journal, t.rows(journal.owner), "tessera, at its beginning")
+    if config.get("settle"):  # what a kill has left between its COMMIT and its publication becomes visible to everybody
+        for array in ARRAYS:
+            t.again(lambda db: db.execute("SELECT tessera_recover(?)", (os.path.join(config["folder"], array),)).fetchall())
+    while not stopped(config) and not config.get("settle"):
+        tessera_commit(t, r, journal)
+        if r.random() < 0.2:
+            check_own(journal, t.rows(journal.owner), "tessera")
+        if r.random() < 0.05:
+            t.close()
+            t.prepare()
+        time.sleep(r.choice([0, 0, 0.01, 0.05]))
+    t.close()
+
+
+def tessera_maintainer(config):
+    own_files(config)
+    r, errors = random.Random(config["seed"]), Errors(config, "tessera-maintainer")
+    t = Tessera(config, os.path.join(config["databases"], config["database"]), errors)
+    while not stopped(config):
+        array = os.path.join(config["folder"], r.choice(ARRAYS))
+        kind, act = r.choice(KINDS), r.random()
+        if act < 0.55:
+            options = r.choice(["{}", "{}", '{"memory_mb":4}', '{"max_fragment_mb":1}'])
+            t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
+        elif act < 0.85:
+            t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
+        elif act < 0.95:
+            key = f"m{r.randrange(4)}"
+            t.again(lambda db: db.execute("SELECT tessera_set_metadata(?, ?, ?)", (array, key, r.randrange(1000))).fetchall())
+        else:
+            t.again(lambda db: db.execute("SELECT tessera_recover(?)", (array,)).fetchall())
+        time.sleep(r.choice([0.01, 0.05, 0.2]))
+    t.close()
+
+
+# ---- TileDB
+
+@contextlib.contextmanager
+def not_to_be_killed(config):
+    """What TileDB does not survive itself: the storm kills a process only while it does not hold this lock."""
+    with open(config["lock"], "w") as f:
+        fcntl.flock(f, fcntl.LOCK_SH)
+        yield
+
+
+def tiledb_again(errors, function, seconds=120):
+    """TileDB fails where others vacuum, or have a file half written, while it opens an array. It is asked again."""
+    import tiledb
+    end = time.time() + seconds
+    while True:
+        try:
+            return function()
+        except tiledb.TileDBError as error:
+            if time.time() > end:
+                raise Violation(f"TileDB: {error}") from None
+            errors.count("TileDB: " + str(error))
+            time.sleep(0.01)
+
+
+def tiledb_rows(config, owner):
+    import tiledb
+    found = {}
+    for array in ARRAYS:
+        with tiledb.open(os.path.join(config["folder"], array)) as a:
+            if array == "dense":
+                row = a[owner, :]["v"] if a.nonempty_domain() else []
+                found[array] = {k: int(v) for k, v in enumerate(row) if v != UNWRITTEN}
+            else:
+                cells = a.query(attrs=["v"], dims=["k"], order="C").multi_index[owner:owner, :]
+                found[array] = {int(k): int(v) for k, v in zip(cells["k"], cells["v"])}
+                if len(cells["k"]) != len(found[array]):
+                    raise Violation(f"owner {owner}, {array}: TileDB reads {len(cells['k'])} cells of {len(found[array])} keys")
+    return found
+
+
+def tiledb_write(config, owner, array, cells):
+    import numpy as np
+    import tiledb
+    path = os.path.join(config["folder"], array)
+    with tiledb.open(path, "w") as a:
+        if array == "dense":
+            low, high = min(cells), max(cells)
+            a[owner:owner + 1, low:high + 1] = np.array([[cells[k] for k in range(low, high + 1)]], "i8")
+            return
+        v = np.array(list(cells.values()), "i8")
+        names = [a.schema.attr(i).name for i in range(a.schema.nattr)]
+        a[np.full(len(cells), owner, "i4"), np.array(list(cells), "i4")] = {n: v if n == "v" else v.astype("i4") for n in names}
+
+
+def tiledb_delete(config, owner, array, keys):
+    import tiledb
+    with not_to_be_killed(config):  # it writes a .del in place, and a .del that is cut makes each of its own opens fail
+        with tiledb.open(os.path.join(config["folder"], array), "d") as a:
+            a.query(cond=f"owner == {owner} and k in [{', '.join(map(str, keys))}]").submit()
+    time.sleep(0.005)  # a delete is for all cells of its own millisecond, also for those that are written after it
+
+
+def tiledb_commit(config, r, journal, errors):
+    array = r.choice(ARRAYS)
+    removed = array != "dense" and journal.state[array] and r.random() < 0.3
+    if removed:
+        cells = {k: None for k in r.sample(sorted(journal.state[array]), min(len(journal.state[array]), r.choice([1, 3, 10])))}
+    elif array == "dense":
+        low = r.randrange(KEYS)
+        cells = {k: journal.next * 1000 + k for k in range(low, min(KEYS, low + r.choice([1, 3, 10])))}
+    else:
+        cells = {k: v for k, v in values(r, journal, array).items() if v is not None} or {0: journal.next * 1000}
+    import tiledb
+    journal.intend({array: cells}, "TileDB")
+    try:
+        if removed:
+            tiledb_delete(config, journal.owner, array, list(cells))
+        else:
+            tiledb_write(config, journal.owner, array, cells)
+        journal.add(done=True)
+    except tiledb.TileDBError as error:
+        errors.count("TileDB, change: " + str(error))
+        journal.settle(tiledb_again(errors, lambda: tiledb_rows(config, journal.owner)))
+    time.sleep(0.002)  # of two commits of one millisecond either may be the later one
+
+
+def tiledb_writer(config):
+    r, journal, errors = random.Random(config["seed"]), Journal(config["folder"], config["owner"]), Errors(config, "tiledb")
+    rows = lambda: tiledb_again(errors, lambda: tiledb_rows(config, journal.owner))  # noqa: E731
+    if journal.open:
+        journal.settle(rows())
+    check_own(journal, rows(), "TileDB, at its beginning")
+    while not stopped(config) and not config.get("settle"):
+        tiledb_commit(config, r, journal, errors)
+        if r.random() < 0.1:
+            check_own(journal, rows(), "TileDB")
+        time.sleep(r.choice([0, 0.01, 0.05]))
+
+
+def tiledb_maintainer(config):
+    import tiledb
+    r, errors = random.Random(config["seed"]), Errors(config, "tiledb-maintainer")
+    while not stopped(config):
+        array, kind = r.choice(ARRAYS), r.choice(KINDS + ["fragments"])
+        path, settings = os.path.join(config["folder"], array), tiledb.Config({"sm.consolidation.mode": kind, "sm.vacuum.mode": kind})
+        try:
+            if r.random() < 0.6:
+                # Its second consolidation of commits fails where a .del was consolidated and is gone; that is an error of its own, and nothing is lost.
+                # Killed while it writes consolidated footers or metadata, in place, it leaves an array that it does not open any more.
+                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else contextlib.nullcontext():
+                    tiledb.consolidate(path, config=settings)
+            else:
+                with not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
+                    tiledb.vacuum(path, config=settings)
+        except tiledb.TileDBError as error:
+            errors.count("TileDB, upkeep: " + str(error))
+        time.sleep(r.choice([0.02, 0.1, 0.3]))
+
+
+def evolver(config):
+    """One process alone changes the schema, by turns with tessera and with TileDB: TileDB's evolutions know no lock, the last one wins."""
+    import tiledb
+    own_files(config)
+    r, errors = random.Random(config["seed"]), Errors(config, "evolver")
+    path = os.path.join(config["folder"], "evolving")
+    while not stopped(config):
+        present = tiledb_again(errors, lambda: [a.name for a in tiledb.ArraySchema.load(path)])
+        name = r.choice(EXTRAS)
+        with not_to_be_killed(config):  # a schema file that is cut makes each open fail
+            change = tiledb.ArraySchemaEvolution()
+            if name in present:
+                change.drop_attribute(name)
+            else:
+                change.add_attribute(tiledb.Attr(name, dtype="int32", nullable=True, filters=[tiledb.ZstdFilter(1)]))
+            try:
+                change.array_evolve(path)
+            except tiledb.TileDBError as error:
+                errors.count("TileDB, evolution: " + str(error))
+        time.sleep(r.choice([0.1, 0.5, 1]))
+
+
+def tessera_evolver(config):
+    own_files(config)
+    r, errors = random.Random(config["seed"]), Errors(config, "tessera-evolver")
+    t, path = Tessera(config, os.path.join(config["databases"], config["database"]), errors), os.path.join(config["folder"], "evolving")
+    while not stopped(config):
+        present = t.again(lambda db: [n for n, in db.execute("SELECT name FROM tessera_schema(?)", (path,))])
+        name = r.choice(EXTRAS)
+        if name in present:
+            t.again(lambda db: db.execute("SELECT tessera_drop_attribute(?, ?)", (path, name)).fetchall())
+        else:
+            t.again(lambda db: db.execute("SELECT tessera_add_attribute(?, ?)", (path, name + " INT32 FILTERS(zstd(1))")).fetchall())
+        time.sleep(r.choice([0.1, 0.5, 1]))
+    t.close()
+
+
+# ---- Looking at all of it, when nobody writes
+
+def tessera_look(config):
+    """{array: [[owner, k, v, extras...]]}, and what the check says."""
+    t = Tessera(config, ":memory:", Errors(config, "tessera-look"))
+    t.prepare()
+    found = {"rows": {}, "check": []}
+    for array in ARRAYS:
+        extras = [n for n, in t.again(lambda db: db.execute(f"SELECT name FROM pragma_table_info('{array}') ORDER BY name").fetchall()) if n in EXTRAS]
+        columns = ", ".join(["owner", "k", "v", *extras])
+        found["rows"][array] = t.again(lambda db: db.execute(f"SELECT {columns} FROM {array} WHERE v <> {UNWRITTEN}").fetchall())
+        found["check"] += t.again(lambda db: db.execute("SELECT ?, severity, file, message FROM tessera_check(?)", (array, os.path.join(config["folder"], array))).fetchall())
+    return found
+
+
+def tiledb_look(config):
+    import tiledb
+    found = {}
+    for array in ARRAYS:
+        with tiledb.open(os.path.join(config["folder"], array)) as a:
+            extras = sorted(n for n in (a.schema.attr(i).name for i in range(a.schema.nattr)) if n in EXTRAS)
+            if array == "dense":
+                cells = a[:]["v"] if a.nonempty_domain() else []
+                found[array] = [[o, k, int(v)] for o, row in enumerate(cells) for k, v in enumerate(row) if v != UNWRITTEN]
+                continue
+            cells = a.query(order="C")[:]   # in other orders TileDB fails where all cells of a tile that it merged are deleted
+            columns = []
+            for n in extras:
+                c = cells[n]
+                mask = getattr(c, "mask", None)  # a masked array where some are null
+                columns.append([None if mask is not None and mask is not False and bool(mask[i] if getattr(mask, "ndim", 0) else mask) else int(c[i]) for i in range(len(c))])
+            found[array] = [list(row) for row in zip(cells["owner"].tolist(), cells["k"].tolist(), cells["v"].tolist(), *columns)]
+    return {"rows": found}
+
+
+ROLES = {f.__name__: f for f in (tessera_writer, tessera_maintainer, tessera_evolver, tiledb_writer, tiledb_maintainer, evolver)}
+LOOKS = {f.__name__: f for f in (tessera_look, tiledb_look)}

@@ -1,0 +1,275 @@
+"""The rules of the house that a machine can check (docs/design.md, "Rules"). The layers come from the folders: the order in which CMakeLists.txt
+lists the folders of core/ and ext/ is their order, and a folder sees itself and the folders before it.
+
+usage: lint.py ROOT COMPILER EXTENSION CORE_LIBRARY
+"""
+import os
+import re
+import subprocess
+import sys
+
+PUBLIC = ("tessera.h", "tessera_format.h")
+MAX_FILE_LINES = 1200
+MAX_HEADER_LINES = 350
+MAX_FUNCTION_LINES = 60
+# Includes that lead upward still. The list only shrinks.
+UPWARD = {
+    "read/read_sparse.c write/write_removed.h",
+    "read/reader_find.c write/overlay.h",
+    "read/reader_find.c write/write_removed.h",
+    "read/reader_find.c write/write_spill.h",
+    "connection/connection.c database/store_tables.h",
+    "connection/connection.c table/address.h",
+    "connection/connection.c table/creation.h",
+    "connection/connection.c table/cursor.h",
+    "connection/connection.c table/journal.h",
+    "connection/connection.c table/module.h",
+    "connection/connection.c table/transaction.h",
+    "connection/restrict.c functions/functions.h",
+    "text/json.c values/value.h",
+    "definition/columns.c table/ddl.h",
+    "database/store_tables.c table/address.h",
+    "table/database.c functions/functions.h",
+    "table/ddl.c functions/creatable.h",
+    "table/module.c functions/tables_check.h",
+}
+faults = []
+
+
+def fault(text):
+    faults.append(text)
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read().split("\n")
+
+
+def folders(root, base):
+    """The folders of core/ or ext/, lowest layer first: the order in which CMakeLists.txt names their sources."""
+    order = []
+    for folder in re.findall(rf"\b{base}/(\w+)/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt"))):
+        if folder not in order:
+            order.append(folder)
+    return order
+
+
+def files(root, base, order, endings=(".c", ".h")):
+    """(folder, name) of each source and header, sorted."""
+    return [(folder, name) for folder in order for name in sorted(os.listdir(f"{root}/{base}/{folder}")) if name.endswith(endings)]
+
+
+def includes(path):
+    for number, line in enumerate(lines(path), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^">]+)', line)
+        if match:
+            yield number, match.group(1) == '"', match.group(2)
+
+
+def check_tree(root, base, order):
+    """All sources are in CMakeLists.txt, in folders, under names that no other file of the tree has."""
+    listed = set(re.findall(rf"\b{base}/\w+/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt"))))
+    there = {f"{base}/{folder}/{name}" for folder, name in files(root, base, order, (".c",))}
+    for path in sorted(listed ^ there):
+        fault(f"{path}: {'CMakeLists.txt does not list it' if path in there else 'CMakeLists.txt lists it, but there is no such file'}")
+    for name in sorted(os.listdir(f"{root}/{base}")):
+        if name.endswith((".c", ".h")) and name not in PUBLIC:
+            fault(f"{base}/{name}: only the public headers lie beside the folders; put it into a layer")
+        elif os.path.isdir(f"{root}/{base}/{name}") and name not in order and name != "package":
+            fault(f"{base}/{name}: CMakeLists.txt lists no source of this folder, so its layer is unknown")
+
+
+def check_unit_tests(root, order):
+    """Unit tests lie in the folder of the layer that they test: CMake finds them nowhere else."""
+    for name in sorted(os.listdir(f"{root}/test/unit")):
+        if name not in order:
+            fault(f"test/unit/{name} lies in no layer: put it into the folder of what it tests, or into test/support")
+
+
+def check_core_includes(root, order):
+    for folder, name in files(root, "core", order):
+        for number, local, seen in includes(f"{root}/core/{folder}/{name}"):
+            where = f"core/{folder}/{name}:{number}"
+            if not local:
+                if re.match(r"(mbedtls|psa)/", seen) and folder != "crypto":
+                    fault(f"{where}: only core/crypto includes mbedTLS")
+                continue
+            above = seen.split("/")[0]
+            if seen.startswith("sqlite3"):
+                fault(f"{where}: the core knows nothing of SQLite")
+            elif seen not in PUBLIC and above not in order:
+                fault(f"{where}: {seen} names no folder of the core")
+            elif seen not in PUBLIC and order.index(above) > order.index(folder) and f"{folder}/{name} {seen}" not in UPWARD:
+                fault(f"{where}: {folder} lies below {above} and may not include {seen}")
+
+
+def check_extension_includes(root, order):
+    for folder, name in files(root, "ext", order):
+        for number, local, seen in includes(f"{root}/ext/{folder}/{name}"):
+            where = f"ext/{folder}/{name}:{number}"
+            above = seen.split("/")[0]
+            if not local or seen == "tessera.h" or (seen.startswith("sqlite3") and name == "sqlite_api.h"):
+                continue
+            if above not in order:
+                fault(f"{where}: the extension sees the core through tessera.h and SQLite through connection/sqlite_api.h, not {seen}")
+            elif order.index(above) > order.index(folder) and f"{folder}/{name} {seen}" not in UPWARD:
+                fault(f"{where}: {folder} lies below {above} and may not include {seen}")
+
+
+def definitions(path):
+    """(name, first line, number of lines) of each function that a source defines."""
+    text = lines(path)
+    start = None
+    for number, line in enumerate(text, 1):
+        if start is None and re.match(r"[A-Za-z_].*[^;,]$|[A-Za-z_].*\($|[A-Za-z_].*,$", line) and "(" in line and not line.startswith(("#", "typedef")):
+            start = number
+        if start is not None and line.endswith(";") and not line.startswith((" ", "}")):
+            start = None
+        if start is not None and line == "}":
+            name = re.search(r"(\w+)\(", " ".join(text[start - 1:start + 3]))
+            yield name.group(1) if name else "?", start, number - start + 1
+            start = None
+
+
+def check_functions(root, base, order):
+    for folder, name in files(root, base, order):
+        for function, first, count in definitions(f"{root}/{base}/{folder}/{name}"):
+            if count > MAX_FUNCTION_LINES:
+                fault(f"{base}/{folder}/{name}:{first}: {function} has {count} lines; over {MAX_FUNCTION_LINES} it does two things")
+
+
+def check_names(root):
+    """No two sources declare the same name at file scope, and no source uses the name of another one's macro: one tessera.c is made of all of them,
+    and a search for a name ends at one place."""
+    sys.path.insert(0, f"{root}/ext/package")
+    import amalgamate
+    paths = re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt")))
+    sources = [amalgamate.Source(root, path) for path in paths]
+    where, words = {}, {}
+    for source in sources:
+        for name in source.names() | set(source.macros()):
+            where.setdefault(name, []).append(source.path)
+        for name in {text for kind, text, _ in source.tokens if kind == "name"}:
+            words.setdefault(name, []).append(source.path)
+    for name, paths in sorted(where.items()):
+        if len(paths) > 1 and not re.match(r"_[A-Z]", name):
+            fault(f"{name} is declared by {' and '.join(paths)}: put the noun of its file in front")
+    for source in sources:
+        for name in source.macros():
+            others = [path for path in words[name] if path != source.path]
+            if others and not re.match(r"_[A-Z]", name):
+                fault(f"{name} is a macro of {source.path}, and {others[0]} uses that name: put the noun of its file in front")
+
+
+def check_circles(root, base, order):
+    """No file reaches itself through the headers that it includes, where two folders take part."""
+    seen = {}
+    for folder, name in files(root, base, order, (".h",)):
+        seen[f"{folder}/{name}"] = [s for _, local, s in includes(f"{root}/{base}/{folder}/{name}") if local and s.split("/")[0] in order]
+
+    def visit(header, way):
+        if header in way:
+            fault(f"{base}: the headers {' -> '.join(way[way.index(header):] + [header])} include each other")
+            return
+        for other in seen.get(header, []):
+            visit(other, way + [header])
+
+    for header in seen:
+        if any(header in seen.get(other, []) for other in seen):
+            visit(header, [])
+
+
+def check_sizes(root):
+    for folder in ("core", "ext", "test"):
+        for directory, _, names in os.walk(f"{root}/{folder}"):
+            for name in names:
+                if not name.endswith((".c", ".h", ".py")):
+                    continue
+                count = len(lines(f"{directory}/{name}")) - 1
+                limit = MAX_HEADER_LINES if name.endswith(".h") and folder != "test" and name not in PUBLIC else MAX_FILE_LINES
+                if count > limit:
+                    fault(f"{os.path.relpath(directory, root)}/{name}: {count} lines; over {limit} there are two nouns in it")
+
+
+def check_headers(root, compiler, base, order):
+    """Each header compiles alone."""
+    headers = [f"{root}/{base}/{folder}/{name}" for folder, name in files(root, base, order, (".h",))]
+    if base == "core":
+        headers += [f"{root}/core/tessera.h"]
+    flags = ["-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror", f"-I{root}/core", f"-I{root}/ext"]
+    for header in headers:
+        result = subprocess.run([compiler, *flags, "-x", "c", header], capture_output=True, text=True)
+        if result.returncode:
+            fault(f"{os.path.relpath(header, root)} does not compile alone:\n{result.stderr[:800]}")
+
+
+def exported(library):
+    out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return sorted(line.split()[-1] for line in out.splitlines() if line.split()[-2] in "TDBRVW")
+
+
+def check_exports(extension, core):
+    symbols = [s for s in exported(extension) if not s.startswith(("__asan", "__ubsan", "__odr_asan", "__tsan"))]
+    if symbols != ["sqlite3_tessera_init"]:
+        fault(f"tessera.so exports {symbols[:20]}, not sqlite3_tessera_init alone")
+    symbols = [s for s in exported(core) if not s.startswith(("__asan", "__ubsan", "__odr_asan", "__tsan"))]
+    wrong = [s for s in symbols if not re.match(r"tsr_[a-z]", s)]
+    if wrong or not symbols:
+        fault(f"the core library exports {wrong[:20]}; only tsr_* may be seen")
+
+
+def newer_routines(compiler, least):
+    """The routines of sqlite3ext.h that came after the version `least`, each with its version. The header lists routines in the order of releases."""
+    header = subprocess.run([compiler, "-E", "-C", "-include", "sqlite3ext.h", "-x", "c", os.devnull], capture_output=True, text=True, check=True).stdout
+    version, newer = 0, {}
+    for line in header[header.index("struct sqlite3_api_routines {"):].splitlines():
+        came = re.search(r"Version 3\.(\d+)\.(\d+) and later", line)
+        if came:
+            version = 3000000 + int(came.group(1)) * 1000 + int(came.group(2))
+        named = re.search(r"\(\*(\w+)\)\(", line)
+        if named and version > least:
+            newer[f"sqlite3_{named.group(1)}"] = version
+        if line.startswith("};"):
+            break
+    return newer
+
+
+def check_sqlite(root, compiler, order):
+    """The extension calls no routine that the oldest SQLite lacks, unless the calling function tests the version."""
+    texts = {}
+    for folder, name in files(root, "ext", order):
+        texts[f"ext/{folder}/{name}"] = re.sub(r"/\*.*?\*/", "", "\n".join(lines(f"{root}/ext/{folder}/{name}")), flags=re.S)
+    least = int(re.search(r"define TSX_SQLITE_MIN\s+(\d+)", "".join(texts.values())).group(1))
+    newer = newer_routines(compiler, least)
+    if not newer:
+        fault(f"sqlite3ext.h shows no routine newer than {least}")
+    for path, text in texts.items():
+        for routine in sorted(set(re.findall(r"\bsqlite3_\w+", text)) & set(newer)):
+            for body in re.split(r"^}", text, flags=re.M):
+                if re.search(rf"\b{routine}\b", body) and "sqlite3_libversion_number" not in body:
+                    fault(f"{path} calls {routine}, which came with SQLite {newer[routine]}, after {least}, without a test of the version")
+
+
+def main():
+    root, compiler, extension, library = sys.argv[1:5]
+    core, ext = folders(root, "core"), folders(root, "ext")
+    for base, order in (("core", core), ("ext", ext)):
+        check_tree(root, base, order)
+        check_functions(root, base, order)
+        check_circles(root, base, order)
+        check_headers(root, compiler, base, order)
+    check_unit_tests(root, core)
+    check_core_includes(root, core)
+    check_extension_includes(root, ext)
+    check_names(root)
+    check_sizes(root)
+    check_sqlite(root, compiler, ext)
+    check_exports(extension, library)
+    for text in faults:
+        print(text)
+    print(f"lint: {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Comparisons that mean more to the table than to SQLite: ISO text of any precision with datetimes, text of digits with UINT64. What must
+come out is reckoned here, in Python's integers. And where SQLite compares by itself, it compares as ever.
+
+usage: comparing.py EXTENSION CORPUS
+"""
+import datetime
+import math
+import operator
+import os
+import random
+import sys
+
+import host
+from host import Database, same
+
+OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "<>": operator.ne, "IS": operator.eq, "IS NOT": operator.ne}
+ATTO = 10**18
+UNITS = {"YEAR": None, "MONTH": None, "WEEK": 604800 * ATTO, "DAY": 86400 * ATTO, "HR": 3600 * ATTO, "MIN": 60 * ATTO, "SEC": ATTO, "MS": 10**15, "US": 10**12, "NS": 10**9,
+         "PS": 10**6, "FS": 1000, "AS": 1}
+
+
+def operators(db):
+    """<> and IS NOT are not the table's before SQLite 3.51, which gives it those of an outer join's ON for the wrong side."""
+    return {name: f for name, f in OPERATORS.items() if db.version() >= (3, 51) or f is not operator.ne}
+
+
+def instant(unit, value):
+    """Halves of an attosecond since 1970."""
+    if UNITS[unit]:
+        return 2 * value * UNITS[unit]
+    months = value * (12 if unit == "YEAR" else 1)
+    year, month = 1970 + months // 12, months % 12 + 1
+    era = year // 400 - 4   # the calendar repeats itself after 400 years
+    return (datetime.date(year - era * 400, month, 1).toordinal() + era * 146097 - datetime.date(1970, 1, 1).toordinal()) * 86400 * ATTO * 2
+
+
+def some_text(r):
+    """ISO text of a random precision, and its first instant."""
+    year = r.choice([1969, 1970, 1971, 2024, 1900, 2400])
+    day = datetime.date(year, r.choice([1, 1, 2, 12]), r.choice([1, 1, 2, 28]))
+    hour, minute, second = r.choice([(0, 0, 0), (0, 0, 0), (5, 0, 0), (5, 6, 0), (23, 59, 59)])
+    digits = "".join(r.choice("059") for _ in range(r.choice([3, 6, 9, 12, 18, 20])))
+    forms = [(f"{year:04}", 0), (f"{year:04}-{day.month:02}", 1), (day.isoformat(), 2), (f"{day}T{hour:02}", 3), (f"{day} {hour:02}:{minute:02}", 4),
+             (f"{day}T{hour:02}:{minute:02}:{second:02}", 5), (f"{day} {hour:02}:{minute:02}:{second:02}.{digits}", 6)]
+    text, precision = r.choice(forms)
+    first = day if precision >= 2 else datetime.date(year, day.month if precision else 1, 1)
+    at = (first.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86400
+    at += (hour * 3600 if precision >= 3 else 0) + (minute * 60 if precision >= 4 else 0) + (second if precision >= 5 else 0)
+    # Past the 18th digit there are parts of an attosecond: all that matters is that there are some.
+    fraction = 2 * int(digits[:18].ljust(18, "0")) + (int(digits[18:] or 0) > 0) if precision == 6 else 0
+    return text + r.choice(["", "Z"]), 2 * at * ATTO + fraction
+
+
+def near(unit, at, r):
+    """A value of the unit beside an instant."""
+    at //= 2
+    if UNITS[unit]:
+        value = at // UNITS[unit]
+    else:
+        months = at // (ATTO * 86400 * 365 // 12)
+        value = months // 12 if unit == "YEAR" else months
+    value += r.choice([-1, 0, 0, 1, 2])
+    return value if -2**63 < value < 2**63 - 1 else r.choice([-2**63 + 1, 2**63 - 2, 0, 1])
+
+
+def ask(db, unit, texts, r, dimension):
+    rows = dict(db.query("SELECT k, t FROM raw"))
+    instants = {k: None if t is None or t == -2**63 else instant(unit, t) for k, t in rows.items()}
+    for text, at in texts:
+        low, low_at = r.choice(texts)
+        for name, compare in operators(db).items():
+            want = sorted(k for k, v in instants.items() if (compare(v, at) if v is not None else name == "IS NOT"))
+            for sql, parameters in ((f"t {name} ?", (text,)), (f"t {name} '{text}'", ()), (f"t {name} substr(?, 1)", (text,))):
+                same([k for k, in db.query(f"SELECT k FROM a WHERE {sql} ORDER BY k", parameters)], want, (unit, dimension, sql, text))
+        want = sorted(k for k, v in instants.items() if v is not None and v in (at, low_at))
+        same([k for k, in db.query("SELECT k FROM a WHERE t IN (?, ?, 'x') ORDER BY k", (text, low))], want, (unit, "IN", text, low))
+        same([k for k, in db.query("SELECT k FROM a WHERE t IN (SELECT x FROM o WHERE x IN (?, ?)) ORDER BY k", (text, low))], want, (unit, "IN SELECT", text, low))
+        want = sorted(k for k, v in instants.items() if v is not None and low_at <= v < at)
+        same([k for k, in db.query("SELECT k FROM a WHERE t >= ? AND t < ? ORDER BY k", (low, text))], want, (unit, "between", low, text))
+        want = sorted(k for k, v in instants.items() if v is not None and v <= at)
+        same([k for k, in db.query("SELECT k FROM o CROSS JOIN a ON a.t <= o.x WHERE o.x = ? ORDER BY k", (text,))], want, (unit, "joined", text))
+
+
+def test_datetimes():
+    r = random.Random("datetimes")
+    for unit in UNITS:
+        for dimension in (False, True):
+            db = Database()
+            texts = sorted(dict(some_text(r) for _ in range(12)).items())
+            type_ = f"DATETIME_{unit}"
+            columns = f"t {type_} DIMENSION, k INT64" if dimension else f"k INT64 DIMENSION, t {type_}"
+            folder = os.path.join(host.FOLDER, f"{unit}{dimension}")
+            db.query(f"CREATE VIRTUAL TABLE raw USING tessera('{folder}', datetimes=integer, {columns})")
+            values = sorted({near(unit, at, r) for _, at in texts} | {r.randrange(-2**62, 2**62) if UNITS[unit] and UNITS[unit] < ATTO else 0, 5})
+            for k, value in enumerate(values):
+                db.query("INSERT INTO raw(k, t) VALUES(?, ?)", (k, value))
+            if not dimension:
+                db.query("INSERT INTO raw(k, t) VALUES(-1, NULL), (-2, -9223372036854775808)")
+            db.query("CREATE TABLE o(x TEXT)")
+            for text, _ in texts:
+                db.query("INSERT INTO o VALUES(?)", (text,))
+            db.table("a", folder)
+            ask(db, unit, texts, r, dimension)
+            db.close()
+
+
+def test_years_without_text():
+    """Years past 9999 are shown as integers, and are later than any ISO text."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t DATE)")
+    db.query("INSERT INTO a VALUES(1, '2024-01-03'), (2, 3000000), (3, -800000), (4, NULL), (5, '2024-01-04')")
+    for right in ("'2024-01-03'", "datetime('2024-01-03')", "'2024-01-03T00'"):
+        same([k for k, in db.query(f"SELECT k FROM a WHERE t >= {right} ORDER BY k")], [1, 2, 5], right)
+        same([k for k, in db.query(f"SELECT k FROM a WHERE t < {right} ORDER BY k")], [3], right)
+        if "<>" in operators(db):
+            same([k for k, in db.query(f"SELECT k FROM a WHERE t <> {right} ORDER BY k")], [2, 3, 5], right)
+            same([k for k, in db.query(f"SELECT k FROM a WHERE t IS NOT {right} ORDER BY k")], [2, 3, 4, 5], right)
+
+
+def test_who_compares():
+    """Where the table is given the comparison, and where it is not."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(day DATE DIMENSION, v INT)")
+    for i in range(1, 32):
+        db.query("INSERT INTO a VALUES(?, ?)", (f"2024-01-{i:02}", i))
+    many = " AND ".join(f"v > -{i}" for i in range(1, 18))
+    for where, want in (("day >= '2024-01-30 00:00:00'", [30, 31]), ("day <= '2024-01'", [1]), ("day < '2024-01'", []), ("day >= '2024-01' AND day < '2024-01-03T00:00:00.000Z'", [1, 2]),
+                        ("day BETWEEN '2024-01-30 12:00' AND '2024'", []), ("day BETWEEN '2024-01-30 12:00' AND '2025'", [31]), ("day = '2024-01-05 00:00'", [5]),
+                        ("day = '2024-01-05 00:01'", []), ("day > datetime('2024-01-30', '-1 second')", [30, 31]), ("day IN ('2024-01-05T00:00', '2024')", [1, 5]),
+                        ("day GLOB '2024-01-3*'", [30, 31]), ("day LIKE '2024-01-3%'", [30, 31]), ("day GLOB '2024-01-1*' AND day < '2024-01-12T00'", [10, 11]),
+                        # SQLite compares these as text.
+                        ("+day >= '2024-01-30 00:00:00'", [31]), ("day || '' = '2024-01-05 00:00'", []), ("day >= '2024-01-30 00:00:00' COLLATE NOCASE", [31]),
+                        (many + " AND day >= '2024-01-30 00:00:00'", [31]), (many + " AND day >= '2024-01-30'", [30, 31])):
+        same([v for v, in db.query(f"SELECT v FROM a WHERE {where} ORDER BY v")], want, where)
+    same(db.query("SELECT max(day) FROM a WHERE day < datetime('2024-01-10')"), [("2024-01-09",)])
+    db.query("UPDATE a SET v = v + 100 WHERE day = '2024-01-05 00:00:00'")
+    db.query("DELETE FROM a WHERE day >= '2024-01-06T00:00:00Z'")
+    same(db.query("SELECT v FROM a ORDER BY v"), [(1,), (2,), (3,), (4,), (105,)])
+    same("PLAINLY" in db.plan(f"SELECT * FROM a WHERE {many} AND day >= '2024-01-30 00:00:00'"), True)
+
+
+def test_times_of_day():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t TIME_SEC, m TIME_MIN)")
+    db.query("INSERT INTO a VALUES(1, '05:06:00', '05:06'), (2, '05:06:07', '05:07'), (3, '05:07:00', '00:00')")
+    same(db.query("SELECT k FROM a WHERE t = '05:06' ORDER BY k"), [(1,)])
+    same(db.query("SELECT k FROM a WHERE t > '05:06' ORDER BY k"), [(2,), (3,)])
+    same(db.query("SELECT k FROM a WHERE m >= '05:06:00.5' ORDER BY k"), [(2,)])
+    same(db.query("SELECT k FROM a WHERE m >= time('05:06:00') ORDER BY k"), [(1,), (2,)])
+    same(db.query("SELECT k FROM a WHERE t < '2024-01-01' ORDER BY k"), [(1,), (2,), (3,)])   # no time of day: text
+
+
+def test_unsigned():
+    r = random.Random("unsigned")
+    numbers = sorted({0, 1, 7, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2} | {r.getrandbits(64) for _ in range(20)} | {2**63 + 1000 + i for i in range(5)})
+    for columns in ("u UINT64 DIMENSION, k INT", "k INT DIMENSION, u UINT64"):
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({columns})")
+        for k, n in enumerate(numbers):
+            db.query("INSERT INTO a(k, u) VALUES(?, ?)", (k, str(n)))
+        same([int(u) for u, in db.query("SELECT u FROM a ORDER BY u")], [n for n in numbers])
+        same([type(u) for u, in db.query("SELECT u FROM a ORDER BY u DESC")], [int if n < 2**63 else str for n in reversed(numbers)])
+        for n in numbers + [2**64, 10**30, 5]:
+            text = r.choice(["", "0", "000000000000"]) + str(n)
+            rights = [text] + ([n] if n < 2**63 else []) + ([f"{n:020}"] if 2**63 <= n < 2**64 else [])
+            for right in rights:
+                for name, compare in operators(db).items():
+                    want = [k for k, v in enumerate(numbers) if compare(v, n)]
+                    same([k for k, in db.query(f"SELECT k FROM a WHERE u {name} ? ORDER BY k", (right,))], want, (columns, name, right))
+                same(db.query("SELECT k FROM a WHERE u IN (?, 'x') ORDER BY k", (right,)), [(k,) for k, v in enumerate(numbers) if v == n], (columns, right))
+        for n in numbers[::3]:
+            db.query("DELETE FROM a WHERE u = ?", (str(n),))
+        same([int(u) for u, in db.query("SELECT u FROM a ORDER BY u")], [n for i, n in enumerate(numbers) if i % 3])
+        db.close()
+
+
+def test_minus_zero_is_zero_in_a_coordinate():
+    db = Database()
+    for datatype in ("FLOAT64", "FLOAT32"):
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera(f {datatype} DIMENSION(-10, 10), v {datatype})")
+        db.query("INSERT INTO a VALUES(?, ?)", (0.0, 1.0))
+        db.query("INSERT INTO a VALUES(?, ?)", (-0.0, -0.0))
+        db.query("INSERT INTO a VALUES('-0.0', '-0.0')")
+        (f, v), = db.query("SELECT f, v FROM a")
+        same((math.copysign(1, f), math.copysign(1, v)), (1, -1))
+        db.query("UPDATE a SET f = -f, v = 3")
+        same([(math.copysign(1, f), v) for f, v in db.query("SELECT f, v FROM a WHERE f = ?", (-0.0,))], [(1, 3)])
+        db.query("DELETE FROM a WHERE f >= ? AND f <= ?", (0.0, -0.0))
+        same(db.query("SELECT * FROM a"), [])
+        db.query("DROP TABLE a")
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])

@@ -1,0 +1,105 @@
+"""Lookups by full coordinates in one statement, joins and subqueries, with and without a cache: the tiles of the last ones are kept for the statement whatever
+`cache_mb` says, so that a tile is read once for many of them. Counters say how many tiles were read; rows are compared with an ordinary table's.
+
+usage: lookups.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import sys
+import tempfile
+
+import host
+from host import Database, same
+
+SIDE, TILE = 120, 40
+LOOKUPS = 2000
+
+
+def make(db, options, extra=""):
+    """The same cells in an ordinary table and in arrays; lookups go row by row, so that neighbours lie in one tile."""
+    db.query("CREATE TABLE o(y INT, x INT, v INT, s TEXT, PRIMARY KEY(y, x)) WITHOUT ROWID")
+    db.query(f"""WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {SIDE * SIDE - 1})
+                 INSERT INTO o SELECT i / {SIDE}, i % {SIDE}, i * 7 % 1000, 's' || i FROM n""")
+    db.query("CREATE TABLE q(y INT, x INT)")
+    db.query(f"INSERT INTO q SELECT y, x FROM o WHERE x < {TILE} ORDER BY y, x LIMIT {LOOKUPS}")   # two tiles
+    for name, kind in (("sparse", "capacity=1600"), ("dense", "kind=dense")):
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), name)
+        columns = f"y INT32 DIMENSION(0, {SIDE - 1}, {TILE}), x INT32 DIMENSION(0, {SIDE - 1}, {TILE}), v INT32, s TEXT"
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{path}', {columns}, {kind}{extra})")
+        db.query(f"INSERT INTO {name} SELECT * FROM o")
+        db.query(f"DROP TABLE {name}")
+        db.table(name, path, options)
+
+
+def tiles_read(db, sql):
+    db.query("SELECT tessera_reset_stats()")
+    rows = db.query(sql)
+    return rows, db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")
+
+
+STATEMENTS = (
+    "SELECT sum(t.v), max(t.s) FROM q CROSS JOIN {t} t ON t.y = q.y AND t.x = q.x",
+    "SELECT sum((SELECT v FROM {t} t WHERE t.y = q.y AND t.x = q.x)), max((SELECT s FROM {t} t WHERE t.x = q.x AND t.y = q.y)) FROM q",
+    "SELECT count(*) FROM q WHERE EXISTS (SELECT 1 FROM {t} t WHERE t.y = q.y AND t.x = q.x AND t.v > 500)",
+    "SELECT sum(a.v + b.v) FROM q CROSS JOIN {t} a ON a.y = q.y AND a.x = q.x CROSS JOIN {t} b ON b.y = q.x AND b.x = q.y",
+)
+
+
+def test_without_a_cache():
+    for filters in ("", ", offsets_filters=(none)"):
+        db = Database()
+        make(db, ", cache_mb=0", filters)
+        for sql in STATEMENTS:
+            wanted = db.query(sql.format(t="o"))
+            for t in ("sparse", "dense"):
+                rows, read = tiles_read(db, sql.format(t=t))
+                same(rows, wanted, sql.format(t=t))
+                assert read <= 60, f"{sql.format(t=t)}: {read} tiles were read for {LOOKUPS} lookups"
+        db.close()
+
+
+def test_writes():
+    """OR IGNORE looks each coordinate up, an UPDATE each of its rows."""
+    db = Database()
+    make(db, ", cache_mb=0")
+    for t in ("sparse", "dense"):
+        db.query("SELECT tessera_reset_stats()")
+        db.query(f"INSERT OR IGNORE INTO {t} SELECT y, x, -1, 'no' FROM q")
+        db.query(f"UPDATE {t} SET v = v + 1 WHERE x < {TILE} AND y < {TILE}")
+        read = db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")
+        assert read <= 100, f"{t}: {read} tiles were read"
+        same(db.value(f"SELECT sum(v) FROM {t}"), db.value("SELECT sum(v) FROM o") + TILE * TILE, t)
+    db.close()
+
+
+def test_the_end():
+    """What is kept goes with the statement, but for some KiB that wait with the table for the next one."""
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 999, 500), x INT32 DIMENSION(0, 999, 500), v INT64)")
+    db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 249999) INSERT INTO t SELECT i / 500, i % 500, i FROM n")
+    db.query("DROP TABLE t")
+    db.table("t", path, ", cache_mb=0")
+    db.query("CREATE TABLE q(y INT, x INT)")
+    db.query("INSERT INTO q SELECT value / 500, value % 500 FROM json_each('[1, 2, 100000, 200000, 3]')")
+    sql = "SELECT sum(v) FROM q CROSS JOIN t ON t.y = q.y AND t.x = q.x"
+    db.query(sql)
+    before = host.memory_used()
+    for _ in range(3):
+        same(db.value(sql), 300006, "the sum")
+    assert host.memory_used() < before + 300000, f"{host.memory_used() - before} bytes are kept"
+    db.close()
+
+
+def test_little_memory():
+    """Kept tiles stand in nobody's way: what can be looked up without them can be with them."""
+    for memory in (1, 2, 3):
+        db = Database()
+        make(db, f", cache_mb=0, memory_mb={memory}")
+        for sql in STATEMENTS:
+            for t in ("sparse", "dense"):
+                same(db.query(sql.format(t=t)), db.query(sql.format(t="o")), f"{sql.format(t=t)} in {memory} MiB")
+        db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])

@@ -1,0 +1,215 @@
+"""Transactions of dense arrays that are larger than `memory_mb`: their cells go to disk, and everything is as if they had not: own reads, cells that are written
+twice, updates, OR clauses, savepoints, commits of boxes and over gaps. Random histories beside an ordinary table. What such a transaction takes is
+in bounded.py.
+
+usage: spills.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import random
+import sys
+import tempfile
+
+import host
+from host import Database, Error, same
+
+SEED = int(os.environ.get("SEED", 20251123))
+SIDE = 160
+
+
+def new():
+    return os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+
+
+def directories(path):
+    """What lies among the fragments: those of the array, and those that are nobody's."""
+    names = os.listdir(os.path.join(path, "__fragments")) if os.path.exists(os.path.join(path, "__fragments")) else []
+    return sorted(n for n in names if not n.startswith(".")), sorted(n for n in names if n.startswith("."))
+
+
+class History:
+    def __init__(self, rng, filled):
+        self.rng, self.path, self.db = rng, new(), Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+        order = f"cell_order={rng.choice(['row', 'col'])}, tile_order={rng.choice(['row', 'col'])}"
+        y, x = rng.choice([7, 20, 40]), rng.choice([5, 33, 50])
+        self.db.query(f"""CREATE VIRTUAL TABLE t USING tessera('{self.path}', kind=dense, y INT16 DIMENSION(-10, {SIDE - 11}, {y}), x INT16 DIMENSION(5, {SIDE + 4}, {x}),
+                          v INT32 NOT NULL, s TEXT, f FLOAT64 FILTERS(zstd), {order}, memory_mb=1, cache_mb={rng.choice([0, 256])})""")
+        self.db.query("CREATE TABLE o(y INT, x INT, v INT, s TEXT, f REAL, PRIMARY KEY(y, x)) WITHOUT ROWID")
+        self.filled, self.spilled, self.savepoints = filled, False, 0
+        if filled:
+            self.insert((-10, SIDE - 11, 5, SIDE + 4))
+
+    def both(self, sql, parameters=()):
+        self.last = sql
+        for t in ("o", "t"):
+            self.db.query(sql.format(t=t), parameters)
+        self.spilled |= bool(directories(self.path)[1])
+
+    def box(self):
+        a, b = sorted(self.rng.randrange(-10, SIDE - 10) for _ in range(2))
+        c, d = sorted(self.rng.randrange(5, SIDE + 5) for _ in range(2))
+        return a, b, c, d
+
+    def insert(self, box=None, clause=None):
+        a, b, c, d = box or self.box()
+        clause = clause or self.rng.choice(["REPLACE", "REPLACE", "REPLACE", "IGNORE"])
+        seed = self.rng.randrange(1000)
+        text = "CASE (y * 7 + x + {seed}) % 5 WHEN 0 THEN NULL ELSE substr('abcdefghijklmnopqrstuvwxyz', 1, (y * x + {seed}) % 26) END"
+        order = self.rng.choice(["", " ORDER BY x, y", " ORDER BY y DESC, x", " ORDER BY (y * 31 + x * 17) % 97"])
+        self.both(f"""INSERT OR {clause} INTO {{t}} WITH RECURSIVE ys(y) AS (SELECT {a} UNION ALL SELECT y + 1 FROM ys WHERE y < {b}), xs(x) AS (SELECT {c} UNION ALL SELECT x + 1 FROM xs WHERE x < {d})
+                      SELECT y, x, y * 1000 + x + {seed}, {text.format(seed=seed)}, (y + x) * 0.5 + {seed} FROM ys CROSS JOIN xs{order}""")
+
+    def scatter(self):
+        """Single cells, here and there: where all has been written before, or few of them."""
+        n = self.rng.randrange(1, 3000 if self.filled else 6)
+        cells = [(self.rng.randrange(-10, SIDE - 10), self.rng.randrange(5, SIDE + 5), self.rng.randrange(10**6)) for _ in range(n)]
+        for y, x, v in cells:
+            self.db.query("INSERT OR REPLACE INTO o VALUES(?, ?, ?, 'one', NULL)", (y, x, v))
+            self.db.query("INSERT INTO t VALUES(?, ?, ?, 'one', NULL)", (y, x, v))
+
+    def update(self):
+        a, b, c, d = self.box()
+        change = self.rng.choice(["v = v + 1", "s = NULL", "s = 'changed', f = f * 2", "v = v * 2 % 100000, s = y || ' ' || x"])
+        where = self.rng.choice([f"y BETWEEN {a} AND {b}", f"x BETWEEN {c} AND {d} AND y > {a}", f"v % 3 = {self.rng.randrange(3)} AND y BETWEEN {a} AND {b}" if self.filled else f"y = {a}"])
+        self.both(f"UPDATE {{t}} SET {change} WHERE v IS NOT NULL AND {where}")
+
+    def savepoint(self):
+        self.savepoints += 1
+        self.db.query(f"SAVEPOINT p{self.savepoints}")
+
+    def back(self):
+        if self.savepoints:
+            self.savepoints = self.rng.randrange(1, self.savepoints + 1)   # later ones go with it
+            self.db.query(f"ROLLBACK TO p{self.savepoints}")
+            self.look()
+
+    def look(self):
+        what = self.rng.randrange(4)
+        a, b, c, d = self.box()
+        for sql in (("SELECT y, x, v, s, f FROM {t} WHERE v IS NOT NULL ORDER BY y, x",), (f"SELECT * FROM {{t}} WHERE v IS NOT NULL AND y BETWEEN {a} AND {b} AND x > {c} ORDER BY x DESC, y",),
+                    (f"SELECT count(*), sum(v), min(s), max(f) FROM {{t}} WHERE v > {a * 1000}", f"SELECT v, s FROM {{t}} WHERE y = {a} AND x = {d} AND v IS NOT NULL"),
+                    ("SELECT s, count(*) FROM {t} WHERE s >= 'c' AND v IS NOT NULL GROUP BY s ORDER BY s",))[what]:
+            same(self.db.query(sql.format(t="t")), self.db.query(sql.format(t="o")), sql)
+
+    def transaction(self):
+        self.db.query("BEGIN")
+        self.savepoints = 0
+        steps = [self.insert] * 4 + [self.scatter] + [self.update] * 2 + [self.savepoint] * 2 + [self.back, self.look]
+        for _ in range(self.rng.randrange(2, 9)):
+            self.rng.choice(steps)()
+        self.look()
+        self.db.query(self.rng.choice(["COMMIT", "COMMIT", "ROLLBACK"]))
+        same(directories(self.path)[1], [], "nothing is left of the transaction")
+        same(self.db.query("SELECT * FROM t WHERE v IS NOT NULL ORDER BY y, x"), self.db.query("SELECT * FROM o ORDER BY y, x"), "after the transaction")
+
+
+def test_histories():
+    rng = random.Random(SEED)
+    spilled = 0
+    for round_number in range(int(os.environ.get("ROUNDS", 3))):
+        h = History(rng, round_number % 2 == 0)
+        for _ in range(4):
+            h.transaction()
+        spilled += h.spilled
+        same(h.db.query("SELECT severity, message FROM tessera_check(?) WHERE severity <> 'note'", (h.path,)), [], "the array is sound")
+        same(Database().query(f"SELECT count(*) FROM tessera_fragments('{h.path}')")[0][0] > 0, h.db.value("SELECT count(*) FROM o") > 0, "fragments")
+        h.db.close()
+    assert spilled > 0, "nothing went to disk"
+
+
+def test_shapes():
+    """How many fragments come of it: as many as boxes, whatever went to disk."""
+    for sql, boxes in (("SELECT i / 150, i % 150, i FROM n", 1),   # row by row
+                       ("SELECT i % 150, i / 150, i FROM n", 1),
+                       ("SELECT i / 150, i % 150, i FROM n ORDER BY i * 7919 % 22501", 1),   # in no order
+                       ("SELECT i / 150 * 2, i % 150, i FROM n WHERE i / 150 < 80", 80),   # every other row
+                       ("SELECT i / 150, i % 150, i FROM n WHERE i % 150 <> 70", 2)):
+        path = new()
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 999, 16), x INT32 DIMENSION(0, 999, 16), v INT64 NOT NULL, memory_mb=1)")
+        db.query("BEGIN")
+        db.query(f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 22499) INSERT INTO t {sql}")
+        assert directories(path)[1], f"{sql}: nothing went to disk"
+        counted = db.query("SELECT count(*), sum(v), sum(y * 3 + x) FROM t WHERE v IS NOT NULL")
+        db.query("COMMIT")
+        same(db.query("SELECT count(*), sum(v), sum(y * 3 + x) FROM t WHERE v IS NOT NULL"), counted, sql)
+        fragments, rest = directories(path)
+        same((len(fragments), rest), (boxes, []), sql)
+        same(db.query("SELECT severity, message FROM tessera_check(?) WHERE severity <> 'note'", (path,)), [], sql)
+        db.close()
+
+
+def test_gaps():
+    """Single cells all over what has been written: one box, and the others stay; where not all has been written, it is refused, and nothing is left."""
+    path = new()
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 199, 16), x INT32 DIMENSION(0, 199, 16), v INT64 NOT NULL, memory_mb=1)")
+    fill = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) INSERT INTO t SELECT i / 200, i % 200, -1 FROM n"
+    some = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) INSERT INTO t SELECT i / 200, i % 200, i FROM n WHERE (i / 200 + i) % 2 = 0"
+    db.query("BEGIN")
+    db.query(some)
+    e = db.error("COMMIT")
+    same(e.code, 13, f"{e.text}")
+    assert "separate boxes" in e.text, e.text
+    same(directories(path), ([], []), "nothing is left")
+    db.query(fill)
+    db.query("BEGIN")
+    db.query(some)
+    same(db.value("SELECT count(*) FROM t WHERE v >= 0"), 20000, "own rows")
+    db.query("COMMIT")
+    same(db.query("SELECT count(*), sum(v) FROM t WHERE v >= 0"), [(20000, sum(i for i in range(40000) if (i // 200 + i) % 2 == 0))], "those that were written")
+    same(db.value("SELECT count(*) FROM t WHERE v = -1"), 20000, "those between")
+    db.close()
+
+
+def test_many_fragments_in_a_tile():
+    """A space tile of which forty fragments have some rows each: together they are more than `memory_mb` has room for, one by one they are not."""
+    path = new()
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE w USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 79, 80), x INT32 DIMENSION(0, 39, 40), v INT64 NOT NULL, s TEXT)")
+    db.query("CREATE TABLE o(y INT, x INT, v INT, s TEXT, PRIMARY KEY(y, x)) WITHOUT ROWID")
+    for k in range(40):   # each over a part of those before
+        for t in ("w", "o"):
+            db.query(f"""INSERT OR REPLACE INTO {t} WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 159)
+                         SELECT ?1 * 37 % 77 + i / 40, i % 40, ?1 * 1000 + i, substr('abcdefghijklmnopqrstuvwxyz', 1 + i % 20) || ?1 FROM n""", (k,))
+    db.query("DROP TABLE w")
+    db.table("t", path, ", memory_mb=1, cache_mb=0")
+    for sql in ("SELECT * FROM {t} WHERE v IS NOT NULL ORDER BY y, x", "SELECT x, y, s FROM {t} WHERE v % 2 = 0 ORDER BY x DESC, y", "SELECT * FROM {t} WHERE s > 'm' AND v > 5000 ORDER BY y, x",
+                "SELECT count(*), sum(v), max(s), min(y) FROM {t} WHERE v >= 0", "SELECT y, s FROM {t} WHERE x = 7 AND v >= 0 ORDER BY y"):
+        same(db.query(sql.format(t="t")), db.query(sql.format(t="o")), sql)
+    db.query("BEGIN")
+    for t in ("t", "o"):   # single cells all over it: what lies between is written again
+        db.query(f"INSERT OR REPLACE INTO {t} SELECT y, x, -v, NULL FROM o WHERE (y + x) % 2 = 0 AND y BETWEEN 5 AND 70")
+    same(db.query("SELECT * FROM t WHERE v <= 5000 ORDER BY y, x"), db.query("SELECT * FROM o WHERE v <= 5000 ORDER BY y, x"), "own rows")
+    db.query("COMMIT")
+    same(db.query("SELECT * FROM t WHERE v <= 50000 ORDER BY y, x"), db.query("SELECT * FROM o ORDER BY y, x"), "committed")
+    db.close()
+
+
+def test_busy():
+    """A commit that meets a reader, more cells, another commit."""
+    path, file = new(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db")
+    db = Database(file)
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 999, 16), x INT32 DIMENSION(0, 999, 16), v INT64 NOT NULL, memory_mb=1)")
+    db.query("CREATE TABLE o(a)")
+    db.query("INSERT INTO o VALUES(1), (2), (3)")
+    reader = Database(file)
+    rows = reader.cursor("SELECT * FROM o, o p")
+    reader.next(rows)
+    db.query("BEGIN")
+    db.query("INSERT INTO o VALUES(4)")
+    insert = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) INSERT INTO t SELECT i / 100 + ?, i % 100, i FROM n"
+    db.query(insert, (0,))
+    same(db.error("COMMIT").code, 5, "busy")
+    db.query(insert, (100,))
+    same(db.error("COMMIT").code, 5, "busy")
+    db.query("UPDATE t SET v = 7 WHERE y = 150 AND v IS NOT NULL")
+    del rows
+    reader.close()
+    db.query("COMMIT")
+    same(db.query("SELECT count(*), sum(v) FROM t WHERE v IS NOT NULL"), [(20000, 2 * sum(range(10000)) - sum(range(5000, 5100)) + 700)], "all of it")
+    same(directories(path)[1], [], "nothing is left")
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])

@@ -1,0 +1,826 @@
+/* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and wherever memory ends, its code is
+ * the same with an error and with NULL. The functions are those that tessera.h declares: one that has no case here fails the test.
+ *
+ * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or arguments that it must refuse
+ * (`wrong`). Each call has an environment of its own, and arrays where it writes, so that nothing is kept from one call to the next.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/group_open.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/writer.h"
+#include "counted_memory.h"
+#include "disk_test.h"
+
+static counted_memory counted;
+static long allowed; /* allocations that succeed in the call that is looked at */
+static bool wrong; /* arguments that are refused are given */
+static int told; /* what the function said */
+
+#define TELL(call) (counted.left = allowed, told = (call), counted.left = -1)
+#define CASE(name) static void case_##name(tsr_error *e)
+
+/* ---- The arrays ------------------------------------------------------------------------------------------------- */
+
+static char world[512], other[600];
+static tsr_array *sparse, *dense;
+static tsr_group *group;
+static tsr_enumeration labels = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
+static tsr_field fields[3];
+static tsr_interval current = {.low = {0}, .high = {95}}, wider = {.low = {0}, .high = {98}},
+                    narrower = {.low = {0}, .high = {50}};
+static const tsr_writer_options unsynced = {.unsynced = true};
+
+static tsr_schema make_schema(bool is_dense) {
+  fields[0] = int32_dimension("x", 0, 99, 10);
+  fields[1] = (tsr_field){.name = "a", .datatype = TSR_INT32, .values_per_cell = 1};
+  fields[2] = (tsr_field){.name = "l", .datatype = TSR_INT32, .values_per_cell = 1, .enumeration = "e"};
+  return (tsr_schema){.dense = is_dense,
+                      .capacity = 10,
+                      .dimension_count = 1,
+                      .attribute_count = 2,
+                      .fields = fields,
+                      .enumeration_count = 1,
+                      .enumerations = &labels,
+                      .current_domain = is_dense ? NULL : &current};
+}
+
+static char *within(const char *name) {
+  snprintf(other, sizeof other, "%s/%s", world, name);
+  return other;
+}
+
+static tsr_array *open_in(const char *name) {
+  const tsr_array_options options = {.threads = 1};
+  tsr_array *array = NULL;
+  ok(tsr_array_open(environment, within(name), &options, &array, &error));
+  return array;
+}
+
+/* A writer with cells 0 to 9 of the sparse array, or of a box of the dense one. */
+static tsr_writer *writer_with_cells(bool is_dense, int32_t value) {
+  static int32_t x[10], a[10];
+  static const int32_t l[10] = {0, 1};
+  tsr_writer *writer = NULL;
+  for (int32_t i = 0; i < 10; i++) x[i] = i, a[i] = value + i;
+  const tsr_column columns[3] = {{.values = x}, {.values = a}, {.values = l}};
+  const tsr_interval box = {.low = {0}, .high = {9}};
+  ok(tsr_writer_open(is_dense ? dense : sparse, &unsynced, &writer, &error));
+  if (is_dense) ok(tsr_writer_append_box(writer, &box, false, columns, &error));
+  else ok(tsr_writer_append(writer, columns, NULL, 10, &error));
+  return writer;
+}
+
+static void commit(bool is_dense, int32_t value) {
+  tsr_writer *writer = writer_with_cells(is_dense, value);
+  ok(tsr_writer_prepare(writer, &error));
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+}
+
+static void make_world(void) {
+  const tsr_create_options options = {.unsynced = true};
+  snprintf(world, sizeof world, "%s/seed", top);
+  for (int is_dense = 0; is_dense < 2; is_dense++) {
+    const tsr_schema schema = make_schema(is_dense);
+    ok(tsr_array_create(environment, within(is_dense ? "dense" : "sparse"), &schema, &options, &error));
+  }
+  sparse = open_in("sparse");
+  dense = open_in("dense");
+  for (int32_t i = 0; i < 2; i++) commit(false, 100 * i), commit(true, 100 * i);
+  tsr_array_close(sparse);
+  tsr_array_close(dense);
+  ok(tsr_group_create(environment, within("group"), &error));
+  ok(tsr_group_open(environment, within("group"), NULL, &group, &error));
+  ok(tsr_group_add(group, "one", "../sparse", true, TSR_OBJECT_ARRAY, &error));
+  tsr_group_close(group);
+}
+
+static tsr_snapshot *snapshot_of(tsr_array *array) {
+  tsr_snapshot *snapshot = NULL;
+  ok(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+  return snapshot;
+}
+
+static tsr_reader *started(tsr_snapshot *snapshot) {
+  tsr_reader *reader = NULL;
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  ok(tsr_reader_start(reader, NULL, &error));
+  return reader;
+}
+
+static const tsr_schema *schema_of(tsr_array *array) {
+  const tsr_schema *schema = NULL;
+  ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+  return schema;
+}
+
+/* ---- Environments and paths ------------------------------------------------------------------------------------- */
+
+CASE(tsr_environment_open) {
+  const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &counted};
+  tsr_environment *opened = NULL;
+  TELL(tsr_environment_open(&options, &opened, e));
+  if (told >= 0) tsr_environment_close(opened);
+}
+
+CASE(tsr_path_permitted) { TELL(tsr_path_permitted(environment, wrong ? within("forbidden") : within("sparse"), e)); }
+
+CASE(tsr_environment_confine) { TELL(tsr_environment_confine(environment, within(wrong ? "none" : "sparse"), e)); }
+
+CASE(tsr_path_lies_below) { TELL(tsr_path_lies_below(environment, within(wrong ? "none/../.." : "sparse"), "/", e)); }
+
+CASE(tsr_file_read) {
+  char bytes[8];
+  uint64_t size;
+  TELL(tsr_file_read(environment, wrong ? within("none") : TESSERA_HEADER, bytes, sizeof bytes, &size, e));
+}
+
+static const tsr_host_store host;
+CASE(tsr_environment_add_store) {
+  TELL(tsr_environment_add_store(environment, wrong ? "no letters" : "here", &host, NULL, e));
+}
+
+CASE(tsr_listing_add) {
+  tsr_listing listing = {0};
+  listing.memory = &environment->memory;
+  TELL(tsr_listing_add(&listing, "name", TSR_ENTRY_FILE, e));
+  tsr__listing_release(&listing);
+}
+
+CASE(tsr_object_find) {
+  tsr_object_kind kind;
+  TELL(tsr_object_find(environment, within(wrong ? "forbidden" : "sparse"), &kind, e));
+}
+
+CASE(tsr_objects_open) {
+  tsr_objects *objects = NULL;
+  TELL(tsr_objects_open(environment, world, &objects, e));
+  if (told >= 0) tsr_objects_close(objects);
+}
+
+CASE(tsr_datetime_parse) {
+  int64_t value;
+  TELL(tsr_datetime_parse(TSR_DATETIME_DAY, wrong ? "yesterday" : "2020-01-01", wrong ? 9 : 10, &value, e));
+}
+
+/* ---- Arrays ------------------------------------------------------------------------------------------------------ */
+
+CASE(tsr_array_open) {
+  tsr_array *array = NULL;
+  TELL(tsr_array_open(environment, within(wrong ? "nothing" : "sparse"), NULL, &array, e));
+  if (told >= 0) tsr_array_close(array);
+}
+
+/* A schema file that is damaged, a millisecond younger than the array's own by its name. Its last change is a day ago: a
+ * younger one might be a file that is still being written, which is TSR_BUSY. */
+static void damage_schema(void) {
+  char schema[1100], command[2500];
+  const uint64_t time = schema_of(sparse)->time + 1;
+  snprintf(schema, sizeof schema, "%s/__schema/__%llu_%llu_%032d", within("sparse"), (unsigned long long)time,
+           (unsigned long long)time, 7);
+  snprintf(command, sizeof command, "echo damaged >'%s' && touch -d '1 day ago' '%s'", schema, schema);
+  assert_int_equal(system(command), 0);
+}
+
+CASE(tsr_array_schema) {
+  const tsr_schema *schema;
+  if (wrong) damage_schema();
+  TELL(tsr_array_schema(sparse, TSR_TIME_NOW, &schema, e));
+}
+
+CASE(tsr_array_schema_listed) {
+  const tsr_schema *schema = schema_of(sparse);
+  if (wrong) damage_schema();
+  if (wrong) assert_int_equal(tsr_array_schema(sparse, TSR_TIME_NOW, &schema, NULL), TSR_CORRUPT);
+  TELL(tsr_array_schema_listed(sparse, TSR_TIME_NOW, &schema, e));
+}
+
+CASE(tsr_array_has_schema) {
+  const tsr_schema *schema = schema_of(wrong ? dense : sparse);
+  TELL(tsr_array_has_schema(sparse, schema, e));
+}
+
+CASE(tsr_array_enumeration) {
+  const tsr_enumeration *found;
+  const tsr_schema *schema = schema_of(sparse);
+  TELL(tsr_array_enumeration(sparse, schema, wrong ? "none" : "e", &found, e));
+}
+
+CASE(tsr_schema_check) {
+  tsr_schema schema = make_schema(true);
+  if (wrong) fields[1].name = "x";
+  TELL(tsr_schema_check(environment, &schema, e));
+}
+
+CASE(tsr_filters_check) {
+  tsr_filter filter = {.type = TSR_FILTER_DOUBLE_DELTA, .level = -1, .reinterpret = TSR_ANY};
+  const tsr_pipeline one = {.max_chunk_size = 65536, .count = 1, .filters = &filter};
+  TELL(tsr_filters_check(&one, wrong ? TSR_FLOAT32 : TSR_INT32, 1, false, e));
+}
+
+CASE(tsr_array_create) {
+  const tsr_schema schema = make_schema(true);
+  const tsr_create_options options = {.unsynced = true};
+  TELL(tsr_array_create(environment, within(wrong ? "sparse" : "new"), &schema, &options, e));
+}
+
+static tsr_creation *prepared_creation(void) {
+  const tsr_schema schema = make_schema(true);
+  const tsr_create_options options = {.unsynced = true};
+  tsr_creation *creation = NULL;
+  ok(tsr_creation_prepare(environment, within("new"), &schema, &options, &creation, &error));
+  return creation;
+}
+
+CASE(tsr_creation_prepare) {
+  const tsr_schema schema = make_schema(true);
+  const tsr_create_options options = {.unsynced = true};
+  tsr_creation *creation = NULL;
+  TELL(tsr_creation_prepare(environment, within(wrong ? "sparse" : "new"), &schema, &options, &creation, e));
+  if (told >= 0) tsr_creation_close(creation);
+}
+
+/* Somebody else's array stands where ours was prepared. */
+static void take_its_place(void) {
+  char command[2000], *to = within("new");
+  snprintf(command, sizeof command, "rm -rf '%s'; cp -r '%s/sparse' '%s'", to, world, to);
+  assert_int_equal(system(command), 0);
+}
+
+CASE(tsr_creation_publish) {
+  tsr_creation *creation = prepared_creation();
+  if (wrong) take_its_place();
+  TELL(tsr_creation_publish(creation, e));
+  tsr_creation_close(creation);
+}
+
+/* The directory of something that is to be removed becomes a file. */
+static void make_a_file(const char *name) {
+  char command[1300], *to = within(name);
+  snprintf(command, sizeof command, "rm -rf '%s'; echo >'%s'", to, to);
+  assert_int_equal(system(command), 0);
+}
+
+CASE(tsr_creation_abandon) {
+  tsr_creation *creation = prepared_creation();
+  if (wrong) make_a_file("new");
+  TELL(tsr_creation_abandon(creation, e));
+  tsr_creation_close(creation);
+}
+
+CASE(tsr_creation_recover) {
+  char name[200];
+  tsr_creation *creation = prepared_creation();
+  snprintf(name, sizeof name, "%s", tsr_creation_schema_name(creation));
+  tsr_creation_close(creation);
+  TELL(tsr_creation_recover(environment, within("new"), name, e));
+}
+
+CASE(tsr_array_copy_files) {
+  char from[600];
+  snprintf(from, sizeof from, "%s", within("sparse"));
+  TELL(tsr_array_copy_files(environment, from, within(wrong ? "dense" : "new"), true, NULL, e));
+}
+
+CASE(tsr_array_drop) { TELL(tsr_array_drop(environment, within(wrong ? "group" : "dense"), e)); }
+
+static int pass_over(void *argument, const tsr_finding *finding) { return TSR_OK; }
+
+CASE(tsr_array_check) {
+  const tsr_check_options options = {.threads = 1};
+  TELL(tsr_array_check(environment, within(wrong ? "group" : "sparse"), &options, pass_over, NULL, e));
+}
+
+/* ---- Snapshots --------------------------------------------------------------------------------------------------- */
+
+CASE(tsr_snapshot_open) {
+  tsr_snapshot *snapshot = NULL;
+  TELL(tsr_snapshot_open(sparse, NULL, 0, TSR_TIME_NOW, &snapshot, e));
+  if (told >= 0) tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_array_freeze) {
+  TELL(tsr_array_freeze(sparse, true, e));
+  (void)tsr_array_freeze(sparse, false, NULL);
+}
+
+CASE(tsr_snapshot_non_empty_domain) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_interval *intervals;
+  TELL(tsr_snapshot_non_empty_domain(snapshot, &intervals, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_fragment_describe) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_fragment_info info;
+  TELL(tsr_fragment_describe(snapshot, wrong ? 99 : 0, &info, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_tiles_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_tiles *tiles = NULL;
+  TELL(tsr_tiles_open(snapshot, wrong ? 99 : 0, &tiles, e));
+  if (told >= 0) tsr_tiles_close(tiles);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_tiles_describe) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_tiles *tiles = NULL;
+  tsr_tile_info info;
+  ok(tsr_tiles_open(snapshot, 0, &tiles, &error));
+  TELL(tsr_tiles_describe(tiles, 0, wrong ? 99 : 0, &info, e));
+  tsr_tiles_close(tiles);
+  tsr_snapshot_close(snapshot);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+
+static const int32_t low = 3, high = 7;
+static const tsr_range range = {.low = &low, .high = &high};
+static const tsr_ranges ranges = {.ranges = &range, .count = 1};
+static const tsr_predicate predicate = {.field = 9};
+
+CASE(tsr_request_estimate) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_request request = {.dimensions = &ranges, .predicates = &predicate, .predicate_count = wrong};
+  tsr_estimate estimate;
+  TELL(tsr_request_estimate(snapshot, &request, &estimate, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_reader_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_reader *reader = NULL;
+  TELL(tsr_reader_open(snapshot, &reader, e));
+  if (told >= 0) tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_reader_start) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_request request = {.dimensions = &ranges, .predicates = &predicate, .predicate_count = wrong};
+  tsr_reader *reader = NULL;
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  TELL(tsr_reader_start(reader, &request, e));
+  tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_reader_next) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_reader *reader = started(snapshot);
+  const tsr_batch *batch;
+  TELL(tsr_reader_next(reader, &batch, e));
+  tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_reader_find) {
+  tsr_array *again = open_in("sparse"); /* nothing of which is in a cache */
+  tsr_snapshot *snapshot = snapshot_of(sparse), *cold = snapshot_of(again);
+  tsr_reader *reader = started(snapshot), *finder = NULL;
+  const tsr_batch *batch;
+  ok(tsr_reader_next(reader, &batch, &error));
+  const int64_t row = tsr_batch_rowid(batch, tsr_batch_index(batch, 0));
+  ok(tsr_reader_open(cold, &finder, &error));
+  TELL(tsr_reader_find(finder, row, &batch, e));
+  tsr_reader_close(finder);
+  tsr_reader_close(reader);
+  tsr_snapshot_close(cold);
+  tsr_snapshot_close(snapshot);
+  tsr_array_close(again);
+}
+
+CASE(tsr_reader_column) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_reader *reader = started(snapshot);
+  const tsr_batch *batch;
+  const tsr_column *column;
+  ok(tsr_reader_next(reader, &batch, &error));
+  TELL(tsr_reader_column(reader, wrong ? 99 : 1, &column, e));
+  tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+}
+
+static const tsr_interval box = {.low = {0}, .high = {9}}, outside = {.low = {0}, .high = {200}};
+
+CASE(tsr_block_cells) {
+  tsr_snapshot *snapshot = snapshot_of(dense);
+  uint64_t cells;
+  TELL(tsr_block_cells(snapshot, wrong ? &outside : &box, NULL, &cells, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_block_read) {
+  tsr_snapshot *snapshot = snapshot_of(dense);
+  int32_t out[10];
+  TELL(tsr_block_read(snapshot, 1, wrong ? &outside : &box, 0, 1, out, sizeof out, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_aggregate_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_aggregate_request request = {.field = wrong ? 99 : 1};
+  tsr_aggregate *aggregate = NULL;
+  TELL(tsr_aggregate_open(snapshot, &request, &aggregate, e));
+  if (told >= 0) tsr_aggregate_close(aggregate);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_raster_open) {
+  tsr_schema schema = make_schema(true);
+  tsr_field plane[3] = {int32_dimension("y", 0, 9, 5), int32_dimension("x", 0, 9, 5), fields[1]};
+  schema.fields = plane;
+  schema.dimension_count = 2;
+  schema.attribute_count = 1;
+  schema.enumeration_count = 0;
+  const tsr_create_options options = {.unsynced = true};
+  ok(tsr_array_create(environment, within("plane"), &schema, &options, &error));
+  tsr_array *array = open_in("plane");
+  tsr_snapshot *snapshot = snapshot_of(array);
+  const tsr_interval boxes[2] = {box, box};
+  const tsr_raster_request request = {
+      .box = boxes, .field = wrong ? 0 : 2, .row = 0, .column = 1, .height = 5, .width = 5};
+  tsr_raster *raster = NULL;
+  TELL(tsr_raster_open(snapshot, &request, &raster, e));
+  if (told >= 0) tsr_raster_close(raster);
+  tsr_snapshot_close(snapshot);
+  tsr_array_close(array);
+}
+
+CASE(tsr_partitions_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_partitions *partitions = NULL;
+  TELL(tsr_partitions_open(snapshot, NULL, wrong ? 0 : 3, &partitions, e));
+  if (told >= 0) tsr_partitions_close(partitions);
+  tsr_snapshot_close(snapshot);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+CASE(tsr_writer_open) {
+  tsr_writer *writer = NULL;
+  TELL(tsr_writer_open(sparse, &unsynced, &writer, e));
+  if (told >= 0) tsr_writer_close(writer);
+}
+
+static const int32_t ninety = 90, far = 900;
+
+CASE(tsr_writer_append) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  const tsr_column columns[3] = {{.values = wrong ? &far : &ninety}, {.values = &ninety}, {.values = &(int32_t){0}}};
+  TELL(tsr_writer_append(writer, columns, NULL, 1, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_append_box) {
+  tsr_writer *writer = NULL;
+  const int32_t values[10] = {0};
+  const tsr_column columns[3] = {{0}, {.values = values}, {.values = values}};
+  ok(tsr_writer_open(dense, &unsynced, &writer, &error));
+  TELL(tsr_writer_append_box(writer, wrong ? &outside : &box, false, columns, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_remove) {
+  tsr_writer *writer = NULL;
+  const tsr_column coordinates = {.values = &low};
+  ok(tsr_writer_open(wrong ? dense : sparse, &unsynced, &writer, &error));
+  TELL(tsr_writer_remove(writer, 3, &coordinates, 0, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_rewind) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  const tsr_mark mark = tsr_writer_mark(writer), far_on = {.cells = 999, .removed = 999, .boxes = 999};
+  const tsr_column coordinates = {.values = &low};
+  ok(tsr_writer_remove(writer, 3, &coordinates, 0, &error));
+  TELL(tsr_writer_rewind(writer, wrong ? far_on : mark, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_find) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_column coordinates = {.values = &low};
+  int64_t row;
+  TELL(tsr_writer_find(writer, snapshot, &coordinates, 0, &row, e));
+  tsr_snapshot_close(snapshot);
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_snapshot_with) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  tsr_snapshot *snapshot = snapshot_of(sparse), *on_top = NULL;
+  TELL(tsr_snapshot_with(snapshot, writer, &on_top, e));
+  if (told >= 0) tsr_snapshot_close(on_top);
+  tsr_snapshot_close(snapshot);
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_prepare) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  TELL(tsr_writer_prepare(writer, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_publish) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  if (!wrong) ok(tsr_writer_prepare(writer, &error));
+  TELL(tsr_writer_publish(writer, e));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_writer_abandon) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  ok(tsr_writer_prepare(writer, &error));
+  TELL(tsr_writer_abandon(writer, e));
+  tsr_writer_close(writer);
+}
+
+static tsr_verdict publish_it(void *argument, const tsr_prepared *prepared) { return TSR_VERDICT_PUBLISH; }
+static tsr_verdict undo_it(void *argument, const tsr_prepared *prepared) { return TSR_VERDICT_UNDO; }
+static int show_it(void *argument, const tsr_prepared *prepared) { return wrong ? TSR_ABORT : TSR_OK; }
+
+static void leave_prepared(void) {
+  const tsr_writer_options options = {.unsynced = true, .owner = "me", .owner_file = "/owner.db"};
+  const tsr_column columns[3] = {{.values = &ninety}, {.values = &ninety}, {.values = &(int32_t){0}}};
+  tsr_writer *writer = NULL;
+  ok(tsr_writer_open(sparse, &options, &writer, &error));
+  ok(tsr_writer_append(writer, columns, NULL, 1, &error));
+  ok(tsr_writer_prepare(writer, &error));
+  tsr_writer_close(writer);
+}
+
+CASE(tsr_array_recover) {
+  leave_prepared();
+  TELL(tsr_array_recover(sparse, "/owner.db", publish_it, NULL, NULL, e));
+}
+
+CASE(tsr_array_disown) { /* what is young is not removed */
+  leave_prepared();
+  TELL(tsr_array_disown(sparse, wrong ? undo_it : publish_it, NULL, NULL, e));
+}
+
+CASE(tsr_array_has_marker) {
+  TELL(tsr_array_has_marker(sparse, wrong ? "none" : "__commits/__1_1_0123456789abcdef0123456789abcdef_22.wrt", e));
+}
+
+CASE(tsr_array_prepared) {
+  leave_prepared();
+  TELL(tsr_array_prepared(sparse, show_it, NULL, e));
+}
+
+CASE(tsr_place_find) {
+  char place[TSR_OWNER_SIZE];
+  TELL(tsr_place_find(wrong ? "" : top, place, e));
+}
+
+CASE(tsr_owner_next) {
+  char next[TSR_OWNER_SIZE];
+  TELL(tsr_owner_next("me", "here", next, e));
+}
+
+/* ---- Maintenance -------------------------------------------------------------------------------------------------- */
+
+CASE(tsr_array_consolidate) {
+  uint64_t merged;
+  TELL(tsr_array_consolidate(sparse, wrong ? TSR_MAINTAIN_ALL : TSR_MAINTAIN_FRAGMENTS, NULL, &merged, e));
+}
+
+CASE(tsr_array_mergeable) {
+  uint64_t fragments;
+  TELL(tsr_array_mergeable(sparse, NULL, &fragments, e));
+}
+
+CASE(tsr_array_vacuum) {
+  uint64_t removed;
+  TELL(tsr_array_vacuum(sparse, TSR_MAINTAIN_ALL, &removed, e));
+}
+
+static const int64_t number = 7;
+static const tsr_metadatum entry = {
+    .key = "k", .key_size = 1, .datatype = TSR_INT64, .count = 1, .value = &number, .value_size = 8};
+static const tsr_metadatum odd = {
+    .key = "k", .key_size = 1, .datatype = TSR_INT64, .count = 1, .value = &number, .value_size = 7};
+
+static void set_twice(void) {
+  ok(tsr_group_set_metadata(group, &entry, &error));
+  ok(tsr_group_set_metadata(group, &entry, &error));
+}
+
+CASE(tsr_group_consolidate) {
+  uint64_t merged;
+  set_twice();
+  TELL(tsr_group_consolidate(group, NULL, &merged, e));
+}
+
+CASE(tsr_group_vacuum) {
+  uint64_t count;
+  set_twice();
+  ok(tsr_group_consolidate(group, NULL, &count, &error));
+  TELL(tsr_group_vacuum(group, &count, e));
+}
+
+/* ---- What describes data ------------------------------------------------------------------------------------------ */
+
+CASE(tsr_array_metadata) {
+  tsr_metadata *metadata = NULL;
+  ok(tsr_array_set_metadata(sparse, &entry, &error));
+  TELL(tsr_array_metadata(sparse, 0, TSR_TIME_NOW, &metadata, e));
+  if (told >= 0) tsr_metadata_close(metadata);
+}
+
+CASE(tsr_array_set_metadata) { TELL(tsr_array_set_metadata(sparse, wrong ? &odd : &entry, e)); }
+CASE(tsr_array_delete_metadata) { TELL(tsr_array_delete_metadata(sparse, "k", 1, e)); }
+
+CASE(tsr_group_open) {
+  tsr_group *opened = NULL;
+  TELL(tsr_group_open(environment, within(wrong ? "sparse" : "group"), NULL, &opened, e));
+  if (told >= 0) tsr_group_close(opened);
+}
+
+CASE(tsr_group_create) { TELL(tsr_group_create(environment, within(wrong ? "group" : "new"), e)); }
+CASE(tsr_group_add) { TELL(tsr_group_add(group, wrong ? "one" : "two", "../dense", true, TSR_OBJECT_ARRAY, e)); }
+CASE(tsr_group_remove) { TELL(tsr_group_remove(group, wrong ? "two" : "one", e)); }
+
+CASE(tsr_group_members_open) {
+  tsr_group_members *members = NULL;
+  TELL(tsr_group_members_open(group, 0, TSR_TIME_NOW, &members, e));
+  if (told >= 0) tsr_group_members_close(members);
+}
+
+CASE(tsr_group_metadata) {
+  tsr_metadata *metadata = NULL;
+  ok(tsr_group_set_metadata(group, &entry, &error));
+  TELL(tsr_group_metadata(group, 0, TSR_TIME_NOW, &metadata, e));
+  if (told >= 0) tsr_metadata_close(metadata);
+}
+
+CASE(tsr_group_set_metadata) { TELL(tsr_group_set_metadata(group, wrong ? &odd : &entry, e)); }
+CASE(tsr_group_delete_metadata) { TELL(tsr_group_delete_metadata(group, "k", 1, e)); }
+
+CASE(tsr_array_add_attribute) {
+  tsr_field attribute = {.name = wrong ? "a" : "b", .datatype = TSR_INT32, .values_per_cell = 1};
+  TELL(tsr_array_add_attribute(sparse, &attribute, NULL, e));
+}
+
+CASE(tsr_array_drop_attribute) { TELL(tsr_array_drop_attribute(sparse, wrong ? "b" : "a", e)); }
+
+CASE(tsr_array_schema_without) {
+  const bool lacking[8] = {false, false, true};
+  const tsr_schema *schema;
+  TELL(tsr_array_schema_without(sparse, lacking, &schema, e));
+}
+
+CASE(tsr_array_extend_enumeration) {
+  const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
+  TELL(tsr_array_extend_enumeration(sparse, wrong ? &labels : &three, e));
+}
+
+CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &narrower : &wider, e)); }
+
+/* ---- All of them -------------------------------------------------------------------------------------------------- */
+
+/* clang-format off */
+/* X: it changes nothing; W: it writes */
+#define CASES(X, W) \
+  X(tsr_environment_open) X(tsr_environment_confine) X(tsr_path_permitted) X(tsr_path_lies_below) X(tsr_file_read) \
+  X(tsr_environment_add_store) X(tsr_listing_add) X(tsr_object_find) \
+  X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \
+  X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) X(tsr_filters_check) W(tsr_array_create) W(tsr_creation_prepare) \
+  W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_drop) \
+  X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
+  X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_raster_open) \
+  X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
+  X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
+  W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
+  W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
+  X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \
+  W(tsr_group_set_metadata) W(tsr_group_delete_metadata) W(tsr_array_add_attribute) W(tsr_array_drop_attribute) \
+  W(tsr_array_schema_without) \
+  W(tsr_array_extend_enumeration) W(tsr_array_expand_domain)
+/* clang-format on */
+
+typedef struct one_case {
+  const char *name;
+  void (*run)(tsr_error *e);
+  bool writes;
+} one_case;
+static const one_case cases[] = {
+#define X(name) {#name, case_##name, false},
+#define W(name) {#name, case_##name, true},
+    CASES(X, W)
+#undef X
+#undef W
+};
+#define CASE_COUNT (sizeof cases / sizeof *cases)
+
+static int permits(void *argument, const char *directory, tsr_error *e) {
+  return strstr(directory, "forbidden") ? tsr__fail(e, TSR_PERM, "it is forbidden") : TSR_OK;
+}
+
+/* One call, where it writes in a world of its own: its code. */
+static int call(const one_case *it, long allocations, bool refused_arguments, tsr_error *e) {
+  const tsr_environment_options options = {
+      .reallocate = counted_reallocate, .reallocate_argument = &counted, .single_threaded = true, .permits = permits};
+  char command[1200];
+  snprintf(world, sizeof world, "%s/seed", top);
+  if (it->writes) {
+    snprintf(world, sizeof world, "%s/%u", top, arrays++);
+    snprintf(command, sizeof command, "exec cp -r '%s/seed' '%s'", top, world);
+    assert_int_equal(system(command), 0);
+  }
+  tsr_environment *kept = environment;
+  allowed = allocations;
+  wrong = refused_arguments;
+  counted.left = -1;
+  told = 12345;
+  ok(tsr_environment_open(&options, &environment, &error));
+  sparse = open_in("sparse");
+  dense = open_in("dense");
+  ok(tsr_group_open(environment, within("group"), NULL, &group, &error));
+  it->run(e);
+  tsr_group_close(group);
+  tsr_array_close(sparse);
+  tsr_array_close(dense);
+  tsr_environment_close(environment);
+  assert_int_equal(counted.blocks, 0);
+  environment = kept;
+  assert_int_not_equal(told, 12345);
+  return told;
+}
+
+/* How many allocations a call needs depends a little on the clock (a directory that has just changed is listed again): one of two calls may be
+ * through where memory ends for the other. */
+static bool is_same(int a, int b, long allocations) {
+  return a == b || (allocations >= 0 && TSR_MIN(a, b) == TSR_NOMEM && TSR_MAX(a, b) >= 0);
+}
+
+/* The same code with an error and without one, which is filled where it failed. */
+static int call_both(const one_case *it, long allocations, bool refused_arguments) {
+  tsr_error heard = {0};
+  const int code = call(it, allocations, refused_arguments, &heard);
+  if (code < 0 && (heard.code != code || !*heard.message))
+    fail_msg("%s: %d, but the error says %d \"%s\"", it->name, code, heard.code, heard.message);
+  const int unheard = call(it, allocations, refused_arguments, NULL);
+  if (!is_same(code, unheard, allocations))
+    fail_msg("%s, %ld allocations%s: %s (%s), with NULL %s", it->name, allocations,
+             refused_arguments ? ", refused" : "", tsr_code_name(code), heard.message, tsr_code_name(unheard));
+  return code;
+}
+
+static void test_same_codes(void **state) {
+  make_world();
+  for (size_t i = 0; i < CASE_COUNT; i++) {
+    bool failed = call_both(&cases[i], -1, true) < 0;
+    const int code = call_both(&cases[i], -1, false);
+    if (code < 0) fail_msg("%s fails: %s", cases[i].name, tsr_code_name(code));
+    for (long allocations = 0;; allocations = 3 * allocations + 1) {
+      if (call_both(&cases[i], allocations, false) >= 0) break;
+      failed = true;
+    }
+    bool may_fail = true; /* of some functions there is nothing that could */
+    static const char *const never[] = {"tsr_snapshot_non_empty_domain", "tsr_place_find", "tsr_owner_next"};
+    for (size_t n = 0; n < sizeof never / sizeof *never; n++) may_fail &= strcmp(cases[i].name, never[n]) != 0;
+    if (!failed && may_fail) fail_msg("%s has never failed", cases[i].name);
+  }
+}
+
+/* Every function of the header that takes an error has a case. */
+static void test_every_function(void **state) {
+  FILE *file = fopen(TESSERA_HEADER, "r");
+  static char text[1 << 18];
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = 0;
+  assert_true(feof(file));
+  fclose(file);
+  unsigned found = 0;
+  for (char *at = text; (at = strstr(at, "TSR_API int ")); at++) {
+    char *end = strchr(at, ';'), *name = at + strlen("TSR_API int "), *argument = strstr(at, "tsr_error *error)");
+    if (!argument || argument > end) continue;
+    const size_t length = strcspn(name, "(");
+    size_t i = 0;
+    while (i < CASE_COUNT && (strlen(cases[i].name) != length || strncmp(cases[i].name, name, length) != 0)) i++;
+    if (i == CASE_COUNT) fail_msg("%.*s takes an error, and no case calls it without one", (int)length, name);
+    found++;
+  }
+  assert_int_equal(found, CASE_COUNT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_function), cmocka_unit_test(test_same_codes)};
+  return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,422 @@
+/* Snapshots: what is visible between two times, conditions, slots, sharing, renewal, vacuums in between. */
+#include <time.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/listing.h"
+#include "array/snapshot.h"
+#include "open_array.h"
+
+#define SPARSE "__1_1" U
+#define DENSE  "__2_2" U
+#define FAR    4102444800000 /* the year 2100 */
+
+static int setup_with(bool dense) {
+  if (setup_store() < 0) return 1;
+  tiny_schema(store, dense ? "__schema/" DENSE : "__schema/" SPARSE, dense, 1, a_only);
+  return setup_array(NULL);
+}
+static int setup_sparse(void **state) { return setup_with(false); }
+static int setup_dense(void **state) { return setup_with(true); }
+
+static void commit(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "__commits/%s.wrt", name);
+  tiny_text(store, path, "");
+}
+static void uncommit(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "__commits/%s.wrt", name);
+  assert_int_equal(tsr__store_remove(store, path, NULL), TSR_OK);
+}
+
+/* A fragment of the times, committed: sparse, or dense over low..high. */
+static void write_fragment(const char *name, bool dense, bool times, int32_t low, int32_t high) {
+  const tiny_fragment f = {name, dense ? DENSE : SPARSE, 1, dense, times, low, high, dense ? 0 : 3, 2, NULL};
+  tiny_put_fragment(store, &f);
+  commit(name);
+}
+
+static tsr_snapshot *open_at(uint64_t since, uint64_t as_of) {
+  tsr_snapshot *snapshot = NULL;
+  if (tsr_snapshot_open(array, NULL, since, as_of, &snapshot, &error) < 0) fail_msg("%s", error.message);
+  return snapshot;
+}
+
+/* "start-end" of each fragment, ! behind those that are cut, the number of conditions in brackets if there is any. */
+static const char *visible(uint64_t since, uint64_t as_of) {
+  static char text[2048];
+  tsr_snapshot *s = open_at(since, as_of);
+  text[0] = '\0';
+  for (uint64_t i = 0; i < s->fragment_count; i++) {
+    const tsr_snapshot_fragment *f = &s->fragments[i];
+    size_t at = strlen(text);
+    at += (size_t)snprintf(text + at, sizeof text - at, "%llu-%llu%s", (unsigned long long)f->fragment->parsed.start,
+                           (unsigned long long)f->fragment->parsed.end, f->cut ? "!" : "");
+    if (f->condition_count) at += (size_t)snprintf(text + at, sizeof text - at, "(%u)", f->condition_count);
+    snprintf(text + at, sizeof text - at, " ");
+  }
+  tsr_snapshot_close(s);
+  return text;
+}
+
+static void test_empty(void **state) {
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  const tsr_interval *intervals;
+  assert_int_equal(s->fragment_count, 0);
+  assert_int_equal(tsr_snapshot_non_empty_domain(s, &intervals, &error), 0);
+  assert_string_equal(tsr_snapshot_schema(s)->name, SPARSE);
+  assert_int_equal(s->unwritten_row_base, -1);
+  tsr_snapshot_close(s);
+  tsr_snapshot_close(NULL);
+}
+
+static void test_dense_times(void **state) {
+  write_fragment("__10_10" U "_22", true, false, 0, 9);
+  write_fragment("__20_20" U "_22", true, false, 5, 25);
+  write_fragment("__10_30" U "_22", true, false, 0, 99); /* merged, replaces both */
+  write_fragment("__40_40" U "_22", true, false, 50, 59);
+  tiny_text(store, "__commits/__10_30" U "_22.vac",
+            "/__fragments/__10_10" U "_22\nfile:///x/__fragments/__20_20" U "_22\n");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-30 40-40 ");
+  assert_string_equal(visible(0, 30), "10-30 ");
+  assert_string_equal(visible(0, 29), "10-10 20-20 "); /* a cut through the merged one: its sources */
+  assert_string_equal(visible(11, 40), "20-20 40-40 ");
+  assert_string_equal(visible(10, 10), "10-10 ");
+  assert_string_equal(visible(0, 9), "");
+  assert_string_equal(visible(41, 50), "");
+  assert_string_equal(visible(30, 20), ""); /* ends before it begins */
+}
+
+static void test_sparse_times(void **state) {
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  write_fragment("__20_20" U "_22", false, false, 5, 25);
+  write_fragment("__10_30" U "_22", false, true, 0, 99);
+  write_fragment("__40_40" U "_22", false, false, 50, 59);
+  tiny_text(store, "__commits/__10_30" U "_22.vac", "/__fragments/__10_10" U "_22\n/__fragments/__20_20" U "_22\n");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-30 40-40 ");
+  assert_string_equal(visible(0, 29), "10-30! ");
+  assert_string_equal(visible(11, 40), "10-30! 40-40 ");
+  assert_string_equal(visible(10, 10), "10-30! ");
+  assert_string_equal(visible(0, 9), "");
+  assert_string_equal(visible(30, 30), "10-30! ");
+  assert_string_equal(visible(31, 39), "");
+}
+
+/* Below version 15 there are no cell times: then a sparse fragment counts as a whole only, vacuum files too. */
+static void test_old_sparse_times(void **state) {
+  write_fragment("__10_10" U "_14", false, false, 0, 9);
+  write_fragment("__10_30" U "_14", false, false, 0, 99);
+  tiny_text(store, "__commits/__10_30" U "_14.vac", "file:///x/__fragments/__10_10" U "_14");
+  assert_string_equal(visible(0, 30), "10-30 ");
+  assert_string_equal(visible(0, 29), "10-10 ");
+}
+
+static void test_conditions(void **state) {
+  tiny_fragment merged = {"__10_30" U "_22", SPARSE, 1, false, true, 0, 9, 3, 2, "__15_15" U "_22"};
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  write_fragment("__20_20" U "_22", false, false, 0, 9);
+  tiny_put_fragment(store, &merged);
+  commit(merged.name);
+  tiny_put_delete(store, "__commits/__15_15" U "_22.del", "a");
+  tiny_put_delete(store, "__commits/__20_20" U "_22.del", "a");
+  tiny_put_delete(store, "__commits/__35_35" U "_22.del", "x");
+  assert_string_equal(visible(0, 9), "");
+  assert_string_equal(visible(0, 12), "10-10 10-30! ");
+  assert_string_equal(visible(0, 15), "10-10(1) 10-30! "); /* the merged one has been through it */
+  assert_string_equal(visible(0, 20), "10-10(2) 10-30!(1) 20-20(1) "); /* its own time counts */
+  assert_string_equal(visible(16, TSR_TIME_NOW), "10-30!(2) 20-20(2) ");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10(3) 10-30(2) 20-20(2) ");
+  tsr_snapshot *s = open_at(0, 50), *t = open_at(0, 51);
+  assert_int_equal(s->fragments[2].conditions[0]->time, 20);
+  assert_string_equal(s->fragments[2].conditions[1]->name, "__35_35" U "_22");
+  assert_string_equal(s->fragments[2].conditions[1]->root.field, "x");
+  assert_ptr_equal(s->fragments[0].conditions[0], t->fragments[0].conditions[0]); /* decoded once */
+  tsr_snapshot_close(s);
+  tsr_snapshot_close(t);
+
+  tiny_text(store, "__commits/__36_36" U "_22.del", ""); /* damage shows only when it is in view */
+  assert_string_equal(visible(0, 35), "10-10(3) 10-30(2) 20-20(2) ");
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, 36, &s, &error), TSR_CORRUPT);
+  assert_non_null(strstr(error.message, "__36_36"));
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, 36, &s, NULL), TSR_CORRUPT);
+}
+
+static void test_domain(void **state) {
+  const tsr_interval *intervals;
+  int32_t low, high;
+  write_fragment("__10_10" U "_22", true, false, 30, 39);
+  write_fragment("__20_20" U "_22", true, false, 5, 35);
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(tsr_snapshot_non_empty_domain(s, &intervals, &error), 1);
+  memcpy(&low, intervals[0].low, 4);
+  memcpy(&high, intervals[0].high, 4);
+  assert_int_equal(low, 5);
+  assert_int_equal(high, 39);
+  assert_int_equal(s->box_low[0], 5);
+  assert_int_equal(s->box_high[0], 39);
+  assert_int_equal(s->grid.last[0], 99);
+  assert_true(s->unwritten_row_base > 0);
+  int64_t base = s->unwritten_row_base, row = s->fragments[0].fragment->row_base;
+  tsr_snapshot_close(s);
+  s = open_at(0, 10);
+  assert_int_equal(s->unwritten_row_base, base);
+  assert_int_equal(s->fragments[0].fragment->row_base, row);
+  tsr_snapshot_close(s);
+}
+
+static void test_slots(void **state) {
+  static const tiny_attribute new_ones[] = {
+      {"b", TSR_FLOAT64, false, NULL}, {"a", TSR_INT32, true, NULL}, {"c", TSR_INT32, false, NULL}};
+  static const tiny_attribute other_type[] = {{"a", TSR_INT64, false, NULL}};
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  write_fragment("__11_11" U "_22", false, false, 0, 9);
+  tiny_schema(store, "__schema/__20_20" U, false, 3, new_ones);
+  tiny_schema(store, "__schema/__30_30" U, false, 1, other_type);
+  tsr_snapshot *s = open_at(0, 15);
+  assert_int_equal(s->fragments[0].slots[0], 2); /* x: behind a and the place of __coords */
+  assert_int_equal(s->fragments[0].slots[1], 0);
+  assert_ptr_equal(s->fragments[0].slots, s->fragments[1].slots);
+  tsr_snapshot_close(s);
+  const tiny_fragment empty = {"__9_9" U "_22", SPARSE, 1, false, false, 0, 9, 0, 0, NULL}; /* no cells: no field has a slot */
+  tiny_put_fragment(store, &empty);
+  commit(empty.name);
+  s = open_at(0, 15);
+  assert_int_equal(s->fragment_count, 3);
+  for (int field = 0; field < 2; field++) {
+    assert_int_equal(s->fragments[0].slots[field], -1);
+    assert_int_equal(s->fragments[1].slots[field], field == 0 ? 2 : 0);
+  }
+  assert_ptr_equal(s->fragments[1].slots, s->fragments[2].slots);
+  tsr_snapshot_close(s);
+  uncommit(empty.name);
+  s = open_at(0, 20);
+  assert_int_equal(tsr_snapshot_schema(s)->attribute_count, 3);
+  assert_int_equal(s->fragments[0].slots[0], 2);
+  assert_int_equal(s->fragments[0].slots[1], -1);
+  assert_int_equal(s->fragments[0].slots[2], 0); /* nullability does not count */
+  assert_int_equal(s->fragments[0].slots[3], -1);
+  tsr_snapshot_close(s);
+  s = open_at(0, 30);
+  assert_int_equal(s->fragments[0].slots[1], -1); /* another datatype: another attribute */
+  tsr_snapshot_close(s);
+
+  const tsr_schema *asked; /* by another schema than the one in force */
+  assert_int_equal(tsr_array_schema(array, 20, &asked, &error), TSR_OK);
+  assert_int_equal(tsr_snapshot_open(array, asked, 0, 10, &s, &error), TSR_OK);
+  assert_ptr_equal(tsr_snapshot_schema(s), asked);
+  assert_int_equal(s->fragment_count, 1);
+  assert_int_equal(s->fragments[0].slots[2], 0);
+  tsr_snapshot *other = open_at(0, 10);
+  assert_ptr_not_equal(s, other);
+  tsr_snapshot_close(other);
+  tsr_snapshot_close(s);
+}
+
+static void test_sharing(void **state) {
+  tsr_counters counters;
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  tsr_snapshot *a = open_at(0, TSR_TIME_NOW), *b = open_at(0, TSR_TIME_NOW), *c = open_at(0, 10);
+  assert_ptr_equal(a, b);
+  assert_ptr_not_equal(a, c);
+  assert_ptr_equal(a->fragments[0].fragment, c->fragments[0].fragment);
+  tsr_environment_reset_counters(environment);
+  for (uint64_t i = 0; i < 10; i++) tsr_snapshot_close(open_at(0, 100 + i)); /* pushes out what was kept */
+  tsr_snapshot_close(b);
+  b = open_at(0, TSR_TIME_NOW);
+  tsr_environment_counters(environment, &counters);
+  assert_int_equal(counters.files_opened, 0);
+  assert_int_equal(counters.commits_listed, 0);
+
+  write_fragment("__20_20" U "_22", false, false, 0, 9);
+  tsr_snapshot *d = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(d->fragment_count, 2);
+  assert_int_equal(a->fragment_count, 1); /* what was opened stays as it was */
+  tsr_snapshot_close(a);
+  tsr_snapshot_close(b);
+  tsr_snapshot_close(c);
+  tsr_snapshot_close(d);
+}
+
+/* What lies in the future comes into view by itself, without a change on disk. */
+static void test_future(void **state) {
+  char name[128];
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  uint64_t soon = tsr__environment_now() + 60;
+  snprintf(name, sizeof name, "__%llu_%llu" U "_22", (unsigned long long)soon, (unsigned long long)soon);
+  write_fragment(name, false, false, 0, 9);
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW), *t;
+  assert_int_equal(s->fragment_count, 1);
+  assert_int_equal(s->next_change, soon);
+  t = open_at(0, soon); /* an end in the future is taken at its word */
+  assert_int_equal(t->fragment_count, 2);
+  tsr_snapshot_close(t);
+  while (tsr__environment_now() <= soon) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  t = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(t->fragment_count, 2);
+  assert_int_equal(t->next_change, UINT64_MAX);
+  tsr_snapshot_close(s);
+  tsr_snapshot_close(t);
+  snprintf(name, sizeof name, "__20_%llu" U "_22", (unsigned long long)FAR); /* cut by now: its cells have any time */
+  write_fragment(name, false, true, 0, 9);
+  s = open_at(0, TSR_TIME_NOW);
+  assert_true(s->fragments[1].cut);
+  assert_int_equal(s->next_change, s->as_of + 1);
+  tsr_snapshot_close(s);
+}
+
+static void test_missing_fragment(void **state) {
+  tsr_snapshot *s;
+  commit("__10_10" U "_22");
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_CORRUPT);
+  if (!strstr(error.message, "__10_10" U "_22")) fail_msg("%s", error.message);
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, 9, &s, &error), TSR_OK); /* not in view, not looked for */
+  tsr_snapshot_close(s);
+  uncommit("__10_10" U "_22");
+  tiny_text(store, "__commits/c.con", "__commits/__10_10" U "_22.wrt\n");
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_CORRUPT);
+  tiny_text(store, "__commits/c.ign", "__commits/__10_10" U "_22.wrt\n");
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_OK);
+  assert_int_equal(s->fragment_count, 0);
+  tsr_snapshot_close(s);
+}
+
+/* Vacuumed between listing and opening: the listing is behind, as its stamps do not say. */
+static void test_vacuumed_meanwhile(void **state) {
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  write_fragment("__20_20" U "_22", false, false, 0, 9);
+  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
+  uncommit("__10_10" U "_22");
+  assert_int_equal(tsr__store_remove(store, "__fragments/__10_10" U "_22/__fragment_metadata.tdb", NULL), TSR_OK);
+  static const char *const directories[] = {"", "__schema", "__commits"};
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(tsr__store_stamp(store, directories[i], &array->listing->stamps[i], NULL), TSR_OK);
+  assert_int_equal(array->listing->fragments.count, 2);
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(s->fragment_count, 1);
+  assert_int_equal(s->fragments[0].fragment->parsed.start, 20);
+  tsr_snapshot_close(s);
+}
+
+static void test_consolidated_footers(void **state) {
+  tsr_buffer content = {.memory = &environment->memory}, footers = {.memory = &environment->memory};
+  tsr_counters counters;
+  const char *names[] = {"__10_10" U "_22", "__20_20" U "_22", "__30_30" U "_22"};
+  uint64_t at = 4 + 3 * (8 + strlen(names[0]) + 8);
+  tiny_u32(&content, 3);
+  for (int i = 0; i < 3; i++) {
+    const tiny_fragment f = {names[i], SPARSE, 1, false, false, i, 9 + i, 3, 2, NULL};
+    tiny_u64(&content, strlen(names[i]));
+    tiny_bytes(&content, names[i], strlen(names[i]));
+    tiny_u64(&content, at + footers.size);
+    tiny_footer(&footers, &f);
+    commit(names[i]); /* their own metadata files are not there: they are not asked for */
+  }
+  tiny_bytes(&content, footers.data, footers.size);
+  tiny_put_generic(store, "__fragment_meta/__10_30" U "_22.meta", &content);
+  tiny_text(store, "__fragment_meta/__10_20" U "_22.meta", "older, and never read");
+  tsr_environment_reset_counters(environment);
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  tsr_environment_counters(environment, &counters);
+  assert_int_equal(counters.files_opened, 1);
+  assert_int_equal(s->fragment_count, 3);
+  assert_int_equal(s->fragments[1].fragment->metadata.non_empty_domain[0].low[0], 1);
+  tsr_snapshot_close(s);
+  write_fragment("__40_40" U "_22", false, false, 0, 9);
+  tsr_environment_reset_counters(environment);
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 30-30 40-40 ");
+  tsr_environment_counters(environment, &counters);
+  assert_int_equal(counters.files_opened, 1); /* the new one's */
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&footers);
+}
+
+/* Behind a footer of version 3, 4 or 11 others stand elsewhere than a consolidated file says: they are read from the
+ * fragments' own files. */
+static void test_misplaced_footers(void **state) {
+  tsr_buffer content = {.memory = &environment->memory}, footers = {.memory = &environment->memory};
+  const char *names[] = {"__10_10" U "_22", "__20_20" U, "__30_30" U "_22"};
+  uint64_t at = 4 + 3 * 16 + strlen(names[0]) + strlen(names[1]) + strlen(names[2]);
+  tiny_u32(&content, 3);
+  for (int i = 0; i < 3; i++) {
+    tiny_u64(&content, strlen(names[i]));
+    tiny_bytes(&content, names[i], strlen(names[i]));
+    tiny_u64(&content, at + footers.size + (i == 2 ? 8 : 0)); /* right for the first two */
+    tiny_footer(&footers, &(tiny_fragment){names[0], SPARSE, 1, false, false, i, 9, 3, 2, NULL});
+    if (i != 1) write_fragment(names[i], false, false, i, 9);
+  }
+  tiny_u64(&footers, 0);
+  tiny_bytes(&content, footers.data, footers.size);
+  tiny_put_generic(store, "__fragment_meta/__10_30" U "_22.meta", &content);
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(s->fragment_count, 2);
+  assert_int_equal(s->fragments[0].fragment->metadata.non_empty_domain[0].low[0], 0);
+  assert_int_equal(s->fragments[1].fragment->metadata.non_empty_domain[0].low[0], 2);
+  tsr_snapshot_close(s);
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&footers);
+}
+
+static bool stop(void *argument) { return true; }
+
+static void test_interrupt(void **state) {
+  char name[128];
+  tsr_snapshot *s;
+  for (int i = 1; i <= 100; i++) {
+    snprintf(name, sizeof name, "__%d_%d" U "_22", i, i);
+    write_fragment(name, false, false, 0, 9);
+  }
+  environment->memory.interrupted = stop;
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_INTERRUPT);
+  environment->memory.interrupted = NULL;
+  assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_OK);
+  assert_int_equal(s->fragment_count, 100);
+  tsr_snapshot_close(s);
+}
+
+static void test_no_memory(void **state) {
+  int rc = TSR_BUDGET;
+  tsr_snapshot *s;
+  tiny_fragment merged = {"__10_30" U "_22", SPARSE, 1, false, true, 0, 9, 3, 2, "__15_15" U "_22"};
+  tiny_put_fragment(store, &merged);
+  commit(merged.name);
+  write_fragment("__40_40" U "_22", false, false, 0, 9);
+  tiny_text(store, "__commits/__10_30" U "_22.vac", "/__fragments/__10_10" U "_22\n");
+  tiny_put_delete(store, "__commits/__15_15" U "_22.del", "a");
+  tiny_put_delete(store, "__commits/__50_50" U "_22.del", "a");
+  for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 16) {
+    environment->memory.limit = environment->memory.used + limit;
+    rc = tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error);
+    environment->memory.limit = UINT64_MAX;
+    if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
+    assert_true(limit < 1 << 20);
+  }
+  assert_int_equal(s->fragment_count, 2);
+  assert_int_equal(s->fragments[0].condition_count, 1);
+  tsr_snapshot_close(s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_empty, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_dense_times, setup_dense, teardown),
+      cmocka_unit_test_setup_teardown(test_sparse_times, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_old_sparse_times, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_conditions, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_domain, setup_dense, teardown),
+      cmocka_unit_test_setup_teardown(test_slots, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_sharing, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_future, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_fragment, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_vacuumed_meanwhile, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_consolidated_footers, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_misplaced_footers, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_interrupt, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_no_memory, setup_sparse, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+/* Maps: get, put, replace, remove with wrapped clusters, no memory. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/map.h"
+#include "base/memory.h"
+
+#define NAMES 5000
+static char names[NAMES][24];
+
+static void make_names(void) {
+  for (int i = 0; i < NAMES; i++) snprintf(names[i], sizeof names[i], "name %d", i);
+}
+
+static void test_empty(void **state) {
+  tsr_memory memory;
+  tsr__memory_init_root(&memory, NULL, NULL);
+  tsr_map map = {.memory = &memory};
+  assert_null(tsr__map_get(&map, "a"));
+  assert_null(tsr__map_remove(&map, "a"));
+  tsr__map_release(&map);
+  assert_int_equal(memory.used, 0);
+}
+
+static void test_replace(void **state) {
+  tsr_memory memory;
+  int one, two;
+  char other[] = "a"; /* equal, but another pointer */
+  tsr__memory_init_root(&memory, NULL, NULL);
+  tsr_map map = {.memory = &memory};
+  assert_int_equal(tsr__map_put(&map, "a", &one, NULL), TSR_OK);
+  assert_int_equal(tsr__map_put(&map, other, &two, NULL), TSR_OK);
+  assert_int_equal(map.count, 1);
+  assert_ptr_equal(tsr__map_get(&map, "a"), &two);
+  assert_null(tsr__map_get(&map, ""));
+  assert_int_equal(tsr__map_put(&map, "", &one, NULL), TSR_OK);
+  assert_ptr_equal(tsr__map_get(&map, ""), &one);
+  tsr__map_release(&map);
+}
+
+static void test_many(void **state) {
+  tsr_memory memory;
+  tsr__memory_init_root(&memory, NULL, NULL);
+  tsr_map map = {.memory = &memory};
+  for (int i = 0; i < NAMES; i++) assert_int_equal(tsr__map_put(&map, names[i], names[i], NULL), TSR_OK);
+  assert_int_equal(map.count, NAMES);
+  for (int i = 0; i < NAMES; i += 3) assert_ptr_equal(tsr__map_remove(&map, names[i]), names[i]);
+  for (int i = 0; i < NAMES; i++) assert_ptr_equal(tsr__map_get(&map, names[i]), i % 3 ? names[i] : NULL);
+  for (int i = 0; i < NAMES; i++) assert_ptr_equal(tsr__map_remove(&map, names[i]), i % 3 ? names[i] : NULL);
+  assert_int_equal(map.count, 0);
+  for (uint64_t i = 0; i < map.capacity; i++) assert_null(map.entries[i].key);
+  tsr__map_release(&map);
+  assert_int_equal(memory.used, 0);
+}
+
+static void test_no_memory(void **state) {
+  tsr_memory root, memory;
+  tsr_error error = {0};
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&memory, &root, 2000, "test");
+  tsr_map map = {.memory = &memory};
+  int rc = TSR_OK, put = 0;
+  while (put < NAMES && rc == TSR_OK) {
+    rc = tsr__map_put(&map, names[put], names[put], &error);
+    put += rc == TSR_OK;
+  }
+  assert_int_equal(rc, TSR_BUDGET);
+  assert_int_equal(map.count, put);
+  for (int i = 0; i < put; i++) assert_ptr_equal(tsr__map_get(&map, names[i]), names[i]);
+  tsr__map_release(&map);
+}
+
+int main(void) {
+  make_names();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_replace),
+      cmocka_unit_test(test_many),
+      cmocka_unit_test(test_no_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

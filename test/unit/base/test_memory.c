@@ -1,0 +1,391 @@
+/* test_memory.c: budgets in a chain of owners, blocks, arenas, buffers; every allocation made to fail once. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/memory.h"
+
+#define HEADER 16u /* of a block, charged with it */
+
+/* An allocator that counts, and fails at the call that is named. */
+typedef struct faulty {
+  uint64_t calls, fail_at; /* from 1; 0: never */
+  int64_t live;
+} faulty;
+
+static void *faulty_reallocate(void *argument, void *pointer, uint64_t size) {
+  faulty *f = argument;
+  if (size == 0) {
+    f->live -= pointer != NULL;
+    free(pointer);
+    return NULL;
+  }
+  if (++f->calls == f->fail_at) return NULL;
+  f->live += pointer == NULL;
+  return realloc(pointer, size);
+}
+
+static void test_chain(void **state) {
+  tsr_memory root, all, query;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&all, &root, 1000, "memory_mb");
+  tsr__memory_init(&query, &all, 600, "query_mb");
+  void *a = NULL, *b = NULL, *none = &root;
+  tsr_error error = {0};
+  assert_int_equal(tsr__alloc(&query, 400, &a, &error), TSR_OK);
+  assert_int_equal((uintptr_t)a % 16, 0);
+  assert_true(query.used == 400 + HEADER && all.used == 400 + HEADER && root.used == 400 + HEADER);
+
+  assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* the nearest limit */
+  assert_string_equal(error.message, "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
+  assert_ptr_equal(none, &root);
+  assert_int_equal(tsr__alloc(&all, 500, &b, &error), TSR_OK);
+  assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET); /* the parent's: undone below */
+  assert_string_equal(error.message, "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
+  assert_true(query.used == 416 && all.used == 932 && root.used == 932);
+  assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* to the last byte */
+  assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_BUDGET);
+  tsr__memory_release(&query, 68);
+  tsr__free(a);
+  assert_true(query.used == 0 && all.used == 516);
+  tsr__free(b);
+  tsr__free(NULL);
+  assert_true(all.used == 0 && root.used == 0);
+  assert_true(query.peak == 484 && all.peak == 1000 && root.peak == 1000);
+}
+
+static void test_sizes(void **state) {
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&m, &root, UINT64_MAX, "none");
+  static const uint64_t absurd[] = {UINT64_MAX, UINT64_MAX - 15, UINT64_MAX - 16, (uint64_t)INT64_MAX,
+                                    (uint64_t)INT64_MAX - 15};
+  void *p = NULL;
+  tsr_error error = {0};
+  for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
+    assert_int_equal(tsr__alloc(&m, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__alloc_zero(&m, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__realloc(&m, absurd[i], &p, &error), TSR_BUDGET);
+    assert_null(p);
+  }
+  assert_int_equal(tsr__alloc_array(&m, UINT64_C(1) << 33, UINT64_C(1) << 33, &p, &error), TSR_BUDGET);
+  assert_non_null(strstr(error.message, "8589934592 times 8589934592"));
+  assert_int_equal(tsr__alloc_array(&m, UINT64_MAX, 1, &p, &error), TSR_BUDGET);
+  assert_null(p);
+  assert_int_equal(m.used, 0);
+
+  assert_int_equal(tsr__alloc(&m, 0, &p, &error), TSR_OK);
+  assert_non_null(p);
+  tsr__free(p);
+  assert_int_equal(tsr__alloc_array(&m, 0, 8, &p, &error), TSR_OK);
+  tsr__free(p);
+  assert_int_equal(tsr__alloc_array(&m, 100, 8, &p, &error), TSR_OK);
+  for (int i = 0; i < 800; i++) assert_int_equal(((uint8_t *)p)[i], 0);
+  tsr__free(p);
+  assert_int_equal(m.used, 0);
+}
+
+/* Past a limit, or past what the allocator gives at once, is a budget's matter; what it has no more of is not. */
+static void test_which_code(void **state) {
+  faulty f = {0};
+  tsr_memory root, m;
+  tsr_error error = {0};
+  void *p = NULL;
+  tsr__memory_init_root(&root, faulty_reallocate, &f);
+  root.largest = 1000;
+  tsr__memory_init(&m, &root, 10000, "memory_mb");
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&m, 1001, &p, &error), TSR_BUDGET);
+  assert_string_equal(error.message, "1001 bytes of memory asked for: at most 1000 can be had at once");
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&m, 1000, &p, &error), TSR_NOMEM);
+  assert_int_equal(tsr__alloc(&m, 10000, &p, &error), TSR_BUDGET);
+  assert_true(tsr__lacks_memory(TSR_NOMEM) && tsr__lacks_memory(TSR_BUDGET) && !tsr__lacks_memory(TSR_TOOBIG));
+  assert_true(m.used == 0 && root.used == 0 && f.live == 0);
+}
+
+typedef struct hoard { /* of what can be done without */
+  tsr_memory *memory;
+  void *blocks[3];
+  unsigned count, asked;
+} hoard;
+
+static bool give_back(void *argument) {
+  hoard *h = argument;
+  h->asked++;
+  if (h->count == 0) return false;
+  tsr__free(h->blocks[--h->count]);
+  return true;
+}
+
+static void test_relief(void **state) {
+  tsr_memory root, m, child;
+  tsr_error error = {0};
+  void *p = NULL;
+  hoard h = {.memory = &m};
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&m, &root, 1000, "memory_mb");
+  tsr__memory_init(&child, &m, 800, "memory_mb");
+  m.relieve = give_back;
+  m.relieve_argument = &h;
+  for (; h.count < 3; h.count++) assert_int_equal(tsr__alloc(&m, 184, &h.blocks[h.count], &error), TSR_OK);
+  assert_int_equal(tsr__alloc(&child, 484, &p, &error), TSR_OK); /* its parent gives one back */
+  assert_true(h.count == 2 && h.asked == 1 && m.used == 900);
+  assert_int_equal(tsr__alloc(&child, 484, &h.blocks[2], &error), TSR_BUDGET); /* its own limit: nobody can help */
+  assert_true(h.count == 2 && h.asked == 1 && m.used == 900);
+  assert_int_equal(tsr__realloc(&child, 684, &p, &error), TSR_OK);
+  assert_true(h.count == 1 && m.used == 900);
+  assert_int_equal(tsr__alloc(&m, 484, &h.blocks[2], &error), TSR_BUDGET);
+  assert_true(h.count == 0 && m.used == 700);
+  tsr__free(p);
+  assert_true(m.used == 0 && root.used == 0);
+}
+
+static void test_resizing(void **state) {
+  faulty f = {0};
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, faulty_reallocate, &f);
+  tsr__memory_init(&m, &root, 1000, "small");
+  void *p = NULL;
+  assert_int_equal(tsr__realloc(&m, 10, &p, NULL), TSR_OK);
+  memcpy(p, "0123456789", 10);
+  assert_int_equal(tsr__realloc(&m, 500, &p, NULL), TSR_OK);
+  assert_memory_equal(p, "0123456789", 10);
+  assert_int_equal(m.used, 516);
+  void *before = p;
+  tsr_error error = {0};
+  assert_int_equal(tsr__realloc(&m, 985, &p, &error), TSR_BUDGET);
+  assert_int_equal(tsr__realloc(&m, UINT64_MAX, &p, &error), TSR_BUDGET);
+  assert_ptr_equal(p, before);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__realloc(&m, 600, &p, &error), TSR_NOMEM);
+  assert_non_null(strstr(error.message, "600 bytes"));
+  assert_ptr_equal(p, before);
+  assert_int_equal(m.used, 516);
+  f.fail_at = f.calls + 1; /* an allocator that cannot shrink */
+  assert_int_equal(tsr__realloc(&m, 5, &p, &error), TSR_OK);
+  assert_memory_equal(p, "01234", 5);
+  assert_int_equal(tsr__realloc(&m, 5, &p, &error), TSR_OK);
+  assert_int_equal(m.used, 21);
+  assert_int_equal(tsr__realloc(&m, 984, &p, &error), TSR_OK);
+  assert_memory_equal(p, "01234", 5);
+  tsr__free(p);
+  assert_true(m.used == 0 && root.used == 0 && f.live == 0);
+}
+
+static void test_custom_zero(void **state) { /* zeroed by ourselves where the allocator is not the C library's */
+  faulty f = {0};
+  tsr_memory root;
+  tsr__memory_init_root(&root, faulty_reallocate, &f);
+  void *p;
+  assert_int_equal(tsr__alloc(&root, 4096, &p, NULL), TSR_OK);
+  memset(p, 0xff, 4096);
+  tsr__free(p);
+  assert_int_equal(tsr__alloc_zero(&root, 4096, &p, NULL), TSR_OK);
+  for (int i = 0; i < 4096; i++) assert_int_equal(((uint8_t *)p)[i], 0);
+  tsr__free(p);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc_zero(&root, 1, &p, NULL), TSR_NOMEM);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+static void *churn(void *argument) {
+  tsr_memory *m = argument;
+  for (int i = 0; i < 20000; i++) {
+    void *p;
+    if (tsr__alloc(m, (uint64_t)(i % 100), &p, NULL) == TSR_OK) tsr__free(p);
+  }
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  tsr_memory root, all, query[4];
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&all, &root, 250, "all"); /* so that some fail and are undone */
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++) {
+    tsr__memory_init(&query[i], &all, 200, "query");
+    assert_int_equal(pthread_create(&threads[i], NULL, churn, &query[i]), 0);
+  }
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  assert_true(all.used == 0 && root.used == 0 && all.peak <= 250);
+  for (int i = 0; i < 4; i++) assert_int_equal(query[i].used, 0);
+}
+
+static void test_arena(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr__memory_init_root(&root, faulty_reallocate, &f);
+  tsr_arena arena = {0};
+  tsr__arena_init(&arena, &root);
+  tsr__arena_release(&arena); /* of nothing */
+  uint8_t *pieces[2000];
+  for (int round = 0; round < 3; round++) {
+    for (uint64_t i = 0; i < 2000; i++) {
+      void *p;
+      assert_int_equal(tsr__arena_alloc(&arena, i % 777, &p, NULL), TSR_OK);
+      assert_int_equal((uintptr_t)p % 16, 0);
+      memset(p, (int)(i & 0xff), i % 777);
+      pieces[i] = p;
+    }
+    for (uint64_t i = 0; i < 2000; i++) /* no two overlap */
+      for (uint64_t k = 0; k < i % 777; k++) assert_int_equal(pieces[i][k], i & 0xff);
+    uint64_t calls = f.calls;
+    assert_true(calls < 25); /* blocks grow */
+    tsr__arena_reset(&arena);
+    assert_int_equal(f.live, 1);
+    assert_int_equal(root.used, 256 * 1024);
+    f.calls = 0;
+  }
+  void *a, *big, *b;
+  assert_int_equal(tsr__arena_alloc(&arena, 100, &a, NULL), TSR_OK);
+  assert_int_equal(tsr__arena_alloc(&arena, 1000000, &big, NULL), TSR_OK); /* beside the block in use */
+  assert_int_equal(tsr__arena_alloc(&arena, 100, &b, NULL), TSR_OK);
+  assert_ptr_equal((uint8_t *)a + 112, b);
+  memset(big, 1, 1000000);
+  tsr__arena_reset(&arena); /* now the big one is kept */
+  assert_int_equal(f.live, 1);
+  assert_int_equal(tsr__arena_alloc(&arena, 1000000, &a, NULL), TSR_OK);
+  assert_ptr_equal(a, big);
+  tsr__arena_release(&arena);
+  assert_true(f.live == 0 && root.used == 0);
+  tsr__arena_release(&arena);
+}
+
+static void test_arena_kinds(void **state) {
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&m, &root, 3000, "small");
+  tsr_arena arena;
+  tsr__arena_init(&arena, &m);
+  void *p = NULL;
+  assert_int_equal(tsr__arena_alloc(&arena, 0, &p, NULL), TSR_OK);
+  assert_non_null(p);
+  assert_int_equal(tsr__arena_copy(&arena, "abc", 3, &p, NULL), TSR_OK);
+  assert_string_equal(p, "abc");
+  assert_int_equal(tsr__arena_copy(&arena, NULL, 0, &p, NULL), TSR_OK);
+  assert_string_equal(p, "");
+  assert_int_equal(tsr__arena_array(&arena, 20, 8, &p, NULL), TSR_OK);
+  for (int i = 0; i < 160; i++) assert_int_equal(((uint8_t *)p)[i], 0);
+  assert_int_equal(m.used, 1024);
+  void *before = p;
+  tsr_error error = {0};
+  static const uint64_t absurd[] = {3000,
+                                    UINT64_MAX,
+                                    UINT64_MAX - 1,
+                                    UINT64_MAX - 15,
+                                    UINT64_MAX - 16,
+                                    UINT64_MAX - 31,
+                                    UINT64_MAX - 47,
+                                    (uint64_t)INT64_MAX};
+  for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
+    assert_int_equal(tsr__arena_alloc(&arena, absurd[i], &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__arena_array(&arena, absurd[i], 1, &p, &error), TSR_BUDGET);
+    assert_int_equal(tsr__arena_copy(&arena, "x", absurd[i], &p, &error), TSR_BUDGET);
+  }
+  assert_int_equal(tsr__arena_array(&arena, UINT64_C(1) << 40, UINT64_C(1) << 40, &p, &error), TSR_BUDGET);
+  assert_ptr_equal(p, before);
+  assert_int_equal(tsr__arena_alloc(&arena, 16, &p, &error), TSR_OK); /* still good */
+  tsr__arena_release(&arena);
+  assert_int_equal(m.used, 0);
+}
+
+static void test_buffer(void **state) {
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&m, &root, 200000, "small");
+  tsr_buffer b = {.memory = &m};
+  tsr__buffer_release(&b);
+  assert_int_equal(tsr__buffer_append(&b, NULL, 0, NULL), TSR_OK);
+  assert_null(b.data);
+  for (uint32_t i = 0; i < 5000; i++) {
+    assert_int_equal(tsr__buffer_append_u8(&b, (uint8_t)i, NULL), TSR_OK);
+    assert_int_equal(tsr__buffer_append_u32(&b, i, NULL), TSR_OK);
+    assert_int_equal(tsr__buffer_append_u64(&b, i * UINT64_C(0x100000001), NULL), TSR_OK);
+  }
+  assert_int_equal(b.size, 65000);
+  for (uint32_t i = 0; i < 5000; i++) {
+    assert_int_equal(b.data[i * 13], i & 0xff);
+    assert_int_equal(tsr__load32(b.data + i * 13 + 1), i);
+    assert_true(tsr__load64(b.data + i * 13 + 5) == i * UINT64_C(0x100000001));
+  }
+  tsr_error error = {0};
+  uint8_t *data = b.data;
+  assert_int_equal(tsr__buffer_reserve(&b, UINT64_MAX, &error), TSR_BUDGET);
+  assert_int_equal(tsr__buffer_reserve(&b, 200000, &error), TSR_BUDGET);
+  assert_true(b.size == 65000 && b.data == data && b.capacity < 130000);
+  error.code = TSR_OK;
+  assert_int_equal(tsr__buffer_reserve(&b, 134984, &error), TSR_OK); /* exactly the rest of the budget */
+  assert_int_equal(b.capacity, 199984);
+  assert_int_equal(error.code, TSR_OK);
+  tsr__buffer_release(&b);
+  assert_true(m.used == 0 && !b.data && b.size == 0);
+
+  assert_int_equal(tsr__buffer_printf(&b, NULL, "%s", ""), TSR_OK);
+  assert_int_equal(b.size, 0);
+  char wanted[60000];
+  size_t at = 0;
+  for (int i = 0; i < 9000; i++) {
+    at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%d,", i);
+    assert_int_equal(tsr__buffer_printf(&b, NULL, "%d,", i), TSR_OK);
+  }
+  assert_int_equal(b.size, at);
+  assert_memory_equal(b.data, wanted, at);
+  tsr__buffer_release(&b);
+  assert_int_equal(m.used, 0);
+}
+
+/* The same work with the n-th allocation failing, for every n: nothing leaks, nothing is charged in the end. */
+static void test_every_failure(void **state) {
+  bool finished = false;
+  for (uint64_t n = 1; !finished; n++) {
+    faulty f = {.fail_at = n};
+    tsr_memory root, m;
+    tsr__memory_init_root(&root, faulty_reallocate, &f);
+    tsr__memory_init(&m, &root, 1u << 20, "query");
+    tsr_arena arena;
+    tsr__arena_init(&arena, &m);
+    tsr_buffer b = {.memory = &m};
+    tsr_error error = {0};
+    int rc = TSR_OK;
+    void *p;
+    for (int i = 0; i < 200 && rc == TSR_OK; i++) {
+      rc = tsr__arena_alloc(&arena, 100, &p, &error);
+      if (rc == TSR_OK) rc = tsr__buffer_printf(&b, &error, "line %d", i);
+    }
+    finished = rc == TSR_OK;
+    if (!finished) assert_int_equal(error.code, TSR_NOMEM);
+    tsr__arena_release(&arena);
+    tsr__buffer_release(&b);
+    assert_true(m.used == 0 && root.used == 0 && f.live == 0);
+    assert_true(n < 100);
+  }
+}
+
+static void test_wipe(void **state) {
+  uint8_t secret[40];
+  memset(secret, 7, sizeof secret);
+  tsr__wipe(secret + 1, 38);
+  assert_true(secret[0] == 7 && secret[39] == 7);
+  for (int i = 1; i < 39; i++) assert_int_equal(secret[i], 0);
+  tsr__wipe(NULL, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes), cmocka_unit_test(test_which_code), cmocka_unit_test(test_relief),   cmocka_unit_test(test_resizing),
+      cmocka_unit_test(test_custom_zero), cmocka_unit_test(test_threads), cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_arena_kinds), cmocka_unit_test(test_buffer),  cmocka_unit_test(test_every_failure),
+      cmocka_unit_test(test_wipe),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* test_array_create.c: arrays that are prepared and not yet published: nobody's, but open to who made them; published,
+ * abandoned, recovered; and written to before they are published.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "array/array.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/writer.h"
+#include "disk_test.h"
+
+static tsr_object_kind kind(void) {
+  tsr_object_kind found;
+  ok(tsr_object_find(environment, path, &found, &error));
+  return found;
+}
+
+static tsr_enumeration onetwo = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
+
+/* A dimension x and an enumerated attribute a; below version 20 it is a plain one. */
+static tsr_creation *prepare_kind(uint32_t version, bool dense) {
+  static tsr_field fields[2];
+  fields[0] = int32_dimension("x", 1, 100, dense ? 10 : 0);
+  fields[1] = (tsr_field){.name = "a", .datatype = TSR_UINT8, .values_per_cell = 1};
+  tsr_schema schema = {
+      .version = version, .dense = dense, .capacity = 10, .dimension_count = 1, .attribute_count = 1, .fields = fields};
+  if (version >= 20) {
+    schema.enumerations = &onetwo;
+    schema.enumeration_count = 1;
+    fields[1].enumeration = "e";
+  }
+  tsr_creation *creation = NULL;
+  const tsr_create_options options = {.unsynced = true};
+  new_path();
+  ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
+  return creation;
+}
+
+static tsr_creation *prepare(uint32_t version) { return prepare_kind(version, false); }
+
+static uint64_t count_fragments(tsr_array *array) {
+  tsr_snapshot *snapshot = NULL;
+  ok(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, &error));
+  uint64_t count = tsr_fragment_count(snapshot);
+  tsr_snapshot_close(snapshot);
+  return count;
+}
+
+static void test_pending(void **state) {
+  static const uint32_t versions[] = {3, 12, 22};
+  for (int v = 0; v < 3; v++) {
+    tsr_creation *creation = prepare(versions[v]);
+    tsr_array *other = NULL, *array = NULL;
+    assert_int_equal(kind(), TSR_OBJECT_NONE);
+    assert_int_equal(tsr_array_open(environment, path, NULL, &other, &error), TSR_NOT_FOUND);
+    const tsr_array_options options = {.creation = creation};
+    ok(tsr_array_open(environment, path, &options, &array, &error));
+    const tsr_schema *schema = NULL, *again = NULL;
+    const tsr_enumeration *labels = NULL;
+    ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+    assert_string_equal(schema->name, tsr_creation_schema_name(creation));
+    assert_int_equal(schema->version, versions[v]);
+    assert_int_equal(count_fragments(array), 0);
+    ok(tsr_creation_publish(creation, &error));
+    assert_int_equal(kind(), TSR_OBJECT_ARRAY);
+    ok(tsr_array_schema(array, TSR_TIME_NOW, &again, &error)); /* the handle goes on */
+    assert_ptr_equal(again, schema);
+    if (versions[v] >= 20) { /* first asked for after it has moved */
+      ok(tsr_array_enumeration(array, schema, "e", &labels, &error));
+      assert_int_equal(labels->count, 2);
+    }
+    ok(tsr_array_open(environment, path, NULL, &other, &error));
+    tsr_array_close(other);
+    tsr_array_close(array);
+    tsr_creation_close(creation);
+  }
+}
+
+static void test_pending_enumeration(void **state) {
+  tsr_creation *creation = prepare(22);
+  const tsr_array_options options = {.creation = creation};
+  tsr_array *array = NULL;
+  const tsr_schema *schema = NULL;
+  const tsr_enumeration *labels = NULL;
+  ok(tsr_array_open(environment, path, &options, &array, &error));
+  ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+  ok(tsr_array_enumeration(array, schema, "e", &labels, &error));
+  assert_memory_equal(labels->data, "onetwo", 6);
+  ok(tsr_creation_abandon(creation, &error));
+  tsr_array *other = NULL;
+  assert_int_equal(tsr_array_open(environment, path, &options, &other, &error), TSR_NOT_FOUND);
+  tsr_array_close(array);
+  tsr_creation_close(creation);
+  assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Directories above the array that were missing go with it, unless something else is in them by then. */
+static void test_parents(void **state) {
+  char above[600];
+  for (int used = 0; used < 2; used++) {
+    tsr_creation *creation = NULL;
+    tsr_field field = int32_dimension("x", 1, 9, 0);
+    const tsr_schema schema = {.capacity = 10, .dimension_count = 1, .fields = &field};
+    const tsr_create_options options = {.unsynced = true};
+    snprintf(path, sizeof path, "%s/p%d/q//r/array", top, used);
+    ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
+    snprintf(above, sizeof above, "%s/p%d/other", top, used);
+    if (used) fclose(fopen(above, "w"));
+    ok(tsr_creation_abandon(creation, &error));
+    tsr_creation_close(creation);
+    snprintf(above, sizeof above, "%s/p%d/q", top, used);
+    assert_int_equal(access(above, F_OK), -1);
+    snprintf(above, sizeof above, "%s/p%d", top, used);
+    assert_int_equal(access(above, F_OK), used ? 0 : -1);
+    assert_int_equal(access(top, F_OK), 0);
+  }
+}
+
+/* What is closed without publishing is left, keeps others out, and can be published by its name. */
+static void test_recover(void **state) {
+  static const uint32_t versions[] = {3, 22};
+  for (int v = 0; v < 2; v++) {
+    char name[128];
+    tsr_creation *creation = prepare(versions[v]);
+    snprintf(name, sizeof name, "%s", tsr_creation_schema_name(creation));
+    tsr_creation_close(creation);
+    assert_int_equal(kind(), TSR_OBJECT_NONE);
+    assert_int_equal(tsr_creation_recover(environment, path, "__1_1_00000000000000000000000000000000", &error), 0);
+    assert_int_equal(kind(), TSR_OBJECT_NONE);
+    assert_int_equal(tsr_creation_recover(environment, path, name, &error), 1);
+    assert_int_equal(kind(), TSR_OBJECT_ARRAY);
+    assert_int_equal(tsr_creation_recover(environment, path, name, &error), 0);
+    tsr_array *array = NULL;
+    ok(tsr_array_open(environment, path, NULL, &array, &error));
+    tsr_array_close(array);
+  }
+  assert_int_equal(tsr_creation_recover(environment, "/nowhere", "__array_schema.tdb", &error), 0);
+  static const char *const bad[] = {"", "../x", "__schema", "__1_1_ab/cd", "x"};
+  for (int i = 0; i < 5; i++) assert_int_equal(tsr_creation_recover(environment, path, bad[i], &error), TSR_CORRUPT);
+}
+
+/* Two processes publish one creation: the second finds nothing to do, or an error, and harms nothing. */
+static void test_published_elsewhere(void **state) {
+  tsr_creation *creation = prepare(22);
+  assert_int_equal(tsr_creation_recover(environment, path, tsr_creation_schema_name(creation), &error), 1);
+  assert_true(tsr_creation_publish(creation, &error) < 0);
+  tsr_creation_close(creation);
+  assert_int_equal(kind(), TSR_OBJECT_ARRAY);
+}
+
+/* ---- Cells that are written before the array is published ---- */
+
+#define CELLS 25 /* three tiles */
+
+static tsr_writer *write_cells(tsr_array *array, bool dense) {
+  int32_t x[CELLS];
+  uint8_t a[CELLS];
+  tsr_writer *writer = NULL;
+  const tsr_writer_options options = {.unsynced = true};
+  for (int i = 0; i < CELLS; i++) {
+    x[i] = 3 + i;
+    a[i] = (uint8_t)(100 + i);
+  }
+  const tsr_column columns[2] = {{.values = x}, {.values = a}};
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  if (dense) {
+    tsr_interval box = {0};
+    memcpy(box.low, &x[0], 4);
+    memcpy(box.high, &x[CELLS - 1], 4);
+    ok(tsr_writer_append_box(writer, &box, false, columns, &error));
+  } else {
+    ok(tsr_writer_append(writer, columns, NULL, CELLS, &error));
+  }
+  ok(tsr_writer_prepare(writer, &error));
+  ok(tsr_writer_prepare(writer, &error)); /* a COMMIT that met a reader comes again */
+  return writer;
+}
+
+/* All cells of what the handle sees: how many, and that they are the ones written. */
+static uint64_t read_cells(tsr_array *array) {
+  tsr_snapshot *snapshot = NULL;
+  tsr_reader *reader = NULL;
+  const tsr_column *x, *a;
+  const tsr_batch *batch;
+  uint64_t cells = 0;
+  ok(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, &error));
+  ok(tsr_reader_open(snapshot, &reader, &error));
+  const tsr_request request = {0};
+  ok(tsr_reader_start(reader, &request, &error));
+  int code;
+  while ((code = tsr_reader_next(reader, &batch, &error)) > 0) {
+    ok(tsr_reader_column(reader, 0, &x, &error));
+    ok(tsr_reader_column(reader, 1, &a, &error));
+    for (uint64_t r = 0; r < batch->count; r++, cells++) {
+      uint64_t i = batch->selection ? batch->selection[r] : batch->first + r;
+      assert_int_equal(((const int32_t *)x->values)[i], 3 + cells);
+      assert_int_equal(((const uint8_t *)a->values)[i], 100 + cells);
+    }
+  }
+  ok(code);
+  tsr_reader_close(reader);
+  tsr_snapshot_close(snapshot);
+  return cells;
+}
+
+/* Writer and creation are published in either order; with the writer first, others see the cells as soon as they see
+ * the array. */
+static void written(uint32_t version, bool dense, bool writer_first) {
+  tsr_creation *creation = prepare_kind(version, dense);
+  const tsr_array_options options = {.creation = creation};
+  tsr_array *array = NULL, *other = NULL;
+  ok(tsr_array_open(environment, path, &options, &array, &error));
+  tsr_writer *writer = write_cells(array, dense);
+  assert_int_equal(tsr_writer_fragment_count(writer), 1);
+  assert_int_equal(read_cells(array), 0);
+  assert_int_equal(kind(), TSR_OBJECT_NONE);
+  if (writer_first) {
+    ok(tsr_writer_publish(writer, &error));
+    assert_int_equal(kind(), TSR_OBJECT_NONE);
+    assert_int_equal(tsr_array_open(environment, path, NULL, &other, &error), TSR_NOT_FOUND);
+    assert_int_equal(read_cells(array), CELLS);
+    ok(tsr_creation_publish(creation, &error));
+  } else {
+    ok(tsr_creation_publish(creation, &error));
+    ok(tsr_array_open(environment, path, NULL, &other, &error));
+    assert_int_equal(read_cells(other), 0);
+    tsr_array_close(other);
+    ok(tsr_writer_publish(writer, &error));
+  }
+  tsr_writer_close(writer);
+  tsr_creation_close(creation);
+  assert_int_equal(read_cells(array), CELLS);
+  ok(tsr_array_open(environment, path, NULL, &other, &error));
+  assert_int_equal(read_cells(other), CELLS);
+  tsr_array_close(other);
+  writer = write_cells(array, dense); /* the handle goes on */
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+  assert_int_equal(count_fragments(array), 2);
+  tsr_array_close(array);
+}
+
+static const uint32_t all_versions[] = {3, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22};
+#define ALL_VERSIONS (sizeof all_versions / sizeof *all_versions)
+
+static void test_written_before(void **state) {
+  for (unsigned v = 0; v < ALL_VERSIONS; v++)
+    for (int way = 0; way < 4; way++) written(all_versions[v], way & 1, way & 2);
+}
+
+/* Whatever has become of the writer, nothing is left of an array that is abandoned. */
+static void test_written_abandoned(void **state) {
+  for (unsigned v = 0; v < ALL_VERSIONS; v++)
+    for (int way = 0; way < 8; way++) {
+      bool dense = way & 1;
+      tsr_creation *creation = prepare_kind(all_versions[v], dense);
+      const tsr_array_options options = {.creation = creation};
+      tsr_array *array = NULL;
+      ok(tsr_array_open(environment, path, &options, &array, &error));
+      tsr_writer *writer = write_cells(array, dense);
+      if (way >> 1 == 1) ok(tsr_writer_publish(writer, &error));
+      if (way >> 1 == 2) ok(tsr_writer_abandon(writer, &error));
+      if (way >> 1 == 3 && !dense) ok(tsr_writer_rewind(writer, (tsr_mark){0}, &error));
+      if (way & 2) tsr_writer_close(writer);
+      ok(tsr_creation_abandon(creation, &error));
+      if (!(way & 2)) tsr_writer_close(writer); /* later, too */
+      tsr_array_close(array);
+      tsr_creation_close(creation);
+      assert_int_equal(access(path, F_OK), -1);
+    }
+}
+
+/* A process that died: the creation is published by its name, the fragment waits for its own. */
+static void test_written_recovered(void **state) {
+  tsr_creation *creation = prepare(22);
+  const tsr_array_options options = {.creation = creation};
+  char name[128];
+  tsr_array *array = NULL;
+  ok(tsr_array_open(environment, path, &options, &array, &error));
+  tsr_writer *writer = write_cells(array, false);
+  snprintf(name, sizeof name, "%s", tsr_creation_schema_name(creation));
+  tsr_writer_close(writer);
+  tsr_array_close(array);
+  tsr_creation_close(creation);
+  assert_int_equal(tsr_creation_recover(environment, path, name, &error), 1);
+  ok(tsr_array_open(environment, path, NULL, &array, &error));
+  assert_int_equal(count_fragments(array), 0);
+  tsr_array_close(array);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_pending),
+      cmocka_unit_test(test_pending_enumeration),
+      cmocka_unit_test(test_parents),
+      cmocka_unit_test(test_recover),
+      cmocka_unit_test(test_published_elsewhere),
+      cmocka_unit_test(test_written_before),
+      cmocka_unit_test(test_written_abandoned),
+      cmocka_unit_test(test_written_recovered),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}

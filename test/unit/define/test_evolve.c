@@ -1,0 +1,403 @@
+/* test_evolve.c: schemas that change, from 12 on; metadata beside them; arrays that are dropped, also in two goes. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "store/store_posix.h"
+#include "model/name.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "disk_test.h"
+
+static tsr_enumeration labels = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
+
+/* x from 1 to 100, now to 10 where the version has current domains; a. */
+static tsr_creation *prepare(uint32_t version) {
+  static tsr_field fields[2];
+  static tsr_interval now;
+  const int32_t low = 1, present = 10;
+  fields[0] = int32_dimension("x", low, 100, 0);
+  memcpy(now.low, &low, 4);
+  memcpy(now.high, &present, 4);
+  fields[1] = (tsr_field){.name = "a", .datatype = TSR_UINT8, .values_per_cell = 1};
+  tsr_schema schema = {
+      .version = version, .capacity = 10, .dimension_count = 1, .attribute_count = 1, .fields = fields};
+  if (version >= 22) schema.current_domain = &now;
+  const tsr_create_options options = {.unsynced = true};
+  tsr_creation *creation = NULL;
+  new_path();
+  ok(tsr_creation_prepare(environment, path, &schema, &options, &creation, &error));
+  return creation;
+}
+
+static tsr_array *make(uint32_t version) {
+  tsr_array *array = NULL;
+  tsr_creation *creation = prepare(version);
+  ok(tsr_creation_publish(creation, &error));
+  tsr_creation_close(creation);
+  ok(tsr_array_open(environment, path, NULL, &array, &error));
+  return array;
+}
+
+static void drop(tsr_array *array) {
+  tsr_array_close(array);
+  ok(tsr_array_drop(environment, path, &error));
+  refused(tsr_array_drop(environment, path, &error), TSR_NOT_FOUND, "no such directory");
+}
+
+static const tsr_schema *now_of(tsr_array *array) {
+  const tsr_schema *schema = NULL;
+  ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+  return schema;
+}
+
+static const tsr_field more = {.name = "b", .datatype = TSR_INT16, .values_per_cell = 1};
+
+static void test_attributes(void **state) {
+  static const uint32_t versions[] = {12, 16, 20, 22};
+  for (int v = 0; v < 4; v++) {
+    tsr_array *array = make(versions[v]);
+    const tsr_schema *before = now_of(array);
+    refused(tsr_array_drop_attribute(array, "a", &error), TSR_CONSTRAINT, "only attribute");
+    ok(tsr_array_add_attribute(array, &more, NULL, &error));
+    refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+    ok(tsr_array_drop_attribute(array, "a", &error));
+    refused(tsr_array_drop_attribute(array, "a", &error), TSR_ERROR, "no attribute 'a'");
+    const tsr_schema *after = now_of(array), *old = NULL;
+    assert_int_equal(after->version, versions[v]);
+    assert_int_equal(after->attribute_count, 1);
+    assert_string_equal(after->fields[1].name, "b");
+    assert_true(after->time > before->time);
+    ok(tsr_array_schema(array, before->time, &old, &error));
+    assert_ptr_equal(old, before);
+    drop(array);
+  }
+}
+
+/* What has been written under a name is not to be taken for something else. */
+static void test_added_again(void **state) {
+  tsr_array *array = make(22);
+  tsr_field other = more;
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  ok(tsr_array_drop_attribute(array, "b", &error));
+  other.datatype = TSR_INT32;
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "'b' was here before, as INT16 NOT NULL");
+  other = more;
+  other.nullable = true;
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "here before");
+  other = more;
+  other.values_per_cell = 2;
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "Give the attribute another name");
+  tsr_filter filters[] = {{.type = TSR_FILTER_BYTESHUFFLE}, {.type = TSR_FILTER_ZSTD, .level = 3}};
+  other = more;
+  other.filters = (tsr_pipeline){.count = 2, .filters = filters};
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "'b' was here before, with other filters (");
+  other = more;
+  other.filters.max_chunk_size = 1000;
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "other filters");
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  drop(array);
+}
+
+static void test_enumerations(void **state) {
+  tsr_array *array = make(22);
+  const tsr_enumeration *all = NULL;
+  tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
+  refused(tsr_array_add_attribute(array, &field, NULL, &error), TSR_CONSTRAINT, "no enumeration 'e'");
+  ok(tsr_array_add_attribute(array, &field, &labels, &error));
+  refused(tsr_array_extend_enumeration(array, &labels, &error), TSR_CONSTRAINT, "same");
+  const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
+  tsr_enumeration other = three;
+  other.datatype = TSR_INT32;
+  refused(tsr_array_extend_enumeration(array, &other, &error), TSR_MISMATCH, "ASCII");
+  other = three;
+  other.name = "f";
+  refused(tsr_array_extend_enumeration(array, &other, &error), TSR_ERROR, "no enumeration 'f'");
+  const tsr_schema *before = now_of(array);
+  ok(tsr_array_extend_enumeration(array, &three, &error));
+  ok(tsr_array_enumeration(array, now_of(array), "e", &all, &error));
+  assert_int_equal(all->count, 3);
+  assert_memory_equal(all->data, "onetwothree", 11);
+  ok(tsr_array_enumeration(array, before, "e", &all, &error));
+  assert_int_equal(all->count, 2);
+  ok(tsr_array_drop_attribute(array, "c", &error));
+  assert_int_equal(now_of(array)->enumeration_count, 0);
+  drop(array);
+}
+
+static void test_domain(void **state) {
+  tsr_array *array = make(22);
+  tsr_interval box = *now_of(array)->current_domain;
+  box.high[0] = 9;
+  refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "never shrinks");
+  box.high[0] = 101;
+  assert_int_equal(tsr_array_expand_domain(array, &box, &error), TSR_RANGE);
+  box.high[0] = 20;
+  ok(tsr_array_expand_domain(array, &box, &error));
+  assert_int_equal(now_of(array)->current_domain->high[0], 20);
+  drop(array);
+  array = make(21);
+  refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "no current domain");
+  drop(array);
+}
+
+/* ---- Two at once ----------------------------------------------------------------------------- */
+
+static const tsr_store_methods *plain;
+static void (*other_change)(tsr_array *array); /* by another process, just before the first schema is claimed, or appears */
+static unsigned repeats; /* and before the ones after it */
+static enum { AT_THE_CLAIM, AT_THE_SCHEMA, WITHOUT_CLAIMS } moment;
+
+/* What is staged in the root, but this. */
+static void remove_claims(tsr_store *s, const char *but) {
+  tsr_listing entries = {0};
+  ok(tsr__store_list(s, "", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++)
+    if (entries.entries[i].name[0] == '.' && strcmp(entries.entries[i].name, but) != 0)
+      ok(tsr__store_remove(s, entries.entries[i].name, &error));
+  tsr__listing_release(&entries);
+}
+
+static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  const bool schema = strncmp(to, "__schema/__", 11) == 0 && !strstr(to, "__enumerations");
+  if (repeats && (moment == AT_THE_CLAIM ? !strchr(to, '/') : schema)) {
+    tsr_array *array = NULL;
+    repeats--;
+    if (moment == WITHOUT_CLAIMS) remove_claims(s, from); /* as TileDB, which does not look */
+    ok(tsr_array_open(environment, path, NULL, &array, &error));
+    other_change(array);
+    tsr_array_close(array);
+  }
+  return plain->rename_exclusive(s, from, to, e);
+}
+
+static void beside(tsr_array *array, unsigned times, void (*act)(tsr_array *array)) {
+  static tsr_store_methods methods;
+  if (array->store->methods != &methods) plain = array->store->methods;
+  methods = *plain;
+  methods.rename_exclusive = late_rename;
+  array->store->methods = &methods;
+  other_change = act;
+  repeats = times;
+}
+
+static void add_one(tsr_array *array, const char *name, tsr_datatype datatype) {
+  const tsr_field field = {.name = (char *)(uintptr_t)name, .datatype = datatype, .values_per_cell = 1};
+  ok(tsr_array_add_attribute(array, &field, NULL, &error));
+}
+static void add_others(tsr_array *array) {
+  char name[2] = {(char)('p' + repeats), 0};
+  add_one(array, name, TSR_INT8);
+}
+static void add_same(tsr_array *array) { add_one(array, "b", TSR_INT16); }
+static void add_unlike(tsr_array *array) { add_one(array, "b", TSR_FLOAT32); }
+static void drop_a(tsr_array *array) { ok(tsr_array_drop_attribute(array, "a", &error)); }
+static void expand_more(tsr_array *array) {
+  tsr_interval box = *now_of(array)->current_domain;
+  box.high[0] = 30;
+  ok(tsr_array_expand_domain(array, &box, &error));
+}
+static void add_label(tsr_array *array) {
+  const tsr_enumeration one = LABELS("e", TSR_ASCII, "four", 0, 4);
+  ok(tsr_array_extend_enumeration(array, &one, &error));
+}
+
+/* The attributes of the schema in force, by what another handle sees, in their order. */
+static const char *attributes(void) {
+  static char text[200];
+  tsr_array *array = NULL;
+  int size = 0;
+  ok(tsr_array_open(environment, path, NULL, &array, &error));
+  const tsr_schema *schema = now_of(array);
+  *text = 0;
+  for (uint32_t i = 0; i < schema->attribute_count; i++)
+    size += snprintf(text + size, sizeof text - (size_t)size, "%s ", schema->fields[1 + i].name);
+  tsr_array_close(array);
+  return text;
+}
+
+static void two_at_once(void) {
+  tsr_array *array = make(22);
+  beside(array, 1, add_others);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a p b ");
+  beside(array, 1, drop_a);
+  ok(tsr_array_drop_attribute(array, "p", &error));
+  assert_string_equal(attributes(), "b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 3, add_others); /* who comes again and again */
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a r q p b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_same); /* ours is not there yet, or is */
+  if (moment == AT_THE_CLAIM) refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+  else ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_unlike); /* the first one stays */
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+  assert_string_equal(attributes(), "a b ");
+  assert_int_equal(now_of(array)->fields[2].datatype, TSR_FLOAT32);
+  drop(array);
+}
+
+static void test_two_at_once(void **state) {
+  moment = AT_THE_CLAIM;
+  two_at_once();
+  moment = WITHOUT_CLAIMS;
+  two_at_once();
+}
+
+static void two_labels_at_once(void) {
+  tsr_array *array = make(22);
+  const tsr_enumeration *all = NULL;
+  const tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
+  const tsr_enumeration three = LABELS("e", TSR_ASCII, "three", 0, 5);
+  ok(tsr_array_add_attribute(array, &field, &labels, &error));
+  beside(array, 1, add_label);
+  ok(tsr_array_extend_enumeration(array, &three, &error));
+  ok(tsr_array_enumeration(array, now_of(array), "e", &all, &error));
+  assert_int_equal(all->count, 4);
+  assert_memory_equal(all->data, "onetwofourthree", 15);
+  tsr_interval box = *now_of(array)->current_domain;
+  box.high[0] = 20;
+  beside(array, 1, expand_more);
+  if (moment == AT_THE_CLAIM) refused(tsr_array_expand_domain(array, &box, &error), TSR_CONSTRAINT, "never shrinks");
+  else ok(tsr_array_expand_domain(array, &box, &error));
+  assert_int_equal(now_of(array)->current_domain->high[0], 30);
+  drop(array);
+}
+
+static void test_two_labels_at_once(void **state) {
+  moment = AT_THE_CLAIM;
+  two_labels_at_once();
+  moment = WITHOUT_CLAIMS;
+  two_labels_at_once();
+}
+
+static unsigned staged_files(void) {
+  tsr_store *store = NULL;
+  tsr_listing entries = {0};
+  unsigned count = 0;
+  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_list(store, "", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) count += entries.entries[i].name[0] == '.';
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+  return count;
+}
+
+/* Who finds a claim does first what that one is about to do. */
+static void test_claims_of_others(void **state) {
+  tsr_array *array = make(22);
+  moment = AT_THE_SCHEMA;
+  beside(array, 1, add_others);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a b p ");
+  beside(array, 1, drop_a);
+  ok(tsr_array_drop_attribute(array, "p", &error));
+  assert_string_equal(attributes(), "b ");
+  assert_int_equal(staged_files(), 0);
+  drop(array);
+}
+
+static int no_remove(tsr_store *s, const char *gone, tsr_error *e) {
+  (void)s;
+  (void)gone;
+  return tsr__fail(e, TSR_INTERRUPT, "dead");
+}
+static int rename_or_die(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  return strchr(to, '/') ? tsr__fail(e, TSR_INTERRUPT, "dead") : plain->rename_exclusive(s, from, to, e);
+}
+
+static void put_file(const char *name, const char *text) {
+  tsr_store *store = NULL;
+  tsr_file *file;
+  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_create_exclusive(store, name, &file, &error));
+  ok(tsr__store_append(file, text, strlen(text), &error));
+  tsr__store_close_file(file);
+  tsr__store_close(store);
+}
+
+/* What a process that died has claimed is done by the next one that changes the schema; claims that make no sense, or lead
+ * elsewhere, or to what is not there, stand in nobody's way. */
+static void test_claims_of_the_dead(void **state) {
+  static tsr_store_methods methods;
+  static const char *const texts[] = {"", "nonsense", ".0123456789abcdef0123456789abcdef\n../other\n",
+                                      "__commits/x\n__1_1_0123456789abcdef0123456789abcdef\n",
+                                      ".0123456789abcdef0123456789abcdef\n__9_9_0123456789abcdef0123456789abcdef\n"};
+  tsr_array *array = make(22);
+  plain = array->store->methods;
+  methods = *plain;
+  methods.rename_exclusive = rename_or_die;
+  methods.remove = no_remove;
+  array->store->methods = &methods;
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_INTERRUPT, "dead");
+  array->store->methods = plain;
+  assert_string_equal(attributes(), "a ");
+  assert_int_equal(staged_files(), 2);
+  add_one(array, "q", TSR_INT8);
+  assert_string_equal(attributes(), "a b q ");
+  assert_int_equal(staged_files(), 0);
+  for (unsigned i = 0; i < 5; i++) {
+    char claim[80], name[2] = {(char)('r' + i), 0};
+    tsr_name parsed;
+    const char *newest = now_of(array)->name;
+    assert_true(tsr__name_parse(newest, strlen(newest), &parsed));
+    snprintf(claim, sizeof claim, ".%s", parsed.uuid);
+    put_file(claim, texts[i]);
+    add_one(array, name, TSR_INT8);
+    assert_int_equal(staged_files(), 0);
+  }
+  assert_string_equal(attributes(), "a b q r s t u v ");
+  drop(array);
+}
+
+/* What has no schemas with times, and what is not there yet, does not change. */
+static void test_refused(void **state) {
+  const tsr_metadatum entry = {
+      .key = "k", .key_size = 1, .datatype = TSR_INT8, .count = 1, .value = "", .value_size = 1};
+  tsr_array *array = make(3);
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_UNSUPPORTED, "needs 12");
+  refused(tsr_array_set_metadata(array, &entry, &error), TSR_UNSUPPORTED, "needs 4");
+  drop(array);
+  tsr_creation *creation = prepare(22);
+  const tsr_array_options options = {.creation = creation};
+  ok(tsr_array_open(environment, path, &options, &array, &error));
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_ERROR, "commit first");
+  ok(tsr_array_set_metadata(array, &entry, &error)); /* goes with the rest */
+  tsr_array_close(array);
+  ok(tsr_creation_abandon(creation, &error));
+  tsr_creation_close(creation);
+}
+
+/* A drop that was cut off after the array was gone is ended by the next. */
+static void test_drop(void **state) {
+  tsr_store *store = NULL;
+  tsr_object_kind kind;
+  tsr_array *array = make(22);
+  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_rename(store, "__schema", ".dropped__schema", &error));
+  ok(tsr_object_find(environment, path, &kind, &error));
+  assert_int_equal(kind, TSR_OBJECT_NONE);
+  tsr__store_close(store);
+  drop(array);
+  refused(tsr_array_drop(environment, top, &error), TSR_NOT_FOUND, "no array");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes), cmocka_unit_test(test_added_again), cmocka_unit_test(test_enumerations),
+                                     cmocka_unit_test(test_domain), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_drop), cmocka_unit_test(test_two_at_once),
+                                     cmocka_unit_test(test_two_labels_at_once), cmocka_unit_test(test_claims_of_others),
+                                     cmocka_unit_test(test_claims_of_the_dead)};
+  return cmocka_run_group_tests(tests, setup, teardown_empty);
+}

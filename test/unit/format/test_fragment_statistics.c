@@ -1,0 +1,217 @@
+/* test_fragment_statistics.c: statistics as TileDB computes them: NaN, sums that stick, nulls, strings with NULs, runs.
+ */
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "format/fragment_statistics.h"
+#include "format_test.h"
+
+#include <float.h>
+#include <math.h>
+
+static tsr_field field_of(tsr_datatype datatype, uint32_t values, bool nullable) {
+  return (tsr_field){.name = "a",
+                     .datatype = datatype,
+                     .values_per_cell = values,
+                     .cell_size = values == TSR_VARIABLE ? 0 : values * tsr_datatype_size(datatype),
+                     .nullable = nullable};
+}
+
+static tsr_cell_statistics whole(const tsr_field *field, const void *values, const uint64_t *offsets,
+                                 const uint8_t *validity, uint64_t count) {
+  tsr_run run = {0, count};
+  tsr_cell_statistics s;
+  tsr__statistics_of_tile(field, values, offsets, validity, &run, 1, &s);
+  return s;
+}
+
+static double as_double(const void *p) {
+  double d;
+  memcpy(&d, p, 8);
+  return d;
+}
+
+static void test_which(void **state) {
+  static const struct {
+    tsr_datatype datatype;
+    uint32_t values;
+    bool bounds, sum;
+  } cases[] = {{TSR_INT8, 1, true, true},
+               {TSR_FLOAT64, 1, true, true},
+               {TSR_BOOL, 1, true, true},
+               {TSR_DATETIME_DAY, 1, true, true},
+               {TSR_TIME_NS, 1, true, true},
+               {TSR_INT32, 2, false, false},
+               {TSR_INT32, TSR_VARIABLE, false, false},
+               {TSR_CHAR, 1, true, true},
+               {TSR_CHAR, 5, true, false},
+               {TSR_CHAR, TSR_VARIABLE, true, false},
+               {TSR_ASCII, 1, true, false},
+               {TSR_ASCII, TSR_VARIABLE, true, false},
+               {TSR_UTF8, 1, false, false},
+               {TSR_UTF16, 1, false, false},
+               {TSR_BLOB, 1, false, false},
+               {TSR_GEOM_WKT, TSR_VARIABLE, false, false},
+               {TSR_ANY, TSR_VARIABLE, false, false}};
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_field field = field_of(cases[i].datatype, cases[i].values, false);
+    assert_int_equal(tsr__statistics_have_bounds(&field), cases[i].bounds);
+    assert_int_equal(tsr__statistics_have_sum(&field), cases[i].sum);
+    field.is_dimension = true;
+    assert_false(tsr__statistics_have_bounds(&field));
+  }
+}
+
+static void test_integers(void **state) {
+  tsr_field field = field_of(TSR_INT32, 1, false);
+  const int32_t values[] = {3, -7, 12, 0, -7};
+  tsr_cell_statistics s = whole(&field, values, NULL, NULL, 5);
+  int64_t sum;
+  memcpy(&sum, s.sum, 8);
+  assert_true(s.valued);
+  assert_memory_equal(s.min, &values[1], 4);
+  assert_memory_equal(s.max, &values[2], 4);
+  assert_int_equal(s.min_size, 4);
+  assert_int_equal(sum, 1);
+  assert_int_equal(s.null_count, 0);
+}
+
+static void test_sums_stick(void **state) {
+  tsr_field big = field_of(TSR_INT64, 1, false), wide = field_of(TSR_UINT64, 1, false);
+  const int64_t up[] = {INT64_MAX, 1, -5}, down[] = {INT64_MIN, -1, 5};
+  const uint64_t most[] = {UINT64_MAX, 1, 7};
+  int64_t sum;
+  uint64_t unsigned_sum;
+  tsr_cell_statistics s = whole(&big, up, NULL, NULL, 3);
+  memcpy(&sum, s.sum, 8);
+  assert_true(sum == INT64_MAX);
+  s = whole(&big, down, NULL, NULL, 3);
+  memcpy(&sum, s.sum, 8);
+  assert_true(sum == INT64_MIN);
+  s = whole(&wide, most, NULL, NULL, 3);
+  memcpy(&unsigned_sum, s.sum, 8);
+  assert_true(unsigned_sum == UINT64_MAX);
+  /* the next run goes on */
+  const tsr_run runs[] = {{0, 2}, {2, 1}};
+  tsr__statistics_of_tile(&big, (const uint8_t *)up, NULL, NULL, runs, 2, &s);
+  memcpy(&sum, s.sum, 8);
+  assert_true(sum == INT64_MAX - 5);
+}
+
+static void test_floats(void **state) {
+  tsr_field field = field_of(TSR_FLOAT64, 1, false);
+  const double reset[] = {1, NAN, 5}, last[] = {3, 5, NAN}, infinite[] = {INFINITY, NAN, 1},
+               all[] = {INFINITY, INFINITY};
+  tsr_cell_statistics s = whole(&field, reset, NULL, NULL, 3);
+  assert_true(as_double(s.min) == 5 && as_double(s.max) == 5 && isnan(as_double(s.sum)));
+  s = whole(&field, last, NULL, NULL, 3);
+  assert_true(isnan(as_double(s.min)) && isnan(as_double(s.max)));
+  s = whole(&field, infinite, NULL, NULL, 3);
+  assert_true(as_double(s.min) == 1 && as_double(s.max) == 1 && as_double(s.sum) == DBL_MAX);
+  s = whole(&field, all, NULL, NULL, 2);
+  assert_true(as_double(s.min) == DBL_MAX && isinf(as_double(s.max)));
+  tsr_field small = field_of(TSR_FLOAT32, 1, false);
+  const float floats[] = {1.5f, -2.25f};
+  s = whole(&small, floats, NULL, NULL, 2);
+  assert_memory_equal(s.min, &floats[1], 4);
+  assert_true(as_double(s.sum) == -0.75);
+}
+
+static void test_nulls(void **state) {
+  tsr_field field = field_of(TSR_UINT8, 1, true), text = field_of(TSR_ASCII, TSR_VARIABLE, true);
+  const uint8_t values[] = {200, 3, 9, 1}, some[] = {0, 1, 1, 0}, none[] = {0, 0, 0, 0};
+  tsr_cell_statistics s = whole(&field, values, NULL, some, 4);
+  assert_int_equal(*s.min, 3);
+  assert_int_equal(*s.max, 9);
+  assert_int_equal(s.null_count, 2);
+  assert_int_equal(s.sum[0], 12);
+  s = whole(&field, values, NULL, none, 4);
+  assert_false(s.valued);
+  assert_null(s.min);
+  assert_int_equal(s.null_count, 4);
+  const uint64_t offsets[] = {0, 1, 2, 4, 4};
+  s = whole(&text, "zbaa", offsets, some, 4);
+  assert_int_equal(s.min_size, 2);
+  assert_memory_equal(s.min, "aa", 2);
+  assert_memory_equal(s.max, "b", 1);
+  /* fields without bounds count nulls, too */
+  tsr_field plain = field_of(TSR_UTF8, TSR_VARIABLE, true);
+  s = whole(&plain, "zbaa", offsets, some, 4);
+  assert_null(s.min);
+  assert_int_equal(s.null_count, 2);
+}
+
+static void test_texts(void **state) {
+  tsr_field text = field_of(TSR_ASCII, TSR_VARIABLE, false), fixed = field_of(TSR_CHAR, 3, false);
+  /* "b", "", "a", "ab", "\xff" */
+  const uint64_t offsets[] = {0, 1, 1, 2, 4, 5};
+  tsr_cell_statistics s = whole(&text, "baab\xff", offsets, NULL, 5);
+  assert_int_equal(s.min_size, 0);
+  assert_int_equal(s.max_size, 1);
+  assert_memory_equal(s.max, "\xff", 1);
+  /* only what stands before a NUL is compared; of equals the shorter is least, the longer greatest */
+  const uint64_t nul[] = {0, 3, 5};
+  s = whole(&text, "a\0za\0", nul, NULL, 2);
+  assert_int_equal(s.min_size, 2);
+  assert_int_equal(s.max_size, 3);
+  s = whole(&fixed, "b\0zb\0aabc", NULL, NULL, 3);
+  assert_memory_equal(s.min, "abc", 3);
+  assert_memory_equal(s.max, "b\0z", 3); /* the first of equals */
+  tsr_field one = field_of(TSR_CHAR, 1, false);
+  s = whole(&one, "\xff\x01", NULL, NULL, 2);
+  assert_int_equal(*s.min, 1); /* unsigned */
+  int64_t sum;
+  memcpy(&sum, s.sum, 8);
+  assert_int_equal(sum, 0); /* signed */
+}
+
+/* Tiles are joined by the same rules; tiles of nulls alone are passed over. */
+static void test_fragment(void **state) {
+  room r;
+  room_open(&r, UINT64_MAX);
+  tsr_field field = field_of(TSR_INT16, 1, true), text = field_of(TSR_CHAR, TSR_VARIABLE, true);
+  tsr_statistics_writer numbers, texts;
+  tsr__statistics_writer_init(&numbers, &field, &r.memory);
+  tsr__statistics_writer_init(&texts, &text, &r.memory);
+  const int16_t values[3][2] = {{5, 9}, {0, 0}, {-3, 7}};
+  const uint8_t valid[3][2] = {{1, 1}, {0, 0}, {0, 1}};
+  const uint64_t offsets[3][3] = {{0, 2, 3}, {0, 0, 0}, {0, 1, 4}};
+  static const char *const strings[] = {"xyz", "", "aabc"};
+  tsr_cell_statistics s;
+  for (int i = 0; i < 3; i++) {
+    s = whole(&field, values[i], NULL, valid[i], 2);
+    assert_int_equal(tsr__statistics_writer_add(&numbers, &s, NULL), TSR_OK);
+    s = whole(&text, strings[i], offsets[i], valid[i], 2);
+    assert_int_equal(tsr__statistics_writer_add(&texts, &s, NULL), TSR_OK);
+  }
+  assert_int_equal(numbers.min.size, 6);
+  assert_memory_equal(numbers.min.data, "\5\0\0\0\7\0", 6); /* zeros of a tile without values */
+  assert_int_equal(texts.min.size, 24);
+  assert_int_equal(tsr__load64(texts.min.data + 16), 2); /* the second tile has none */
+  tsr__statistics_of_fragment(&numbers, &s);
+  int16_t low, high;
+  int64_t sum;
+  memcpy(&low, s.min, 2), memcpy(&high, s.max, 2), memcpy(&sum, s.sum, 8);
+  assert_int_equal(low, 5);
+  assert_int_equal(high, 9);
+  assert_int_equal(sum, 21);
+  assert_int_equal(s.null_count, 3);
+  tsr__statistics_of_fragment(&texts, &s);
+  assert_int_equal(s.min_size, 3);
+  assert_memory_equal(s.min, "abc", 3);
+  assert_memory_equal(s.max, "z", 1);
+  assert_int_equal(s.null_count, 3);
+  tsr__statistics_writer_release(&numbers);
+  tsr__statistics_writer_release(&texts);
+  room_close(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_which),    cmocka_unit_test(test_integers), cmocka_unit_test(test_sums_stick),
+      cmocka_unit_test(test_floats),   cmocka_unit_test(test_nulls),    cmocka_unit_test(test_texts),
+      cmocka_unit_test(test_fragment),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,577 @@
+/* test_replace.c: merges beside what others prepare, commit and vacuum meanwhile, one call of the store apart. */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/snapshot.h"
+#include "write/writer.h"
+#include "maintain/consolidate_files.h"
+#include "small_array.h"
+
+/* ---- What may still be committed ------------------------------------------------------------- */
+
+/* A commit that was prepared, and lay a week as its process had died, is published: it lies between what was written before
+ * it and after. */
+static void test_prepared_long_ago(void **state) {
+  static const uint32_t versions[] = {22, 12};
+  for (int v = 0; v < 2; v++) {
+    tsr_array *array = make_small(versions[v], true, false);
+    char middle[128], place[200], expected[4096];
+    write_small(array, 10, 0, 19, NULL);
+    tsr_writer *writer = prepare_small(array, 20, 5, 9, "/elsewhere.db", middle);
+    write_small(array, 30, 8, 19, NULL);
+    snprintf(place, sizeof place, "__fragments/%s", middle);
+    age(place);
+    tsr_array *other = open_small();
+    assert_int_equal(merge_small(other), 0);
+    ok(tsr_writer_publish(writer, &error));
+    tsr_writer_close(writer);
+    snprintf(expected, sizeof expected, "%s", cells_of(array, TSR_TIME_NOW));
+    assert_non_null(strstr(expected, "7=2007 8=3008 "));
+    assert_int_equal(merge_small(other), 3);
+    assert_string_equal(cells_of(other, TSR_TIME_NOW), expected);
+    tsr_array_close(other);
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* ---- Others, at one call of the store -------------------------------------------------------- */
+
+static const tsr_store_methods *plain;
+static tsr_store_methods watched;
+static const char *watched_part; /* of the path of what a rename makes, of a file that is opened, or of what is removed */
+static void (*others)(void); /* what happens just before, once */
+static unsigned passed; /* so many times it does not, first */
+static bool removals; /* only what is removed counts */
+static uint64_t later; /* a time that comes while others are at it */
+
+static void look(const char *name) {
+  void (*act)(void) = others;
+  if (!act || !strstr(name, watched_part) || (passed && passed--)) return;
+  others = NULL;
+  act();
+}
+static int watched_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  if (!removals) look(to);
+  return plain->rename_exclusive(s, from, to, e);
+}
+static int watched_open(tsr_store *s, const char *name, tsr_file **file, tsr_error *e) {
+  if (!removals) look(name);
+  return plain->open_file(s, name, file, e);
+}
+
+static int watched_remove(tsr_store *s, const char *name, tsr_error *e) {
+  look(name);
+  return plain->remove(s, name, e);
+}
+
+static int watched_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
+  if (!removals) look(name);
+  return plain->list(s, name, out, e);
+}
+
+static void watch(tsr_array *array, const char *part, void (*act)(void)) {
+  plain = array->store->methods;
+  watched = *plain;
+  watched.rename_exclusive = watched_rename;
+  watched.open_file = watched_open;
+  watched.remove = watched_remove;
+  watched.list = watched_list;
+  array->store->methods = &watched;
+  watched_part = part;
+  others = act;
+}
+static void unwatch(tsr_array *array) {
+  array->store->methods = plain;
+  assert_null(others);
+}
+
+static int count_fault(void *argument, const tsr_finding *finding) {
+  if (finding->severity != TSR_SEVERITY_NOTE) fail_msg("%s: %s", finding->file, finding->message);
+  return 0;
+}
+
+static void no_faults(void) {
+  tsr_check_options options = {.threads = 1};
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  tsr_array_close(array);
+  ok(tsr_array_check(environment, path, &options, count_fault, NULL, &error));
+}
+/* ---- Commits that are consolidated ----------------------------------------------------------- */
+
+static void merge_first_two(void) {
+  const tsr_consolidate_options options = {.as_of = 20};
+  uint64_t merged = 0;
+  tsr_array *array = open_small();
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  assert_int_equal(merged, 2);
+  tsr_array_close(array);
+}
+static void merge_and_vacuum(void) {
+  uint64_t removed;
+  merge_first_two();
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  tsr_array_close(array);
+}
+
+/* Fragments that an older .con alone commits are merged while the next one is written: until a vacuum they are what reads
+ * at earlier times see. */
+static void test_merged_meanwhile(void **state) {
+  for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
+    uint64_t merged, removed;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    write_small(array, 30, 4, 4, NULL);
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    assert_int_equal(removed, 3);
+    write_small(array, 40, 5, 5, NULL);
+    watch(array, ".con", vacuumed ? merge_and_vacuum : merge_first_two);
+    ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+    unwatch(array);
+    for (int round = 0; round < 2; round++) {
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
+      assert_string_equal(cells_of(array, 30), "0=2000 1=1001 4=3004 ");
+      assert_string_equal(cells_of(array, 10), vacuumed ? "" : "0=1000 1=1001 ");
+      no_faults();
+    }
+    tsr_array_close(array);
+    merge_small(array = open_small()); /* and all goes on */
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
+    no_faults();
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* What is in a new .con only as it was merged later, another process removes from where it was: it must stay in the .con. */
+static void vacuum_commits(void) {
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  assert_int_equal(removed, 3); /* all but the merged one's */
+  tsr_array_close(array);
+}
+static void merge_then_vacuum_commits(void) {
+  merge_first_two();
+  others = vacuum_commits; /* when the .con is opened */
+}
+static void test_three_at_once(void **state) {
+  uint64_t merged;
+  tsr_array *array = make_small(22, true, false);
+  write_small(array, 10, 0, 1, NULL);
+  write_small(array, 20, 0, 0, NULL);
+  write_small(array, 30, 4, 4, NULL);
+  watch(array, ".con", merge_then_vacuum_commits);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
+  unwatch(array);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 ");
+  assert_string_equal(cells_of(array, 10), "0=1000 1=1001 ");
+  assert_string_equal(cells_of(array, 20), "0=2000 1=1001 ");
+  tsr_array_close(array);
+  no_faults();
+  remove_tree(path);
+}
+
+/* Commits that were listed before a merge become a .con at any moment of the vacuum that follows the merge. */
+static char late[2][128];
+static void come_late(void) {
+  tsr_store *store = open_store(path);
+  tsr_buffer lines = {.memory = &environment->memory}, cancelled = {.memory = &environment->memory};
+  for (int i = 0; i < 2; i++) ok(tsr__commits_encode_write(late[i], &lines, &error));
+  ok(tsr__file_publish(store, "__commits/__10_20_a0000000000000000000000000000000_22.con", lines.data, lines.size, &error));
+  for (int i = 0; i < 2; i++) {
+    const tsr_path directory = tsr__path_of("__fragments", late[i], "");
+    bool exists;
+    ok(tsr__directory_find(store, directory.text, &exists, &error));
+    if (!exists) ok(tsr__commits_encode_write(late[i], &cancelled, &error));
+  }
+  if (cancelled.size)
+    ok(tsr__file_publish(store, "__commits/__10_20_b0000000000000000000000000000000_22.ign", cancelled.data, cancelled.size,
+                         &error));
+  tsr__buffer_release(&lines);
+  tsr__buffer_release(&cancelled);
+  tsr__store_close(store);
+}
+static void come_late_at(bool dense) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t removed;
+    tsr_array *array = make_small(22, dense, false);
+    write_small(array, 10, 0, 1, late[0]);
+    write_small(array, 20, 0, 0, late[1]);
+    write_small(array, 30, 4, 4, NULL);
+    merge_first_two();
+    watch(array, "__", come_late);
+    passed = at;
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+    done = others != NULL;
+    others = NULL;
+    unwatch(array);
+    for (int round = 0; round < 2; round++) {
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 ");
+      assert_string_equal(cells_of(array, 10), dense ? "" : "0=1000 1=1001 ");
+      no_faults();
+    }
+    tsr_array_close(array);
+    remove_tree(path);
+    assert_true(at < 200);
+  }
+  passed = 0;
+}
+static void test_late_commits(void **state) {
+  come_late_at(true);
+  come_late_at(false);
+}
+
+/* A .con that came and what cancels it, of which a listing has only the second, as it went past the place of the first before. */
+static bool torn;
+static void come_cancelled(void) {
+  torn = true;
+  come_late();
+}
+static int torn_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
+  look(name);
+  int code = plain->list(s, name, out, e);
+  for (uint64_t i = 0; torn && code >= 0 && i < out->count; i++) {
+    if (!strstr(out->entries[i].name, "_a0000000000000000000000000000000_22.con")) continue;
+    tsr__free(out->entries[i].name);
+    memmove(out->entries + i, out->entries + i + 1, (out->count - i - 1) * sizeof *out->entries);
+    out->count--;
+  }
+  torn = false;
+  return code;
+}
+static void test_torn_listing(void **state) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t removed;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 0, 1, late[0]);
+    write_small(array, 20, 0, 0, late[1]);
+    merge_and_vacuum();
+    watch(array, "__commits", come_cancelled);
+    watched.rename_exclusive = plain->rename_exclusive;
+    watched.open_file = plain->open_file;
+    watched.list = torn_list;
+    removals = true; /* and listings */
+    passed = at;
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    done = others != NULL;
+    others = NULL;
+    removals = false;
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 ");
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+    assert_true(at < 50);
+  }
+  passed = 0;
+}
+
+/* Two processes vacuum commits, one has seen what a third has just cancelled: of two .con files they remove the same one. */
+static char here_and_there[128], cancelled[128];
+static void cancel_and_vacuum(void) {
+  uint64_t removed;
+  char line[200];
+  tsr_store *store = open_store(path);
+  snprintf(line, sizeof line, "__commits/%s.wrt\n", cancelled);
+  ok(tsr__file_publish(store, "__commits/__10_10_b0000000000000000000000000000000_22.ign", line, strlen(line), &error));
+  tsr__store_close(store);
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  tsr_array_close(array);
+}
+static void test_two_vacuums(void **state) {
+  for (int first = 0; first < 2; first++) { /* by name, it is the one with both */
+    const char *both = first ? "__commits/__1_1_a0000000000000000000000000000000_22.con"
+                             : "__commits/__3_3_a0000000000000000000000000000000_22.con";
+    const char *one = "__commits/__2_2_a0000000000000000000000000000000_22.con";
+    for (int older = 0; older < 2; older++) {
+      uint64_t removed;
+      tsr_array *array = make_small(22, true, false);
+      tsr_buffer lines = {.memory = &environment->memory};
+      write_small(array, 10, 0, 1, cancelled);
+      write_small(array, 20, 4, 4, here_and_there);
+      ok(tsr__commits_encode_write(here_and_there, &lines, &error));
+      ok(tsr__file_publish(array->store, one, lines.data, lines.size, &error));
+      ok(tsr__commits_encode_write(cancelled, &lines, &error));
+      ok(tsr__file_publish(array->store, both, lines.data, lines.size, &error));
+      tsr__buffer_release(&lines);
+      age(older ? one : both);
+      for (int i = 0; i < 2; i++) {
+        const tsr_path wrt = tsr__path_of("__commits", i ? cancelled : here_and_there, ".wrt");
+        ok(tsr__store_remove(array->store, wrt.text, &error));
+      }
+      watch(array, ".con", cancel_and_vacuum);
+      removals = true;
+      ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+      removals = false;
+      look(".con"); /* where none was removed */
+      unwatch(array);
+      assert_string_equal(cells_of(array, TSR_TIME_NOW), "4=2004 ");
+      tsr_array_close(array);
+      remove_tree(path);
+    }
+  }
+}
+
+/* A merge that ends between another's listing and its look at the vacuum file does not stop that one. */
+static void end_merge(void) {
+  tsr_listing entries = {0};
+  tsr_store *store = open_store(path);
+  ok(tsr__store_list(store, "__commits", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) {
+    uint64_t stem;
+    char *name = entries.entries[i].name;
+    if (!tsr__name_suffix(name, TSR_STAGED_VACUUM, &stem) || !strstr(name, "__10_20_")) continue;
+    const tsr_path from = tsr__path_of("__commits", name, "");
+    name[stem] = 0;
+    const tsr_path to = tsr__path_of("__commits", name + 1, ".vac");
+    ok(tsr__store_rename(store, from.text, to.text, &error));
+  }
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+}
+static void merge_almost(void) {
+  tsr_listing entries = {0};
+  merge_first_two();
+  tsr_store *store = open_store(path);
+  ok(tsr__store_list(store, "__commits", &entries, &error));
+  for (uint64_t i = 0; i < entries.count; i++) {
+    uint64_t stem;
+    char *name = entries.entries[i].name;
+    if (!tsr__name_suffix(name, ".vac", &stem)) continue;
+    const tsr_path from = tsr__path_of("__commits", name, "");
+    char to[200];
+    snprintf(to, sizeof to, "__commits/.%.*s" TSR_STAGED_VACUUM, (int)stem, name);
+    ok(tsr__store_rename(store, from.text, to, &error));
+  }
+  tsr__listing_release(&entries);
+  tsr__store_close(store);
+  watched_part = "__10_20_";
+  others = end_merge;
+}
+static void test_merge_ends(void **state) {
+  const tsr_consolidate_options options = {.since = 30};
+  uint64_t merged;
+  tsr_array *array = make_small(22, false, false);
+  for (int t = 1; t <= 4; t++) write_small(array, (uint64_t)t * 10, 0, t, NULL);
+  watch(array, "__fragments/__30_40_", merge_almost); /* when the merged one gets its name */
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  unwatch(array);
+  assert_int_equal(merged, 2);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=4000 1=4001 2=4002 3=4003 4=4004 ");
+  tsr_array_close(array);
+  no_faults();
+  remove_tree(path);
+}
+
+/* A vacuum that comes between a merge's commit and the last name of its vacuum file does what is left of the merge, and more. */
+static void vacuum_fragments(void) {
+  uint64_t removed;
+  tsr_array *array = open_small();
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  assert_int_equal(removed, 3); /* two fragments and the vacuum file */
+  tsr_array_close(array);
+}
+static void test_vacuumed_at_once(void **state) {
+  for (int dense = 0; dense < 2; dense++) {
+    tsr_array *array = make_small(22, dense, false);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    watch(array, ".vac", vacuum_fragments);
+    assert_int_equal(merge_small(array), 2);
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 ");
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+  }
+}
+
+/* ---- The present ----------------------------------------------------------------------------- */
+
+/* Writes a cell at a time that is still to come, waits for it, and merges `fragments` with it, or all there are. */
+static void merge_with_later(int32_t x, const char *const *fragments, bool vacuumed) {
+  char name[128];
+  const char *names[2] = {fragments ? *fragments : NULL, name};
+  const tsr_consolidate_options options = {.fragments = names, .fragment_count = fragments ? 2 : 0};
+  uint64_t merged, removed;
+  tsr_array *array = open_small();
+  later = tsr__environment_now() + 2;
+  write_small(array, later, x, x, name);
+  while (tsr__environment_now() <= later) usleep(500);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
+  assert_true(merged >= 2);
+  if (vacuumed) ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  tsr_array_close(array);
+}
+static void merge_all_with_later(void) { merge_with_later(3, NULL, true); }
+
+/* While all is listed, the array's only fragments become one that is younger than the reader's question. */
+static void test_present(void **state) {
+  char expected[100];
+  tsr_array *array = make_small(22, true, false);
+  write_small(array, 10, 1, 1, NULL);
+  write_small(array, 20, 2, 2, NULL);
+  tsr_array_close(array);
+  array = open_small();
+  watch(array, "__commits", merge_all_with_later);
+  const char *cells = cells_of(array, TSR_TIME_NOW);
+  unwatch(array);
+  snprintf(expected, sizeof expected, "1=1001 2=2002 3=%d ", value_at(3, later));
+  assert_string_equal(cells, expected);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* Cells that are too many boxes are written with those between them, as these are, though others merge and vacuum them while
+ * they are looked at. */
+enum { MANY = 2001 };
+static char first_written[128];
+static void merge_first_with_later(void) { merge_with_later(MANY, (const char *const[]){first_written}, true); }
+static void write_many(tsr_array *array, uint64_t time, bool boxed, int32_t step, int32_t value, char name[128]) {
+  const tsr_writer_options options = {.time = time, .unsynced = true};
+  const int32_t last = MANY - 1;
+  static int32_t x[MANY], values[MANY];
+  const tsr_column columns[3] = {{.values = x}, {.values = values}, {.values = values}};
+  tsr_interval box = {{0}, {0}, NULL, NULL, 0, 0};
+  tsr_writer *writer;
+  uint64_t count = 0;
+  for (int32_t i = 0; i < MANY; i += step, count++) x[count] = i, values[count] = value;
+  memcpy(box.high, &last, 4);
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  if (boxed) ok(tsr_writer_append_box(writer, &box, false, columns, &error));
+  else ok(tsr_writer_append(writer, columns, NULL, count, &error));
+  ok(tsr_writer_prepare(writer, &error));
+  if (name) snprintf(name, 128, "%s", tsr_writer_fragment(writer, 0));
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+}
+static void test_present_of_writers(void **state) {
+  tsr_snapshot *snapshot;
+  tsr_array *array = make_sized(22, true, false, MANY);
+  write_many(array, 10, true, 1, 1, NULL);
+  write_many(array, 20, true, 1, 2, first_written);
+  tsr_array_close(array);
+  array = open_small();
+  ok(tsr_array_freeze(array, true, &error));
+  watch(array, first_written, merge_first_with_later);
+  write_many(array, tsr__environment_now() + 60000, false, 2, 3, NULL);
+  unwatch(array);
+  ok(tsr_array_freeze(array, false, &error));
+  tsr_interval box = {{0}, {0}, NULL, NULL, 0, 0};
+  const int32_t last = MANY - 1;
+  int32_t found[MANY];
+  memcpy(box.high, &last, 4);
+  ok(tsr_snapshot_open(array, NULL, 0, tsr__environment_now() + 120000, &snapshot, &error));
+  ok(tsr_block_read(snapshot, 1, &box, 0, 1, found, sizeof found, &error));
+  for (int32_t i = 0; i < MANY; i++)
+    if (found[i] != (i % 2 ? 2 : 3)) fail_msg("%d: %d", i, found[i]);
+  tsr_snapshot_close(snapshot);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* What a transaction began with is gone: it is told so, and not that there is nothing. */
+static void test_frozen(void **state) {
+  for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
+    uint64_t mergeable;
+    tsr_snapshot *snapshot;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 1, 1, NULL);
+    write_small(array, 20, 2, 2, NULL);
+    ok(tsr_array_freeze(array, true, &error));
+    const uint64_t generation = array->listing->generation;
+    ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
+    assert_int_equal(mergeable, 2);
+    merge_with_later(3, NULL, vacuumed);
+    if (!vacuumed) ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
+    assert_int_equal(array->listing->generation, generation);
+    ok(tsr__array_list(array, true, true, &error)); /* as who misses a file does */
+    if (vacuumed) refused(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error), TSR_ABORT, "roll back");
+    else assert_string_equal(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 ");
+    ok(tsr_array_freeze(array, false, &error));
+    assert_non_null(strstr(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 3="));
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* ---- Metadata -------------------------------------------------------------------------------- */
+
+static void put_metadata(tsr_array *array, const char *key, int32_t value) {
+  const tsr_metadatum entry = {
+      .key = key, .key_size = strlen(key), .datatype = TSR_INT32, .count = 1, .value = &value, .value_size = 4};
+  ok(tsr_array_set_metadata(array, &entry, &error));
+}
+static void merge_metadata(void) {
+  uint64_t count;
+  tsr_array *array = open_small();
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_METADATA, NULL, &count, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_METADATA, &count, &error));
+  put_metadata(array, "c", 3);
+  tsr_array_close(array);
+}
+static void test_metadata_vacuumed(void **state) {
+  uint64_t merged = 0;
+  tsr_array *array = make_small(22, false, false);
+  put_metadata(array, "a", 1);
+  put_metadata(array, "b", 2);
+  watch(array, "__meta/", merge_metadata);
+  ok(tsr_array_consolidate(array, TSR_MAINTAIN_METADATA, NULL, &merged, &error));
+  unwatch(array);
+  tsr_metadata *metadata;
+  ok(tsr_array_metadata(array, 0, TSR_TIME_NOW, &metadata, &error));
+  assert_int_equal(metadata->count, 3);
+  tsr_metadata_close(metadata);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* ---- What is said of named ones -------------------------------------------------------------- */
+
+static void test_limits_named(void **state) {
+  static char names[80][128];
+  const char *all[80];
+  uint64_t merged;
+  tsr_array *array = make_small(22, false, false);
+  for (int t = 0; t < 80; t++) {
+    write_small(array, (uint64_t)t * 10 + 10, 0, 99, names[t]);
+    all[t] = names[t];
+  }
+  tsr_consolidate_options options = {.fragments = all, .fragment_count = 80, .max_fragment_bytes = 100};
+  refused(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error), TSR_CONSTRAINT,
+          "max_fragment_mb is reached by 1 of 80");
+  options.max_fragment_bytes = 0;
+  int code = TSR_BUDGET;
+  for (options.memory_bytes = 4096; code == TSR_BUDGET; options.memory_bytes += 2048)
+    code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error);
+  refused(code, TSR_CONSTRAINT, "within memory_mb: it has room for");
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
+                                     cmocka_unit_test(test_three_at_once),
+                                     cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
+                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once),
+                                     cmocka_unit_test(test_metadata_vacuumed),
+                                     cmocka_unit_test(test_present), cmocka_unit_test(test_present_of_writers),
+                                     cmocka_unit_test(test_frozen), cmocka_unit_test(test_limits_named)};
+  return cmocka_run_group_tests(tests, setup, teardown_empty);
+}

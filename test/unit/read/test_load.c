@@ -1,0 +1,192 @@
+/* Tests of loading tiles: cache and store, budgets, neighbours read together, damage. */
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "array/cache.h"
+#include "read/load.h"
+#include "made_array.h"
+
+#define TILES 6
+
+/* One fragment of six tiles of eight cells. */
+static tsr_fragment *open_line(made_array *m) {
+  made_cell cells[8 * TILES];
+  for (int i = 0; i < 8 * TILES; i++) cells[i] = (made_cell){.at = {i}, .value = i};
+  made_open(m, false, 1, false, 0, 99, NULL);
+  return made_sparse(m, 1, 1, cells, 8 * TILES, false, false);
+}
+
+static void check_tile(const tsr_want *w) {
+  assert_non_null(w->tile);
+  assert_int_equal(w->tile->cells, 8);
+  assert_int_equal(tsr__load32(w->tile->values + 4), w->number * 8 + 1);
+}
+
+static void test_cache(void **state) {
+  (void)state;
+  made_array m;
+  tsr_memory budget;
+  tsr_counters c;
+  tsr_fragment *f = open_line(&m);
+  tsr__memory_init(&budget, &m.array.memory, 100000, "memory_mb");
+  tsr_want wants[TILES];
+  for (unsigned threads = 1; threads <= 4; threads += 3)
+    for (int round = 0; round < 2; round++) { /* from the store, from the cache */
+      for (unsigned i = 0; i < TILES; i++) /* out of order */
+        wants[i] = (tsr_want){.fragment = f, .slot = 0, .number = (i * 5) % TILES};
+      tsr_environment_reset_counters(m.environment);
+      const uint64_t bytes = m.array.store->bytes_read;
+      assert_int_equal(tsr__tiles_load(&m.array, threads, wants, TILES, &budget, NULL), TSR_OK);
+      for (unsigned i = 0; i < TILES; i++) {
+        check_tile(&wants[i]);
+        assert_int_equal(wants[i].decoded, round == 0);
+      }
+      tsr_environment_counters(m.environment, &c);
+      assert_int_equal(c.tiles_read, round ? 0 : TILES);
+      assert_int_equal(c.tiles_cached, round ? TILES : 0);
+      assert_int_equal(m.array.store->bytes_read - bytes, round ? 0 : TILES * (20 + 32));
+      assert_true(budget.used >= TILES * 32);
+      for (unsigned i = 0; i < TILES; i++) tsr__tile_return(wants[i].tile, &budget);
+      assert_int_equal(budget.used, 0);
+      if (round) tsr__cache_forget(m.array.cache, f->id);
+    }
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 0, &budget, NULL), TSR_OK);
+  tsr__tile_return(NULL, &budget);
+  made_close(&m);
+}
+
+static tsr_tile load_cells(made_array *m, tsr_fragment *f, uint64_t first, uint64_t end, bool decoded) {
+  tsr_memory budget;
+  tsr__memory_init(&budget, &m->array.memory, 100000, "memory_mb");
+  tsr_want want = {.fragment = f, .number = 3, .first = first, .end = end};
+  assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &budget, NULL), TSR_OK);
+  assert_int_equal(want.decoded, decoded);
+  const tsr_tile tile = *want.tile;
+  const uint64_t from = tile.end ? tile.first : 0, to = tile.end ? tile.end : 8;
+  for (uint64_t i = from; i < to; i++) assert_int_equal(tsr__load32(tile.values + 4 * (i - from)), 24 + i);
+  tsr__tile_return(want.tile, &budget);
+  assert_int_equal(budget.used, 0);
+  return tile;
+}
+
+/* A few cells come with their chunk; when others are wanted of the tile, it is decoded as a whole. */
+static void test_part(void **state) {
+  (void)state;
+  made_array m;
+  made_cell cells[8 * TILES];
+  made_open(&m, false, 1, false, 0, 99, NULL);
+  m.chunk = 8; /* two cells */
+  for (int i = 0; i < 8 * TILES; i++) cells[i] = (made_cell){.at = {i}, .value = i};
+  tsr_fragment *f = made_sparse(&m, 1, 1, cells, 8 * TILES, false, false);
+  tsr_tile tile = load_cells(&m, f, 3, 4, true);
+  assert_int_equal(tile.first, 2);
+  assert_int_equal(tile.end, 4);
+  tile = load_cells(&m, f, 2, 4, false);
+  assert_int_equal(tile.end, 4);
+  tile = load_cells(&m, f, 6, 7, true);
+  assert_int_equal(tile.end, 0);
+  load_cells(&m, f, 3, 4, false);
+  load_cells(&m, f, 0, 0, false);
+  tsr__cache_forget(m.array.cache, f->id);
+  tile = load_cells(&m, f, 1, 4, true); /* no few */
+  assert_int_equal(tile.end, 0);
+  made_close(&m);
+}
+
+static void test_cost(void **state) {
+  (void)state;
+  made_array m;
+  uint64_t bytes;
+  tsr_fragment *f = open_line(&m);
+  assert_int_equal(tsr__tile_cost(&m.array, f, 0, 0, &bytes, NULL), TSR_OK);
+  assert_int_equal(bytes, 8 * 4);
+  assert_int_equal(tsr__tile_cost(&m.array, f, 1, 2, &bytes, NULL), TSR_OK);
+  assert_int_equal(bytes, 9 * 8 + f->metadata.slots[1].var_sizes[2] + 8);
+  made_close(&m);
+}
+
+/* All or none, and nothing stays charged. */
+static void test_budget(void **state) {
+  (void)state;
+  made_array m;
+  tsr_error error = {0};
+  tsr_fragment *f = open_line(&m);
+  tsr_want wants[2 * TILES];
+  int passed = 0;
+  tsr__cache_set_limit(m.array.cache, 0);
+  for (uint64_t limit = 0; limit < 40000 && !passed; limit += 64) {
+    tsr_memory budget;
+    tsr__memory_init(&budget, &m.array.memory, limit, "memory_mb");
+    for (unsigned i = 0; i < 2 * TILES; i++) wants[i] = (tsr_want){.fragment = f, .slot = i % 2, .number = i / 2};
+    if (tsr__tiles_load(&m.array, 2, wants, 2 * TILES, &budget, &error) < 0) {
+      assert_int_equal(error.code, TSR_BUDGET);
+      assert_non_null(strstr(error.message, "memory_mb"));
+      for (unsigned i = 0; i < 2 * TILES; i++) assert_null(wants[i].tile);
+    } else {
+      passed = 1;
+      for (unsigned i = 0; i < 2 * TILES; i++) tsr__tile_return(wants[i].tile, &budget);
+    }
+    assert_int_equal(budget.used, 0);
+  }
+  assert_true(passed);
+  made_close(&m);
+}
+
+/* Sizes from the metadata decide before any memory is taken. */
+static void test_monster(void **state) {
+  (void)state;
+  made_array m;
+  tsr_memory budget;
+  tsr_error error = {0};
+  tsr_fragment *f = open_line(&m);
+  tsr__memory_init(&budget, &m.array.memory, UINT64_C(1) << 30, "memory_mb");
+  f->metadata.slots[1].var_sizes[3] = UINT64_MAX - 5;
+  tsr_want want = {.fragment = f, .slot = 1, .number = 3};
+  const uint64_t peak = m.array.memory.peak;
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
+  assert_non_null(strstr(error.message, "field s, tile 3"));
+  f->metadata.slots[1].var_sizes[3] = 1;
+  f->metadata.slots[1].offsets[TSR_PART_VARIABLE][4] = UINT64_C(1) << 40;
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
+  assert_true(m.array.memory.peak < peak + 100000);
+  assert_int_equal(budget.used, 0);
+  made_close(&m);
+}
+
+static void test_damage(void **state) {
+  (void)state;
+  made_array m;
+  tsr_memory budget;
+  tsr_error error = {0};
+  tsr_fragment *f = open_line(&m);
+  tsr__memory_init(&budget, &m.array.memory, 1 << 20, "memory_mb");
+  tsr_want wants[2] = {{.fragment = f, .number = 0}, {.fragment = f, .number = TILES}};
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* no such tile */
+  wants[1] = (tsr_want){.fragment = f, .slot = 99};
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* no such slot */
+  wants[1] = (tsr_want){.fragment = f, .slot = 1, .number = 1};
+  uint64_t *offsets = f->metadata.slots[1].offsets[TSR_PART_VALIDITY];
+  const uint64_t keep = offsets[2];
+  offsets[2] = offsets[1] - 1;
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* offsets fall */
+  offsets[2] = offsets[1];
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* nothing is stored */
+  offsets[2] = offsets[TILES] + 1000;
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* past the file's end */
+  assert_non_null(strstr(error.message, f->name));
+  assert_null(wants[0].tile);
+  assert_int_equal(budget.used, 0);
+  offsets[2] = keep;
+  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_OK);
+  for (int i = 0; i < 2; i++) tsr__tile_return(wants[i].tile, &budget);
+  made_close(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cache),   cmocka_unit_test(test_cost),
+                                     cmocka_unit_test(test_part),    cmocka_unit_test(test_budget),
+                                     cmocka_unit_test(test_monster), cmocka_unit_test(test_damage)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

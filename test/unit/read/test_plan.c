@@ -1,0 +1,199 @@
+/* Tests of plans and estimates. */
+
+#include <math.h>
+
+#include "read/plan.h"
+#include "made_array.h"
+
+static void test_sides(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 2000; round++) {
+    tsr_span spans[5];
+    tsr_side side = {.spans = spans};
+    uint64_t at = made_random(3), values = 0, tiles = 0;
+    while (side.count < 5 && at < 60) {
+      spans[side.count++] = (tsr_span){at, at + made_random(8)};
+      at = spans[side.count - 1].high + 2 + made_random(9);
+    }
+    const uint64_t extent = 1 + made_random(12), low = made_random(60), high = low + made_random(30);
+    bool met[100] = {false};
+    for (uint64_t i = 0; i < side.count; i++)
+      for (uint64_t o = spans[i].low; o <= spans[i].high; o++) {
+        values++;
+        if (o >= low && o <= high) met[o / extent] = true;
+      }
+    for (unsigned t = 0; t < 100; t++) tiles += met[t];
+    assert_int_equal(tsr__side_values(&side), values);
+    assert_int_equal(tsr__side_tiles(&side, extent, low, high), tiles);
+  }
+  tsr_span all = {0, UINT64_MAX};
+  const tsr_side side = {.count = 1, .spans = &all};
+  assert_int_equal(tsr__side_values(&side), UINT64_MAX);
+  assert_int_equal(tsr__side_tiles(&side, 1, 0, UINT64_MAX), UINT64_MAX);
+}
+
+static tsr_range between(const int32_t *low, const int32_t *high) { return (tsr_range){.low = low, .high = high}; }
+
+/* 100 x 100 cells, each tile 10 of one x. */
+static void open_square(made_array *m, uint64_t fragments) {
+  static made_cell cells[10000];
+  made_open(m, false, 2, false, 0, 99, NULL);
+  m->schema.capacity = 10;
+  for (uint64_t f = 0; f < fragments; f++) {
+    for (int i = 0; i < 10000; i++) cells[i] = (made_cell){.at = {i / 100, i % 100}, .value = i};
+    made_sparse(m, f + 1, f + 1, cells, 10000, false, false);
+  }
+}
+
+static void test_sparse_plan(void **state) {
+  (void)state;
+  made_array m;
+  tsr_arena arena;
+  tsr_plan plan;
+  open_square(&m, 1);
+  tsr__arena_init(&arena, &m.array.memory);
+  assert_int_equal(tsr__plan_make(&m.snapshot, NULL, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.tile_count, 1000);
+  assert_true(plan.tiles[0].inside && !plan.empty);
+
+  const int32_t x[2] = {3, 4}, y[2] = {15, 29};
+  const tsr_range xs = between(&x[0], &x[1]), ys = between(&y[0], &y[1]);
+  tsr_ranges ranges[2] = {{.ranges = &xs, .count = 1}, {.ranges = &ys, .count = 1}};
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.tile_count, 4);
+  assert_int_equal(plan.tiles[0].tile, 31);
+  assert_false(plan.tiles[0].inside);
+  assert_true(plan.tiles[1].inside);
+  assert_int_equal(plan.tiles[3].tile, 42);
+
+  /* Two sets of ranges that must hold together, and a set that no value is in. */
+  const tsr_ranges also = {.ranges = &ys, .count = 1};
+  ranges[1] = (tsr_ranges){.all = true, .also = &also};
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.tile_count, 4);
+  ranges[1] = (tsr_ranges){.ranges = &xs, .count = 1, .also = &also};
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_true(plan.empty);
+  ranges[1] = (tsr_ranges){.count = 0};
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_true(plan.empty);
+
+  /* A filter that moves coordinates: no tile is skipped. */
+  tsr_filter lossy = {.type = TSR_FILTER_SCALE_FLOAT};
+  m.fields[0].filters.filters = &lossy;
+  m.fields[0].filters.count = 1;
+  ranges[1] = (tsr_ranges){.all = true};
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.tile_count, 1000);
+  assert_true(plan.lossy && !plan.tiles[500].inside);
+  tsr__arena_release(&arena);
+  made_close(&m);
+}
+
+static double estimate_rows(made_array *m, const tsr_ranges *ranges, tsr_estimate *e) {
+  const tsr_request ask = {.dimensions = ranges};
+  assert_int_equal(tsr_request_estimate(&m->snapshot, &ask, e, NULL), TSR_OK);
+  return e->rows;
+}
+
+static bool near(double a, double b, double part) { return a >= b * (1 - part) && a <= b * (1 + part); }
+
+static void test_sparse_estimate(void **state) {
+  (void)state;
+  for (uint64_t fragments = 1; fragments <= 2; fragments++) {
+    made_array m;
+    tsr_estimate e;
+    open_square(&m, fragments);
+    const double n = (double)fragments;
+    assert_true(estimate_rows(&m, NULL, &e) == 10000 * n);
+    assert_true(e.tiles == 1000 * n && e.cells == 10000 * n && e.fragments == fragments);
+    const int32_t x[2] = {10, 29}, y[2] = {5, 64}, one = 7, far = 200;
+    tsr_range xs = between(&x[0], &x[1]), ys = between(&y[0], &y[1]);
+    tsr_ranges ranges[2] = {{.ranges = &xs, .count = 1}, {.ranges = &ys, .count = 1}};
+    /* no more rows than coordinates, though both fragments hold all */
+    assert_true(near(estimate_rows(&m, ranges, &e), 1200, 0.1));
+    assert_true(near(e.tiles, 20 * 7 * n, 0.15));
+    xs = ys = between(&one, &one);
+    assert_true(near(estimate_rows(&m, ranges, &e), 1, 0.01));
+    ranges[0] = (tsr_ranges){.all = true};
+    assert_true(near(estimate_rows(&m, ranges, &e), 100 * n, 0.3));
+    ys = between(&far, NULL);
+    assert_true(estimate_rows(&m, ranges, &e) == 0);
+    made_close(&m);
+  }
+}
+
+static void test_text_estimate(void **state) {
+  (void)state;
+  static made_cell cells[676];
+  made_array m;
+  tsr_estimate e;
+  for (int i = 0; i < 676; i++) {
+    cells[i] = (made_cell){.value = i};
+    cells[i].text[0] = (char)('a' + i / 26);
+    cells[i].text[1] = (char)('a' + i % 26);
+  }
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 13;
+  made_sparse(&m, 1, 1, cells, 676, false, false);
+  tsr_range r = {.low = "c", .low_size = 1, .high = "f", .high_size = 1, .high_exclusive = true};
+  const tsr_ranges ranges[1] = {{.ranges = &r, .count = 1}};
+  assert_true(near(estimate_rows(&m, ranges, &e), 78, 0.2));
+  r = (tsr_range){.low = "kk", .low_size = 2, .high = "kk", .high_size = 2};
+  assert_true(near(estimate_rows(&m, ranges, &e), 1, 0.2));
+  assert_true(e.tiles == 1);
+  r = (tsr_range){.low = "z", .low_size = 1};
+  assert_true(near(estimate_rows(&m, ranges, &e), 26, 0.2));
+  made_close(&m);
+}
+
+static int32_t zero(uint64_t start, const uint64_t *ordinals) { return 0; }
+
+static void test_dense(void **state) {
+  (void)state;
+  made_array m;
+  tsr_arena arena;
+  tsr_plan plan;
+  tsr_estimate e;
+  const int32_t extents[2] = {10, 7}; /* 7 does not divide 40: the last tiles overhang */
+  const uint64_t low[3] = {0, 0}, high[3] = {39, 39}, part_low[3] = {20, 30}, part_high[3] = {29, 39};
+  made_open(&m, true, 2, false, -20, 19, extents);
+  made_finish_grid(&m);
+  m.snapshot.has_domain = false;
+  assert_true(estimate_rows(&m, NULL, &e) == 0);
+  made_dense(&m, 1, low, high, zero);
+  made_dense(&m, 2, part_low, part_high, zero);
+  made_finish_dense(&m);
+  assert_true(estimate_rows(&m, NULL, &e) == 1600);
+  assert_true(e.tiles == 4 * 6 + 1 * 2 && e.cells == 26 * 70 && e.fragments == 2);
+
+  const int32_t x[4] = {-30, -19, 5, 5}, y[2] = {12, 100};
+  const tsr_range xs[2] = {between(&x[2], &x[3]), between(&x[0], &x[1])}, ys = between(&y[0], &y[1]);
+  const tsr_ranges ranges[2] = {{.ranges = xs, .count = 2}, {.ranges = &ys, .count = 1}};
+  assert_true(estimate_rows(&m, ranges, &e) == 3 * 8);
+  assert_true(e.tiles == 2 * 2 + 1 * 2);
+  tsr__arena_init(&arena, &m.array.memory);
+  assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.box_count, 2);
+  assert_int_equal(plan.sides[0].count, 2);
+  assert_int_equal(plan.sides[0].spans[0].low, 0);
+  assert_int_equal(plan.sides[0].spans[0].high, 1);
+  assert_int_equal(plan.sides[0].spans[1].low, 25);
+  assert_int_equal(plan.sides[1].spans[0].low, 32);
+  assert_int_equal(plan.sides[1].spans[0].high, 39);
+  /* One that covers all that is wanted hides what is older. */
+  const int32_t in[2] = {5, 12};
+  const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);
+  const tsr_ranges point[2] = {{.ranges = &a, .count = 1}, {.ranges = &b, .count = 1}};
+  assert_true(estimate_rows(&m, point, &e) == 1);
+  assert_true(e.tiles == 1 && e.fragments == 1);
+  tsr__arena_release(&arena);
+  made_close(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sides), cmocka_unit_test(test_sparse_plan),
+                                     cmocka_unit_test(test_sparse_estimate), cmocka_unit_test(test_text_estimate),
+                                     cmocka_unit_test(test_dense)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

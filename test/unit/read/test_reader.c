@@ -1,0 +1,147 @@
+/* Tests of readers as callers see them: starting again, stopping early, what needs no memory, what is refused. */
+
+#include <math.h>
+#include <string.h>
+
+#include "read/reader.h"
+#include "made_array.h"
+
+static int32_t value_of(uint64_t start, const uint64_t *ordinals) { return (int32_t)(ordinals[0] * 20 + ordinals[1]); }
+
+static void open_both(made_array *m, bool dense) {
+  static made_cell cells[400];
+  const int32_t extents[2] = {5, 5};
+  const uint64_t low[3] = {0, 0}, high[3] = {19, 19};
+  made_open(m, dense, 2, false, 0, 19, extents);
+  m->schema.capacity = 40;
+  if (dense) {
+    made_finish_grid(m);
+    made_dense(m, 1, low, high, value_of);
+    made_finish_dense(m);
+    return;
+  }
+  for (int i = 0; i < 400; i++) cells[i] = (made_cell){.at = {i / 20, i % 20}, .value = i};
+  made_sparse(m, 1, 1, cells, 400, false, false);
+}
+
+static void test_again(void **state) {
+  (void)state;
+  static made_row rows[400];
+  for (int dense = 0; dense < 2; dense++) {
+    made_array m;
+    tsr_reader *reader;
+    const tsr_batch *batch;
+    const tsr_column *column;
+    tsr_error error = {0};
+    open_both(&m, dense);
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    assert_int_equal(m.snapshot.references, 2);
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 0); /* not started */
+    assert_int_equal(tsr_reader_column(reader, 0, &column, &error), TSR_ERROR);
+    assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 1);
+    assert_int_equal(tsr_reader_column(reader, 2, &column, &error), TSR_OK);
+    const tsr_column *same;
+    assert_int_equal(tsr_reader_column(reader, 2, &same, &error), TSR_OK);
+    assert_ptr_equal(column, same);
+    assert_int_equal(tsr_reader_column(reader, 4, &column, &error), TSR_ERROR);
+    assert_non_null(strstr(error.message, "field 4"));
+    assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK); /* in the middle */
+    assert_int_equal(made_read(reader, &m, rows, 400, &error), 400);
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
+    assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 1);
+    tsr_reader_close(reader); /* in the middle */
+    assert_int_equal(m.snapshot.references, 1);
+    tsr_reader_close(NULL);
+    made_close(&m);
+  }
+}
+
+/* Two readers at once. */
+static void test_two(void **state) {
+  (void)state;
+  for (int dense = 0; dense < 2; dense++) {
+    made_array m;
+    tsr_reader *readers[2];
+    const tsr_batch *batch;
+    uint64_t counts[2] = {0};
+    open_both(&m, dense);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(tsr_reader_open(&m.snapshot, &readers[i], NULL), TSR_OK);
+      assert_int_equal(tsr_reader_start(readers[i], NULL, NULL), TSR_OK);
+    }
+    for (int i = 0; tsr_reader_next(readers[i % 2], &batch, NULL) > 0; i++) counts[i % 2] += batch->count;
+    while (tsr_reader_next(readers[1], &batch, NULL) > 0) counts[1] += batch->count;
+    assert_int_equal(counts[0], 400);
+    assert_int_equal(counts[1], 400);
+    for (int i = 0; i < 2; i++) tsr_reader_close(readers[i]);
+    made_close(&m);
+  }
+}
+
+/* Once warm, a reader that is started for points asks nobody for memory. */
+static void test_points_take_no_memory(void **state) {
+  (void)state;
+  for (int dense = 0; dense < 2; dense++) {
+    made_array m;
+    tsr_reader *reader;
+    open_both(&m, dense);
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    const bool fields[4] = {true, true, true, true};
+    long calls = 0;
+    for (int round = 0; round < 3; round++) {
+      calls = m.memory.calls;
+      for (int32_t i = 0; i < 400; i++) {
+        made_row row;
+        const int32_t x = i / 20, y = i % 20;
+        const tsr_range ranges[2] = {{.low = &x, .high = &x}, {.low = &y, .high = &y}};
+        const tsr_ranges dimensions[2] = {{.ranges = &ranges[0], .count = 1}, {.ranges = &ranges[1], .count = 1}};
+        const tsr_request ask = {.dimensions = dimensions, .fields = fields};
+        assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
+        assert_int_equal(made_read(reader, &m, &row, 1, NULL), 1);
+        assert_int_equal(row.cell.value, i);
+      }
+    }
+    assert_int_equal(m.memory.calls - calls, 0);
+    tsr_reader_close(reader);
+    made_close(&m);
+  }
+}
+
+/* Windows grow from one tile; a limit keeps them small until more is taken than was likely. */
+static void test_limit(void **state) {
+  (void)state;
+  for (int dense = 0; dense < 2; dense++) {
+    uint64_t read[2];
+    for (int limited = 0; limited < 2; limited++) {
+      made_array m;
+      tsr_reader *reader;
+      const tsr_batch *batch;
+      tsr_counters c;
+      const bool fields[4] = {false, false, true, false};
+      const tsr_request ask = {.fields = fields, .limit = limited ? 5 : 0, .threads = 2};
+      open_both(&m, dense);
+      assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+      assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
+      for (int i = 0; i < 4; i++) {
+        assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
+        tsr_environment_counters(m.environment, &c);
+        if (i < 2) assert_int_equal(c.tiles_read, limited || i == 0 ? i + 1 : 3);
+      }
+      tsr_environment_counters(m.environment, &c);
+      read[limited] = c.tiles_read;
+      tsr_reader_close(reader);
+      made_close(&m);
+    }
+    assert_int_equal(read[0], 1 + 2 + 4);
+    assert_true(read[1] >= 4 && read[1] < read[0]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_again), cmocka_unit_test(test_two),
+                                     cmocka_unit_test(test_points_take_no_memory), cmocka_unit_test(test_limit)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
