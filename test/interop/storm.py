@@ -303,8 +303,10 @@ class Storm:
                     raise Violation(f"{who}, {array}: doubled {doubled[:5]}, lost or old (at, wanted, found) {lost[:5]}, resurrected {more[:5]}")
         key = lambda row: tuple(-1 << 40 if c is None else c for c in row)  # noqa: E731
         for array in ARRAYS:
-            if sorted(map(tuple, ours["rows"][array]), key=key) != sorted(map(tuple, theirs["rows"][array]), key=key):
-                raise Violation(f"{array}: tessera and TileDB read other values of {EXTRAS}")
+            here, there = (sorted(map(tuple, look["rows"][array]), key=key) for look in (ours, theirs))
+            if here != there:
+                raise Violation(f"{array}: tessera and TileDB read other values of {EXTRAS}: tessera alone {[r for r in here if r not in there][:5]}, "
+                                f"TileDB alone {[r for r in there if r not in here][:5]}")
         for array, severity, file, message in ours["check"]:
             self.checked[severity] += 1
             if severity == "error":
