@@ -126,7 +126,7 @@ TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t r
 
 /* What this process is at: consolidate, vacuum, check, export, import, copy, commit, write, read, aggregate, draw. Done
  * and total are in units of the work (cells, files, bytes); total is 0 as long as it is not known, and may grow. */
-#define TSR_PROGRESS_MOST 64 /* at once; more are not shown */
+#define TSR_PROGRESS_MAX 64 /* at once; more are not shown */
 typedef struct tsr_progress {
   char operation[24], path[256]; /* a path that is longer begins with "..." */
   uint64_t done, total; /* done <= total */
@@ -386,7 +386,7 @@ TSR_API int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_int
 /* Count, sum, minimum and maximum of a field over a box, all together or for each value of some dimensions: in
  * parallel, over columns, and from the statistics of tiles where they can be believed, without reading these.
  * Nulls are null cells, NaN, and what was never written. */
-#define TSR_BY_MOST 3
+#define TSR_BY_MAX 3
 typedef struct tsr_aggregate_request {
   const tsr_ranges *dimensions; /* one per dimension, or NULL: everything */
   uint32_t field; /* one number, BOOL, datetime or time in a cell */
@@ -397,8 +397,8 @@ typedef struct tsr_aggregate_request {
   unsigned threads; /* 0 = the array's */
 } tsr_aggregate_request;
 typedef struct tsr_aggregate_row {
-  const void *keys[TSR_BY_MOST]; /* a value of each dimension in `by` */
-  uint64_t key_sizes[TSR_BY_MOST]; /* bytes */
+  const void *keys[TSR_BY_MAX]; /* a value of each dimension in `by` */
+  uint64_t key_sizes[TSR_BY_MAX]; /* bytes */
   uint64_t count, nulls; /* cells that are no null, and those that are */
   bool fits; /* integers: the sum fits into 64 bits, signed */
   int64_t sum; /* integers, if it fits; else 0 */
@@ -420,7 +420,7 @@ TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_agg
 
 /* A box as a grid of places, each the mean of the cells that lie in it; read batch by batch, in parallel. A dimension of
  * n values is spread over p <= n places: value i lies in place i * p / n. Of floats, places are equal parts of the box. */
-typedef struct tsr_raster_request {
+typedef struct tsr_downsample_request {
   const tsr_interval *box; /* one per dimension */
   uint32_t field; /* an attribute of one number, BOOL, datetime or time in a cell */
   uint32_t row, column; /* two dimensions, no strings */
@@ -428,18 +428,18 @@ typedef struct tsr_raster_request {
   bool skip_fill; /* cells that hold the attribute's fill value are left out, as nulls are */
   uint64_t memory_bytes; /* working memory and places, at most; 0 = 1 GiB */
   unsigned threads; /* 0 = the array's */
-} tsr_raster_request;
-typedef struct tsr_raster {
+} tsr_downsample_request;
+typedef struct tsr_downsample {
   uint64_t height, width;
   const double *means; /* row after row, low ends first; NaN where no cell lies */
   uint64_t cells; /* that were averaged: neither null, NaN, NaT nor unwritten */
   uint64_t most; /* of them in one place */
   double min, max; /* of their values that are finite; min > max where there are none */
-} tsr_raster;
+} tsr_downsample;
 /* TSR_BUDGET, naming memory_mb, where there are more places than fit. Closed by the caller; needs no snapshot then. */
-TSR_API int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, tsr_raster **raster,
-                            tsr_error *error);
-TSR_API void tsr_raster_close(tsr_raster *raster); /* NULL is fine */
+TSR_API int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *request,
+                                tsr_downsample **downsample, tsr_error *error);
+TSR_API void tsr_downsample_close(tsr_downsample *downsample); /* NULL is fine */
 
 /* ---- Partitions: slices of about equal work ----------------------------------------------------------------------- */
 

@@ -19,22 +19,21 @@
 #include "array/environment.h"
 #include "array/progress.h"
 #include "array/snapshot.h"
-#include "read/piece.h"
+#include "read/subtile.h"
 #include "read/predicate.h"
 #include "read/reader.h"
 #include "analyze/aggregate_sums.h"
 
-#define AGGREGATE_BLOCK TSR_KEYS_MOST /* cells whose groups are found together */
-#define RUN_LEAST                                                                                                      \
-  16u /* cells of one group, one after the other in each tile, that are worth to be added by themselves */
-#define AGGREGATE_PART_CELLS   16384u /* of a batch, that are worth a thread */
-#define AGGREGATE_THREADS_MOST 16u
-#define DIRECT_ALWAYS          65536u /* combinations; more only where there are as many cells ... */
-#define DIRECT_MOST            (UINT64_C(1) << 22) /* ... and never more than these */
-#define SHARED_FROM            65536u /* groups: threads have no tables of their own */
-#define DOUBT_MOST             1e-10 /* of a sum */
-#define UNWRITTEN_GROUPS       65536u /* between two questions whether to stop */
-#define NO_GROUP               UINT32_MAX
+#define AGGREGATE_BLOCK       TSR_KEYS_MAX /* cells whose groups are found together */
+#define RUN_MIN               16u /* cells of one group, one after the other in each tile, that are worth to be added by themselves */
+#define AGGREGATE_PART_CELLS  16384u /* of a batch, that are worth a thread */
+#define AGGREGATE_THREADS_MAX 16u
+#define DIRECT_ALWAYS         65536u /* combinations; more only where there are as many cells ... */
+#define DIRECT_MAX            (UINT64_C(1) << 22) /* ... and never more than these */
+#define SHARED_FROM           65536u /* groups: threads have no tables of their own */
+#define DOUBT_MAX             1e-10 /* of a sum */
+#define UNWRITTEN_GROUPS      65536u /* between two questions whether to stop */
+#define NO_GROUP              UINT32_MAX
 
 typedef struct text { /* a value of a string dimension */
   const uint8_t *bytes;
@@ -63,41 +62,41 @@ struct tsr_aggregate {
   tsr_arena arena;
   const tsr_field *field;
   uint32_t field_number;
-  tsr_machine machine;
+  tsr_physical_type machine;
   uint32_t by_count;
-  aggregate_axis by[TSR_BY_MOST];
+  aggregate_axis by[TSR_BY_MAX];
   bool direct;
   bool outside; /* direct: a cell lay outside of what its fragment says it has */
   uint64_t group_count;
   tsr_buffer sums; /* tsr_sums */
-  tsr_sums *tables[AGGREGATE_THREADS_MOST]; /* direct: of the threads but the first, NULL until one is needed */
+  tsr_sums *tables[AGGREGATE_THREADS_MAX]; /* direct: of the threads but the first, NULL until one is needed */
   tsr_buffer tuples; /* by_count keys for each group, where not direct */
   aggregate_numbering numbers;
   uint32_t last; /* the group that was found last */
   uint64_t row_count;
   uint32_t *rows; /* groups, in order */
-  uint8_t keys[TSR_BY_MOST][8]; /* of the row that was asked for */
+  uint8_t keys[TSR_BY_MAX][8]; /* of the row that was asked for */
 };
 
 static tsr_sums *sums_of(const tsr_aggregate *a) { return (tsr_sums *)(void *)a->sums.data; }
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t aggregate_mix(uint64_t hash, uint64_t value) {
+static uint64_t aggregate_combine(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
   return hash ^ hash >> 29;
 }
 
 static uint64_t hash_text(const uint8_t *bytes, uint64_t size) {
   uint64_t hash = size;
-  for (; size >= 8; size -= 8, bytes += 8) hash = aggregate_mix(hash, tsr__load64(bytes));
-  for (; size > 0; size--, bytes++) hash = aggregate_mix(hash, *bytes);
+  for (; size >= 8; size -= 8, bytes += 8) hash = aggregate_combine(hash, tsr__load64(bytes));
+  for (; size > 0; size--, bytes++) hash = aggregate_combine(hash, *bytes);
   return hash;
 }
 
 static uint64_t hash_tuple(const uint64_t *keys, uint32_t count) {
   uint64_t hash = 0;
-  for (uint32_t k = 0; k < count; k++) hash = aggregate_mix(hash, keys[k]);
+  for (uint32_t k = 0; k < count; k++) hash = aggregate_combine(hash, keys[k]);
   return hash;
 }
 
@@ -181,11 +180,11 @@ static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group,
 typedef struct aggregate_job {
   tsr_aggregate *aggregate;
   const tsr_batch *batch;
-  const tsr_piece *piece; /* consecutive cells of a dense tile: their places say the groups, in runs; else NULL */
+  const tsr_subtile *subtile; /* consecutive cells of a dense tile: their places say the groups, in runs; else NULL */
   uint64_t run;
-  tsr_column field, by[TSR_BY_MOST];
+  tsr_column field, by[TSR_BY_MAX];
   uint64_t parts;
-  bool outside[AGGREGATE_THREADS_MOST];
+  bool outside[AGGREGATE_THREADS_MAX];
 } aggregate_job;
 
 /* The keys of rows from..from+count-1 on an axis with numbers. */
@@ -211,7 +210,7 @@ static bool find_direct(const aggregate_job *j, uint64_t from, uint64_t count, u
 
 static int find_hashed(const aggregate_job *j, uint64_t from, uint64_t count, uint32_t *groups, tsr_error *error) {
   tsr_aggregate *a = j->aggregate;
-  uint64_t keys[TSR_BY_MOST][AGGREGATE_BLOCK], tuple[TSR_BY_MOST];
+  uint64_t keys[TSR_BY_MAX][AGGREGATE_BLOCK], tuple[TSR_BY_MAX];
   for (uint32_t k = 0; k < a->by_count; k++) {
     aggregate_axis *by = &a->by[k];
     if (!by->is_text) {
@@ -285,18 +284,18 @@ static void add_groups(tsr_cells cells, uint64_t size, const uint32_t *groups, t
 /* The axis of its tile along which the batch's cells have the values of by[k]. */
 static const tsr_axis *axis_of(const aggregate_job *j, uint32_t k) {
   const uint32_t d = j->aggregate->by[k].dimension;
-  return &j->piece->axes[j->aggregate->snapshot->grid.col_major_cells ? j->piece->dimensions - 1 - d : d];
+  return &j->subtile->axes[j->aggregate->snapshot->grid.col_major_cells ? j->subtile->dimensions - 1 - d : d];
 }
 
 /* Cells of dense tiles lie in runs of one group, without that anybody looks at coordinates. */
 static void choose_runs(aggregate_job *j) {
-  tsr_source *source = j->aggregate->reader->source;
-  if (!j->aggregate->direct || j->aggregate->by_count == 0 || j->batch->selection || !source->piece) return;
-  j->piece = source->piece(source);
-  if (!j->piece) return;
+  tsr_batch_iterator *iterator = j->aggregate->reader->iterator;
+  if (!j->aggregate->direct || j->aggregate->by_count == 0 || j->batch->selection || !iterator->subtile) return;
+  j->subtile = iterator->subtile(iterator);
+  if (!j->subtile) return;
   j->run = UINT64_MAX;
   for (uint32_t k = 0; k < j->aggregate->by_count; k++) j->run = TSR_MIN(j->run, axis_of(j, k)->stride);
-  if (j->run < RUN_LEAST) j->piece = NULL;
+  if (j->run < RUN_MIN) j->subtile = NULL;
 }
 
 static uint64_t group_at(const aggregate_job *j, uint64_t place) {
@@ -318,7 +317,7 @@ static bool aggregate_is_null(const tsr_column *column) {
 static void add_runs(const aggregate_job *j, uint64_t from, uint64_t end, tsr_sums *table) {
   uint8_t room[AGGREGATE_BLOCK * sizeof(uint64_t)];
   for (uint64_t n; from < end; from += n) {
-    const uint64_t place = j->piece->origin + j->batch->first + from;
+    const uint64_t place = j->subtile->origin + j->batch->first + from;
     tsr_sums *sums = &table[group_at(j, place)];
     n = TSR_MIN(TSR_MIN(end - from, j->run - place % j->run), j->field.constant ? AGGREGATE_BLOCK : TSR_SUMS_CELLS);
     const tsr_cells cells = aggregate_cells_of(j, from, n, room);
@@ -334,7 +333,7 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
   const uint64_t end = j->batch->count * (part + 1) / j->parts;
   uint32_t groups[AGGREGATE_BLOCK];
   uint8_t room[AGGREGATE_BLOCK * sizeof(uint64_t)];
-  if (j->piece) {
+  if (j->subtile) {
     add_runs(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->tables[part]);
     return TSR_OK;
   }
@@ -361,8 +360,7 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
 static int choose_parts(tsr_aggregate *a, const tsr_batch *batch, uint64_t *parts, tsr_error *error) {
   *parts = 1;
   if (!a->direct || a->group_count > SHARED_FROM) return TSR_OK;
-  *parts =
-      TSR_MAX(1, TSR_MIN(TSR_MIN(a->reader->threads, AGGREGATE_THREADS_MOST), batch->count / AGGREGATE_PART_CELLS));
+  *parts = TSR_MAX(1, TSR_MIN(TSR_MIN(a->reader->threads, AGGREGATE_THREADS_MAX), batch->count / AGGREGATE_PART_CELLS));
   for (uint64_t part = 1; part < *parts; part++) {
     void *memory;
     if (a->tables[part]) continue;
@@ -379,7 +377,7 @@ static int aggregate_add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_err
   TSR_TRY(tsr_reader_column(a->reader, a->field_number, &column, error));
   j.field = *column;
   choose_runs(&j);
-  for (uint32_t k = 0; k < a->by_count && !j.piece; k++) {
+  for (uint32_t k = 0; k < a->by_count && !j.subtile; k++) {
     TSR_TRY(tsr_reader_column(a->reader, a->by[k].dimension, &column, error));
     j.by[k] = *column;
   }
@@ -392,7 +390,7 @@ static int aggregate_add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_err
 /* ---- Whole tiles ------------------------------------------------------------------------------------------------- */
 
 /* The two ends of a sparse tile's box on an axis; of strings, where their bytes lie. */
-static const uint64_t *ends_of(const tsr_aggregate *a, const tsr_whole *whole, const aggregate_axis *by,
+static const uint64_t *ends_of(const tsr_aggregate *a, const tsr_whole_tile *whole, const aggregate_axis *by,
                                const uint8_t *ends[2], const uint64_t **sizes) {
   const tsr_rtree *rtree = a->snapshot->fragments[whole->fragment].fragment->metadata.rtree;
   const uint64_t at = (whole->tile * rtree->dimensions + by->dimension) * 2;
@@ -403,7 +401,7 @@ static const uint64_t *ends_of(const tsr_aggregate *a, const tsr_whole *whole, c
 }
 
 /* Do all cells of a whole tile belong to one group? */
-static bool has_one_group(const tsr_aggregate *a, const tsr_whole *whole) {
+static bool has_one_group(const tsr_aggregate *a, const tsr_whole_tile *whole) {
   for (uint32_t k = 0; k < a->by_count; k++) {
     const aggregate_axis *by = &a->by[k];
     const uint64_t *sizes, *keys;
@@ -420,8 +418,8 @@ static bool has_one_group(const tsr_aggregate *a, const tsr_whole *whole) {
   return true;
 }
 
-static int find_whole_group(tsr_aggregate *a, const tsr_whole *whole, uint32_t *group, tsr_error *error) {
-  uint64_t tuple[TSR_BY_MOST], index = 0;
+static int find_whole_group(tsr_aggregate *a, const tsr_whole_tile *whole, uint32_t *group, tsr_error *error) {
+  uint64_t tuple[TSR_BY_MAX], index = 0;
   for (uint32_t k = 0; k < a->by_count; k++) {
     aggregate_axis *by = &a->by[k];
     if (whole->low) {
@@ -439,10 +437,10 @@ static int find_whole_group(tsr_aggregate *a, const tsr_whole *whole, uint32_t *
 }
 
 /* Can the sum of so many integers between these not have stuck at the limit? */
-static bool aggregate_sum_fits(tsr_machine machine, uint64_t count, const tsr_sums *ends) {
+static bool aggregate_sum_fits(tsr_physical_type machine, uint64_t count, const tsr_sums *ends) {
   uint64_t most, product;
-  if (machine == TSR_MACHINE_U8 || machine == TSR_MACHINE_U16 || machine == TSR_MACHINE_U32 ||
-      machine == TSR_MACHINE_U64)
+  if (machine == TSR_PHYSICAL_U8 || machine == TSR_PHYSICAL_U16 || machine == TSR_PHYSICAL_U32 ||
+      machine == TSR_PHYSICAL_U64)
     return tsr__mul(count, ends->max.u, &product);
   most = TSR_MAX(ends->max.i < 0 ? 0 - (uint64_t)ends->max.i : (uint64_t)ends->max.i,
                  ends->min.i < 0 ? 0 - (uint64_t)ends->min.i : (uint64_t)ends->min.i);
@@ -450,11 +448,11 @@ static bool aggregate_sum_fits(tsr_machine machine, uint64_t count, const tsr_su
 }
 
 /* Statistics of the tile that say what its cells would: `known` and 1, or 0. */
-static int find_known(tsr_aggregate *a, const tsr_whole *whole, tsr_sums *known, tsr_error *error) {
+static int find_known(tsr_aggregate *a, const tsr_whole_tile *whole, tsr_sums *known, tsr_error *error) {
   const tsr_snapshot_fragment *f = &a->snapshot->fragments[whole->fragment];
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   const int64_t slot = f->slots[a->field_number];
-  tsr_special special;
+  tsr_system_column system_column;
   tsr_statistics s;
   tsr__sums_init(a->machine, known);
   if (slot < 0) {
@@ -462,7 +460,7 @@ static int find_known(tsr_aggregate *a, const tsr_whole *whole, tsr_sums *known,
     return !a->field->is_dimension;
   }
   if (f->fragment->tiles) return 0; /* cells that have not been written yet have no statistics */
-  const int64_t number = tsr__fragment_slot_field(m, (uint32_t)slot, &special);
+  const int64_t number = tsr__fragment_slot_field(m, (uint32_t)slot, &system_column);
   if (number < m->schema->dimension_count || !tsr__statistics_believed(m, (uint32_t)number)) return 0;
   if (m->dense && whole->cells != a->snapshot->grid.tile_cells) return 0;
   const tsr_field *field = &m->schema->fields[number];
@@ -482,8 +480,8 @@ static int find_known(tsr_aggregate *a, const tsr_whole *whole, tsr_sums *known,
 }
 
 /* A box of cells that were never written: as many nulls for each of its groups. */
-static int take_unwritten(tsr_aggregate *a, const tsr_whole *whole, tsr_error *error) {
-  uint64_t low[TSR_BY_MOST], high[TSR_BY_MOST], tuple[TSR_BY_MOST], each = whole->cells, done = 0;
+static int take_unwritten(tsr_aggregate *a, const tsr_whole_tile *whole, tsr_error *error) {
+  uint64_t low[TSR_BY_MAX], high[TSR_BY_MAX], tuple[TSR_BY_MAX], each = whole->cells, done = 0;
   if (a->field->is_dimension) return 0; /* which has values there */
   if (whole->cells == UINT64_MAX) return tsr__fail(error, TSR_TOOBIG, "there are more cells than 64 bits can count");
   for (uint32_t k = 0; k < a->by_count; k++) {
@@ -505,20 +503,20 @@ static int take_unwritten(tsr_aggregate *a, const tsr_whole *whole, tsr_error *e
     while (k > 0 && tuple[k - 1] == high[k - 1]) k--, tuple[k] = low[k];
     if (k == 0) break;
     tuple[k - 1]++;
-    if (++done % UNWRITTEN_GROUPS == 0) TSR_TRY(tsr__interrupted(a->snapshot->array->environment, error));
+    if (++done % UNWRITTEN_GROUPS == 0) TSR_TRY(tsr__environment_cancelled(a->snapshot->array->environment, error));
   }
   tsr_work_done(a->snapshot->array->environment, whole->cells);
   return 1;
 }
 
-static int take_whole(void *argument, const tsr_whole *whole, tsr_error *error) {
+static int take_whole(void *argument, const tsr_whole_tile *whole, tsr_error *error) {
   tsr_aggregate *a = argument;
   tsr_sums known;
   uint32_t group = 0;
   if (whole->fragment == TSR_NO_FRAGMENT) return take_unwritten(a, whole, error);
   if (!has_one_group(a, whole)) return 0;
-  const int r = find_known(a, whole, &known, error);
-  if (r <= 0) return r;
+  const int rc = find_known(a, whole, &known, error);
+  if (rc <= 0) return rc;
   tsr__count(a->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
   if (a->by_count > 0) TSR_TRY(find_whole_group(a, whole, &group, error));
   tsr__sums_merge(a->machine, &sums_of(a)[group], &known);
@@ -538,9 +536,9 @@ static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64
   const tsr_snapshot *snapshot = a->snapshot;
   const tsr_plan *plan = &a->reader->plan;
   if (snapshot->schema->dense) {
-    const tsr_side *side = &plan->sides[d];
-    *low = snapshot->grid.low_key[d] + side->spans[0].low;
-    *high = snapshot->grid.low_key[d] + side->spans[side->count - 1].high;
+    const tsr_dimension_selection *selected = &plan->selections[d];
+    *low = snapshot->grid.low_key[d] + selected->spans[0].low;
+    *high = snapshot->grid.low_key[d] + selected->spans[selected->count - 1].high;
     return;
   }
   *low = tsr__key(snapshot->schema->fields[d].datatype, snapshot->non_empty_domain[d].low);
@@ -555,7 +553,7 @@ static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
   *groups = 1;
   if (a->by_count == 0) return true;
   if (a->reader->plan.empty || a->reader->plan.lossy || !a->snapshot->has_domain) return false;
-  if (a->snapshot->schema->dense && !a->reader->plan.sides) return false; /* a single cell: read_point.c */
+  if (a->snapshot->schema->dense && !a->reader->plan.selections) return false; /* a single cell: read_point.c */
   for (uint32_t k = a->by_count; k-- > 0;) {
     aggregate_axis *by = &a->by[k];
     uint64_t high;
@@ -566,12 +564,12 @@ static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
     by->stride = *groups;
     *groups = tsr__mul_sat(*groups, by->extent);
   }
-  return *groups <= DIRECT_ALWAYS || (*groups <= DIRECT_MOST && *groups <= tsr__reader_cells(a->reader) &&
+  return *groups <= DIRECT_ALWAYS || (*groups <= DIRECT_MAX && *groups <= tsr__reader_cells(a->reader) &&
                                       *groups * sizeof(tsr_sums) <= a->memory.limit / 4);
 }
 
 static void aggregate_clear(tsr_aggregate *a) {
-  for (uint32_t k = 0; k < TSR_BY_MOST; k++) {
+  for (uint32_t k = 0; k < TSR_BY_MAX; k++) {
     tsr__free(a->by[k].numbers.slots);
     a->by[k].numbers = (aggregate_numbering){0};
     a->by[k].texts.size = a->by[k].text_count = 0;
@@ -601,22 +599,22 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
                                .threads = request->threads};
   const tsr_batch *batch;
   uint64_t groups;
-  int r;
+  int rc;
   aggregate_clear(a);
   a->reader->take = statistics ? take_whole : NULL;
-  a->reader->taker = a;
+  a->reader->shortcut_argument = a;
   TSR_TRY(tsr_reader_start(a->reader, &reading, error));
   a->direct = choose_direct(a, &groups) && (direct || a->by_count == 0);
   if (a->direct) TSR_TRY(aggregate_make_table(a, groups, error));
   tsr__work_more(a->snapshot->array->environment, tsr__reader_cells(a->reader));
-  while ((r = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->outside) {
+  while ((rc = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->outside) {
     TSR_TRY(aggregate_add_batch(a, batch, error));
     tsr_work_done(a->snapshot->array->environment, batch->count);
   }
-  for (uint32_t part = 1; r >= 0 && part < AGGREGATE_THREADS_MOST; part++)
+  for (uint32_t part = 1; rc >= 0 && part < AGGREGATE_THREADS_MAX; part++)
     for (uint64_t g = 0; a->tables[part] && g < a->group_count; g++)
       tsr__sums_merge(a->machine, &sums_of(a)[g], &a->tables[part][g]);
-  return r;
+  return rc;
 }
 
 /* Does it show in a result that sums of floats came from statistics? */
@@ -624,7 +622,7 @@ static bool aggregate_is_doubtful(const tsr_aggregate *a) {
   for (uint64_t g = 0; g < a->group_count; g++) {
     const tsr_sums *sums = &sums_of(a)[g];
     const double sum = sums->doubt > 0 ? tsr__sums_real(a->machine, sums) : 0;
-    if (sums->doubt > 0 && !(sums->doubt <= DOUBT_MOST * (sum < 0 ? -sum : sum))) return true;
+    if (sums->doubt > 0 && !(sums->doubt <= DOUBT_MAX * (sum < 0 ? -sum : sum))) return true;
   }
   return false;
 }
@@ -677,7 +675,7 @@ static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request,
     return tsr__fail(error, TSR_ERROR, "field %u cannot be summed", request->field);
   a->field_number = request->field;
   a->field = &schema->fields[request->field];
-  a->machine = tsr__datatype_machine(a->field->datatype);
+  a->machine = tsr__datatype_physical(a->field->datatype);
   a->by_count = request->by_count;
   TSR_TRY(tsr__alloc_array(&a->memory, n, sizeof(bool), &memory, error));
   *fields = memory;
@@ -695,20 +693,20 @@ static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request,
 
 static int aggregate_run(tsr_aggregate *a, const tsr_aggregate_request *request, tsr_error *error) {
   bool *fields = NULL, statistics = !request->read_all, direct = true, done = false;
-  if (request->by_count > TSR_BY_MOST)
-    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions, there may be %u", request->by_count, TSR_BY_MOST);
-  int r = choose_fields(a, request, &fields, error);
-  if (r >= 0) r = tsr_reader_open(a->snapshot, &a->reader, error);
-  while (r >= 0 && !done) {
-    r = read_once(a, request, fields, statistics, direct, error);
-    if (r >= 0 && a->outside) direct = false;
-    else if (r >= 0 && statistics && aggregate_is_doubtful(a)) statistics = false;
+  if (request->by_count > TSR_BY_MAX)
+    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions, there may be %u", request->by_count, TSR_BY_MAX);
+  int rc = choose_fields(a, request, &fields, error);
+  if (rc >= 0) rc = tsr_reader_open(a->snapshot, &a->reader, error);
+  while (rc >= 0 && !done) {
+    rc = read_once(a, request, fields, statistics, direct, error);
+    if (rc >= 0 && a->outside) direct = false;
+    else if (rc >= 0 && statistics && aggregate_is_doubtful(a)) statistics = false;
     else done = true;
   }
   tsr_reader_close(a->reader);
   a->reader = NULL;
   tsr__free(fields);
-  return r < 0 ? r : list_rows(a, error);
+  return rc < 0 ? rc : list_rows(a, error);
 }
 
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
@@ -723,14 +721,14 @@ int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *requ
   tsr__memory_init(&a->memory, &snapshot->array->memory, most / 2, "memory_mb"); /* the reader has the other half */
   tsr__arena_init(&a->arena, &a->memory);
   a->sums.memory = a->tuples.memory = &a->memory;
-  for (uint32_t k = 0; k < TSR_BY_MOST; k++) a->by[k].texts.memory = &a->memory;
+  for (uint32_t k = 0; k < TSR_BY_MAX; k++) a->by[k].texts.memory = &a->memory;
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "aggregate", snapshot->array->path, 0);
-  const int r = aggregate_run(a, request, error);
+  const int rc = aggregate_run(a, request, error);
   tsr_work_end(snapshot->array->environment, &work);
-  if (r < 0) {
+  if (rc < 0) {
     tsr_aggregate_close(a);
-    return r;
+    return rc;
   }
   *aggregate = a;
   return TSR_OK;
@@ -740,7 +738,7 @@ void tsr_aggregate_close(tsr_aggregate *aggregate) {
   if (!aggregate) return;
   tsr_snapshot *snapshot = aggregate->snapshot;
   aggregate_clear(aggregate);
-  for (uint32_t k = 0; k < TSR_BY_MOST; k++) tsr__buffer_release(&aggregate->by[k].texts);
+  for (uint32_t k = 0; k < TSR_BY_MAX; k++) tsr__buffer_release(&aggregate->by[k].texts);
   tsr__buffer_release(&aggregate->sums);
   tsr__buffer_release(&aggregate->tuples);
   tsr__arena_release(&aggregate->arena);
@@ -754,7 +752,7 @@ static void aggregate_set_end(const tsr_aggregate *a, uint64_t bits, uint8_t out
   double value;
   memcpy(&value, &bits, sizeof value);
   const float narrow = (float)value;
-  if (a->machine == TSR_MACHINE_F32) memcpy(out, &narrow, sizeof narrow);
+  if (a->machine == TSR_PHYSICAL_F32) memcpy(out, &narrow, sizeof narrow);
   else memcpy(out, &bits, tsr_datatype_size(a->field->datatype));
 }
 

@@ -29,16 +29,16 @@ static inline void real_add(double sum[2], double value) {
   sum[0] = total;
 }
 
-static bool aggregate_sums_is_float(tsr_machine machine) {
-  return machine == TSR_MACHINE_F32 || machine == TSR_MACHINE_F64;
+static bool aggregate_sums_is_float(tsr_physical_type machine) {
+  return machine == TSR_PHYSICAL_F32 || machine == TSR_PHYSICAL_F64;
 }
 
-static bool aggregate_sums_is_signed(tsr_machine machine) {
-  return machine == TSR_MACHINE_I8 || machine == TSR_MACHINE_I16 || machine == TSR_MACHINE_I32 ||
-         machine == TSR_MACHINE_I64;
+static bool aggregate_sums_is_signed(tsr_physical_type machine) {
+  return machine == TSR_PHYSICAL_I8 || machine == TSR_PHYSICAL_I16 || machine == TSR_PHYSICAL_I32 ||
+         machine == TSR_PHYSICAL_I64;
 }
 
-void tsr__sums_init(tsr_machine machine, tsr_sums *sums) {
+void tsr__sums_init(tsr_physical_type machine, tsr_sums *sums) {
   *sums = (tsr_sums){0};
   if (aggregate_sums_is_float(machine)) {
     sums->min.f = INFINITY;
@@ -178,7 +178,7 @@ DEFINE_FLOATS(F64, double, int64_t)
     }                                                                                                                  \
   }
 #define X(name, type) DEFINE_SOME(name, type)
-TSR_MACHINES(X)
+TSR_PHYSICAL_TYPES(X)
 #undef X
 
 void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums) {
@@ -186,11 +186,11 @@ void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums) {
   if (cells->count == 0) return;
   switch (cells->machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name:                                                                                             \
+  case TSR_PHYSICAL_##name:                                                                                            \
     if (some) add_some_##name(cells, NULL, sums);                                                                      \
     else add_all_##name(cells->values, cells->count, sums);                                                            \
     break;
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
@@ -199,18 +199,18 @@ void tsr__sums_scatter(const tsr_cells *cells, const uint32_t *groups, tsr_sums 
   const bool some = cells->validity || cells->selection;
   switch (cells->machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name:                                                                                             \
+  case TSR_PHYSICAL_##name:                                                                                            \
     if (some) add_some_##name(cells, groups, sums);                                                                    \
     else scatter_##name(cells->values, cells->count, groups, sums);                                                    \
     break;
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
 
 /* ---- Sums of sums ------------------------------------------------------------------------------------------------ */
 
-static void merge_ends(tsr_machine machine, tsr_sums *sums, const tsr_sums *more) {
+static void merge_ends(tsr_physical_type machine, tsr_sums *sums, const tsr_sums *more) {
   if (aggregate_sums_is_float(machine)) {
     sums->min.f = TSR_MIN(sums->min.f, more->min.f);
     sums->max.f = TSR_MAX(sums->max.f, more->max.f);
@@ -223,7 +223,7 @@ static void merge_ends(tsr_machine machine, tsr_sums *sums, const tsr_sums *more
   }
 }
 
-void tsr__sums_merge(tsr_machine machine, tsr_sums *sums, const tsr_sums *more) {
+void tsr__sums_merge(tsr_physical_type machine, tsr_sums *sums, const tsr_sums *more) {
   sums->count += more->count;
   sums->nulls += more->nulls;
   sums->doubt += more->doubt;
@@ -236,13 +236,13 @@ void tsr__sums_merge(tsr_machine machine, tsr_sums *sums, const tsr_sums *more) 
   merge_ends(machine, sums, more);
 }
 
-void tsr__sums_add_known(tsr_machine machine, uint64_t count, const void *min, const void *max, uint64_t sum,
+void tsr__sums_add_known(tsr_physical_type machine, uint64_t count, const void *min, const void *max, uint64_t sum,
                          tsr_sums *sums) {
   tsr_sums known;
   tsr__sums_init(machine, &known);
   switch (machine) { /* a minimum and a maximum are values like others; of their sum nothing is left */
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     type low, high;                                                                                                    \
     memcpy(&low, min, sizeof low);                                                                                     \
     memcpy(&high, max, sizeof high);                                                                                   \
@@ -250,7 +250,7 @@ void tsr__sums_add_known(tsr_machine machine, uint64_t count, const void *min, c
     add_one_##name(high, &known);                                                                                      \
     break;                                                                                                             \
   }
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
   known.count = count;
@@ -265,7 +265,7 @@ void tsr__sums_add_known(tsr_machine machine, uint64_t count, const void *min, c
   tsr__sums_merge(machine, sums, &known);
 }
 
-double tsr__sums_real(tsr_machine machine, const tsr_sums *sums) {
+double tsr__sums_real(tsr_physical_type machine, const tsr_sums *sums) {
   if (!aggregate_sums_is_float(machine)) return (double)wide_of(sums->sum.integer);
   const double exact = sums->sum.real[0] + sums->sum.real[1];
   return isfinite(exact) ? exact : sums->sum.real[0];

@@ -20,24 +20,24 @@ typedef struct tsr_sums { /* of one group */
 
 /* Values as they stand in a column: pointers to those of index 0. */
 typedef struct tsr_cells {
-  tsr_machine machine;
+  tsr_physical_type machine;
   const uint8_t *values, *validity; /* validity NULL: no nulls */
   const uint32_t *selection; /* NULL: 0..count-1 */
   uint64_t count; /* at most TSR_SUMS_CELLS */
 } tsr_cells;
 
 #define TSR_SUMS_CELLS 65536u
-void tsr__sums_init(tsr_machine machine, tsr_sums *sums);
+void tsr__sums_init(tsr_physical_type machine, tsr_sums *sums);
 void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums);
 
 /* Each to its own group: cell r to sums[groups[r]]. */
 void tsr__sums_scatter(const tsr_cells *cells, const uint32_t *groups, tsr_sums *sums);
-void tsr__sums_merge(tsr_machine machine, tsr_sums *sums, const tsr_sums *more);
+void tsr__sums_merge(tsr_physical_type machine, tsr_sums *sums, const tsr_sums *more);
 
 /* Adds `count` values, of which these are minimum, maximum (both in the machine's type) and sum (as statistics have it:
  * a double, or 64 bits). */
-void tsr__sums_add_known(tsr_machine machine, uint64_t count, const void *min, const void *max, uint64_t sum,
+void tsr__sums_add_known(tsr_physical_type machine, uint64_t count, const void *min, const void *max, uint64_t sum,
                          tsr_sums *sums);
-double tsr__sums_real(tsr_machine machine, const tsr_sums *sums); /* the sum as a double */
+double tsr__sums_real(tsr_physical_type machine, const tsr_sums *sums); /* the sum as a double */
 
 #endif

@@ -131,9 +131,9 @@ static int list_slots(tsr_tiles *tiles, tsr_error *error) {
   tiles->slots = block;
   for (int dimensions = 1; dimensions >= 0; dimensions--) /* in the order of columns */
     for (uint32_t s = 0; s < m->slot_count; s++) {
-      tsr_special special = TSR_SLOT_TIMES;
-      int64_t field = tsr__fragment_slot_field(m, s, &special);
-      bool coordinates = field >= 0 ? field < m->schema->dimension_count : special == TSR_SLOT_COORDS;
+      tsr_system_column system_column = TSR_SLOT_TIMES;
+      int64_t field = tsr__fragment_slot_field(m, s, &system_column);
+      bool coordinates = field >= 0 ? field < m->schema->dimension_count : system_column == TSR_SLOT_COORDS;
       if (!m->slots[s].present || coordinates != (dimensions == 1) || (field < 0 && !coordinates)) continue;
       tiles->slots[tiles->slot_count++] = s;
     }
@@ -175,8 +175,8 @@ void tsr_tiles_close(tsr_tiles *tiles) {
 uint32_t tsr_tiles_fields(const tsr_tiles *tiles) { return tiles->slot_count; }
 
 int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index) {
-  tsr_special special;
-  return tsr__fragment_slot_field(&tiles->fragment->metadata, tiles->slots[index], &special);
+  tsr_system_column system_column;
+  return tsr__fragment_slot_field(&tiles->fragment->metadata, tiles->slots[index], &system_column);
 }
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
@@ -227,8 +227,8 @@ static int find_sizes(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_i
   const tsr_slot *s = &m->slots[slot];
   for (unsigned p = 0; p < TSR_PART_COUNT; p++)
     if (s->offsets[p]) info->bytes = tsr__add_sat(info->bytes, s->offsets[p][tile + 1] - s->offsets[p][tile]);
-  tsr_special special;
-  int64_t field = tsr__fragment_slot_field(m, slot, &special);
+  tsr_system_column system_column;
+  int64_t field = tsr__fragment_slot_field(m, slot, &system_column);
   uint64_t cells = tsr__fragment_tile_cells(m, tile), bytes = 0;
   if (field < 0) { /* __coords */
     for (uint32_t d = 0; d < m->schema->dimension_count; d++) bytes += tsr_datatype_size(m->schema->fields[d].datatype);
@@ -281,7 +281,7 @@ int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile
   if (index >= tiles->slot_count || tile >= m->tile_count)
     return tsr__fail(error, TSR_RANGE, "fragment %s has %u fields with %llu tiles each", tiles->fragment->name,
                      tiles->slot_count, (unsigned long long)m->tile_count);
-  if (++tiles->calls % 4096 == 0) TSR_TRY(tsr__interrupted(array->environment, error));
+  if (++tiles->calls % 4096 == 0) TSR_TRY(tsr__environment_cancelled(array->environment, error));
   tsr_tile_info made = {0};
   int rc = find_sizes(tiles, tiles->slots[index], tile, &made, error);
   if (rc >= 0) rc = inspect_find_statistics(tiles, tiles->slots[index], tile, &made, error);

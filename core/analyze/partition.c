@@ -18,7 +18,7 @@
 #include "array/snapshot.h"
 #include "read/plan.h"
 
-#define SLICES_MOST 1000000u
+#define SLICES_MAX 1000000u
 
 typedef struct partition_item { /* a tile of a sparse fragment, as far as it lies in a part */
   uint32_t tile; /* of the plan */
@@ -96,10 +96,10 @@ static bool can_cut(tsr_datatype datatype, uint64_t key) {
 /* ---- Dense ------------------------------------------------------------------------------------------------------- */
 
 /* How many values of a side lie in low..high. */
-static uint64_t values_between(const tsr_side *side, uint64_t low, uint64_t high) {
+static uint64_t values_between(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
   uint64_t n = 0;
-  for (uint64_t i = 0; i < side->count; i++) {
-    const uint64_t a = TSR_MAX(side->spans[i].low, low), b = TSR_MIN(side->spans[i].high, high);
+  for (uint64_t i = 0; i < selected->count; i++) {
+    const uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
     if (a <= b) n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
   }
   return n;
@@ -109,13 +109,14 @@ static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) 
   const tsr_grid *grid = &s->snapshot->grid;
   uint64_t cells = 1, tiles = 0, bytes = 0;
   for (uint32_t d = 0; d < s->dimensions; d++)
-    cells = tsr__mul_sat(cells, values_between(&s->plan.sides[d], p->low[d], p->high[d]));
+    cells = tsr__mul_sat(cells, values_between(&s->plan.selections[d], p->low[d], p->high[d]));
   for (uint64_t i = 0; i < s->plan.box_count; i++) {
     const tsr_plan_box *box = &s->plan.boxes[i];
     uint64_t met = 1;
     for (uint32_t d = 0; d < s->dimensions; d++)
-      met = tsr__mul_sat(met, tsr__side_tiles(&s->plan.sides[d], grid->extent[d], TSR_MAX(box->low[d], p->low[d]),
-                                              TSR_MIN(box->high[d], p->high[d])));
+      met = tsr__mul_sat(met, tsr__dimension_selection_tiles(&s->plan.selections[d], grid->extent[d],
+                                                             TSR_MAX(box->low[d], p->low[d]),
+                                                             TSR_MIN(box->high[d], p->high[d])));
     if (box->sparse) /* nobody has looked at its R-tree */
       met = TSR_MIN(met, s->snapshot->fragments[box->fragment].fragment->metadata.tile_count);
     tiles = tsr__add_sat(tiles, met);
@@ -129,17 +130,17 @@ static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d,
   const uint64_t extent = s->snapshot->grid.extent[d], low = p->low[d], high = p->high[d];
   const uint64_t first = low / extent + 1, last = high / extent; /* tiles that can begin the second part */
   if (first > last) return 0;
-  const tsr_side *side = &s->plan.sides[d];
-  const double all = (double)values_between(side, low, high);
+  const tsr_dimension_selection *selected = &s->plan.selections[d];
+  const double all = (double)values_between(selected, low, high);
   uint64_t a = first, b = last;
   while (a < b) { /* the first that has the share in front of it */
     const uint64_t middle = a + (b - a) / 2;
-    if ((double)values_between(side, low, middle * extent - 1) < share * all) a = middle + 1;
+    if ((double)values_between(selected, low, middle * extent - 1) < share * all) a = middle + 1;
     else b = middle;
   }
   uint64_t best = 0;
   for (uint64_t tile = a > first ? a - 1 : a; tile <= a; tile++) {
-    const double part_of = (double)values_between(side, low, tile * extent - 1) / all;
+    const double part_of = (double)values_between(selected, low, tile * extent - 1) / all;
     const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
     if (!can_cut(datatype, s->snapshot->grid.low_key[d] + tile * extent)) continue;
     const double off = part_of > share ? part_of - share : share - part_of;
@@ -155,7 +156,7 @@ static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
   uint64_t best = 0;
   uint32_t on = 0;
   double least = 2;
-  TSR_TRY(tsr__interrupted(s->snapshot->array->environment, error));
+  TSR_TRY(tsr__environment_cancelled(s->snapshot->array->environment, error));
   for (uint32_t k = 0; k < s->dimensions && p->share > 1; k++) {
     double miss = 2;
     const uint64_t cut = find_cut(s, p, s->order[k], (double)first_share / (double)p->share, &miss);
@@ -187,9 +188,9 @@ static int start_dense(splitter *s, partition_part *p, tsr_error *error) {
   p->low = memory;
   p->high = p->low + s->dimensions;
   for (uint32_t d = 0; d < s->dimensions; d++) {
-    const tsr_side *side = &s->plan.sides[d];
-    p->low[d] = side->spans[0].low;
-    p->high[d] = side->spans[side->count - 1].high;
+    const tsr_dimension_selection *selected = &s->plan.selections[d];
+    p->low[d] = selected->spans[0].low;
+    p->high[d] = selected->spans[selected->count - 1].high;
   }
   return split_dense(s, p, error);
 }
@@ -362,7 +363,7 @@ static int try_dimension(splitter *s, const partition_part *p, uint32_t d, doubl
   const double target = all * (double)(p->share / 2) / (double)p->share;
   side_end ends[CANDIDATES];
   int better = 0;
-  TSR_TRY(tsr__interrupted(s->snapshot->array->environment, error));
+  TSR_TRY(tsr__environment_cancelled(s->snapshot->array->environment, error));
   for (uint64_t i = 0; i < p->item_count; i++)
     ranks[i] = (partition_ranked){.low = partition_end_of(s, p, &p->items[i], d, false),
                                   .high = partition_end_of(s, p, &p->items[i], d, true),
@@ -438,13 +439,13 @@ static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) 
   if (p->share <= 1 || p->item_count <= 1 || s->plan.lossy) return finish_sparse(s, p, error);
   for (uint64_t i = 0; i < p->item_count; i++) all += p->items[i].cells;
   TSR_TRY(tsr__alloc_array(s->arena.memory, p->item_count, sizeof(partition_ranked), &ranks, error));
-  int r = TSR_OK;
-  for (uint32_t k = 0; k < s->dimensions && r >= 0; k++) {
-    r = try_dimension(s, p, s->order[k], all, ranks, &best, &least, error);
-    if (r > 0) on = s->order[k];
+  int rc = TSR_OK;
+  for (uint32_t k = 0; k < s->dimensions && rc >= 0; k++) {
+    rc = try_dimension(s, p, s->order[k], all, ranks, &best, &least, error);
+    if (rc > 0) on = s->order[k];
   }
   tsr__free(ranks);
-  if (r < 0) return r;
+  if (rc < 0) return rc;
   if (on == UINT32_MAX) return finish_sparse(s, p, error);
   partition_part a, b;
   TSR_TRY(copy_part(s, p, &a, error));
@@ -489,7 +490,7 @@ static int find_bytes(splitter *s, tsr_error *error) {
 
 static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t count, tsr_error *error) {
   const tsr_schema *schema = s->snapshot->schema;
-  partition_part whole = {.share = TSR_MIN(count, SLICES_MOST)};
+  partition_part whole = {.share = TSR_MIN(count, SLICES_MAX)};
   void *memory;
   if (count < 1) return tsr__fail(error, TSR_RANGE, "no slices: one or more are possible");
   s->dimensions = schema->dimension_count;

@@ -20,7 +20,7 @@
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 
 typedef struct read_block_copy { /* of a fragment's part of a space tile */
-  uint64_t want; /* index in the window's wants; NO_TILE: fill values */
+  uint64_t request; /* index in the window's wants; NO_TILE: fill values */
   uint64_t *low, *high; /* ordinals */
 } read_block_copy;
 #define NO_TILE UINT64_MAX
@@ -51,7 +51,7 @@ typedef struct read_block_block {
   /* the window */
   space *spaces;
   uint64_t space_count;
-  tsr_buffer wants; /* tsr_want */
+  tsr_buffer requests; /* tsr_tile_request */
 } read_block_block;
 
 /* ---- Copying ------------------------------------------------------------------------------------------------------ */
@@ -126,9 +126,9 @@ static void lay(const read_block_block *b, const space *s, const read_block_copy
 static int lay_space(void *argument, uint64_t index, tsr_error *error) {
   const read_block_block *b = argument;
   const space *s = &b->spaces[index];
-  const tsr_want *wants = (const tsr_want *)(const void *)b->wants.data;
+  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->requests.data;
   for (uint32_t i = 0; i < s->count; i++)
-    lay(b, s, &s->copies[i], s->copies[i].want == NO_TILE ? NULL : wants[s->copies[i].want].tile);
+    lay(b, s, &s->copies[i], s->copies[i].request == NO_TILE ? NULL : requests[s->copies[i].request].tile);
   return TSR_OK;
 }
 
@@ -172,22 +172,22 @@ static bool read_block_meet(const read_block_block *b, const uint64_t *low, cons
 static int new_copy(read_block_block *b, read_block_copy *c, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_alloc(&b->window, 2 * b->dimensions * sizeof(uint64_t), &memory, error));
-  *c = (read_block_copy){.want = NO_TILE, .low = memory, .high = (uint64_t *)memory + b->dimensions};
+  *c = (read_block_copy){.request = NO_TILE, .low = memory, .high = (uint64_t *)memory + b->dimensions};
   return TSR_OK;
 }
 
-static int read_block_want_tile(read_block_block *b, const tsr_plan_box *box, read_block_copy *c, uint64_t *cost,
-                                tsr_error *error) {
+static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box, read_block_copy *c, uint64_t *cost,
+                                   tsr_error *error) {
   const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
   const int64_t slot = f->slots[b->field_index];
   uint64_t bytes;
   if (slot < 0) return TSR_OK; /* it lacks the attribute */
-  const tsr_want want = {
+  const tsr_tile_request request = {
       .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
-  TSR_TRY(tsr__tile_cost(b->snapshot->array, want.fragment, want.slot, want.number, &bytes, error));
-  c->want = b->wants.size / sizeof want;
+  TSR_TRY(tsr__tile_cost(b->snapshot->array, request.fragment, request.slot, request.number, &bytes, error));
+  c->request = b->requests.size / sizeof request;
   *cost = tsr__add_sat(*cost, bytes);
-  return tsr__buffer_append(&b->wants, &want, sizeof want, error);
+  return tsr__buffer_append(&b->requests, &request, sizeof request, error);
 }
 
 /* The space tile at which the walk stands: what is to be laid down, newest first while it is found, then turned. */
@@ -214,10 +214,10 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
       all = false;
       continue;
     }
-    TSR_TRY(read_block_want_tile(b, box, c, cost, error));
+    TSR_TRY(read_block_request_tile(b, box, c, cost, error));
     s->count++;
   }
-  if (!all) s->copies[s->count++] = (read_block_copy){.want = NO_TILE, .low = low, .high = high};
+  if (!all) s->copies[s->count++] = (read_block_copy){.request = NO_TILE, .low = low, .high = high};
   for (uint32_t i = 0; i < s->count / 2; i++) {
     const read_block_copy c = s->copies[i];
     s->copies[i] = s->copies[s->count - 1 - i];
@@ -227,16 +227,16 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
 }
 
 static int read_block_load_window(read_block_block *b, tsr_error *error) {
-  tsr_want *wants = (tsr_want *)(void *)b->wants.data;
-  const uint64_t count = b->wants.size / sizeof *wants;
-  TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, wants, count, &b->memory, error));
+  tsr_tile_request *requests = (tsr_tile_request *)(void *)b->requests.data;
+  const uint64_t count = b->requests.size / sizeof *requests;
+  TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, requests, count, &b->memory, error));
   uint64_t cells = 0;
-  for (uint64_t i = 0; i < count; i++) cells += wants[i].decoded ? wants[i].tile->cells : 0;
+  for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
   tsr__count(b->environment, TSR_COUNT_cells_decoded, cells);
-  int code = tsr__parallel_for(b->threads, b->space_count, lay_space, b, error);
-  for (uint64_t i = 0; i < count; i++) tsr__tile_return(wants[i].tile, &b->memory);
+  int rc = tsr__parallel_for(b->threads, b->space_count, lay_space, b, error);
+  for (uint64_t i = 0; i < count; i++) tsr__tile_return(requests[i].tile, &b->memory);
   tsr__array_files_done(b->snapshot->array);
-  return code;
+  return rc;
 }
 
 /* Windows of space tiles: the first always goes in, others as the budget allows. */
@@ -244,9 +244,9 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
   const uint64_t most = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
   void *memory;
-  TSR_TRY(tsr__interrupted(b->environment, error));
+  TSR_TRY(tsr__environment_cancelled(b->environment, error));
   tsr__arena_reset(&b->window);
-  b->wants.size = 0;
+  b->requests.size = 0;
   TSR_TRY(tsr__arena_array(&b->window, most, sizeof(space), &memory, error));
   b->spaces = memory;
   b->space_count = 0;
@@ -296,11 +296,11 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->high[d] - b->low[d] + 1;
   fill_row(b, b->out, cells);
   TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
-  int code = tsr_reader_start(reader, &request, error);
-  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
-    if (batch->written) code = take_batch(b, reader, batch, error);
+  int rc = tsr_reader_start(reader, &request, error);
+  while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+    if (batch->written) rc = take_batch(b, reader, batch, error);
   tsr_reader_close(reader);
-  return code;
+  return rc;
 }
 
 /* ---- Entry -------------------------------------------------------------------------------------------------------- */
@@ -393,14 +393,14 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
                    "memory_mb");
   tsr__arena_init(&b.arena, &b.memory);
   tsr__arena_init(&b.window, &b.memory);
-  b.wants.memory = &b.memory;
+  b.requests.memory = &b.memory;
   b.threads = TSR_MAX(1, threads && !array->environment->single_threaded ? threads : array->threads);
   tsr_work work;
   tsr_work_begin(b.environment, &work, "read", array->path, 0);
-  int code = read_block(&b, box, size, error);
+  int rc = read_block(&b, box, size, error);
   tsr_work_end(b.environment, &work);
-  tsr__buffer_release(&b.wants);
+  tsr__buffer_release(&b.requests);
   tsr__arena_release(&b.window);
   tsr__arena_release(&b.arena);
-  return code < 0 ? tsr__wrap(error, "%s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "%s", array->path) : TSR_OK;
 }

@@ -25,9 +25,9 @@
 #include "array/pending.h"
 #include "array/snapshot.h"
 
-#define SCHEMA_MOST        (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
-#define CACHE_DEFAULT      (256u << 20)
-#define ARRAY_THREADS_MOST 8
+#define SCHEMA_MAX        (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
+#define CACHE_DEFAULT     (256u << 20)
+#define ARRAY_THREADS_MAX 8
 
 typedef struct tsr_schema_entry {
   tsr_schema schema; /* first: a schema given back by a caller leads to its entry */
@@ -159,7 +159,7 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
 }
 
 static void array_take_options(tsr_array *array, const tsr_array_options *options) {
-  unsigned cores = array->environment->single_threaded ? 1 : TSR_MIN(tsr__cores(), ARRAY_THREADS_MOST);
+  unsigned cores = array->environment->single_threaded ? 1 : TSR_MIN(tsr__cores(), ARRAY_THREADS_MAX);
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
   array->has_key = options->key != NULL;
   if (options->key) memcpy(array->key, options->key, TSR_KEY_SIZE);
@@ -258,8 +258,8 @@ void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes) { tsr__cache_se
 
 const char *tsr_array_path(const tsr_array *array) { return array->path; }
 
-int tsr__array_damage(int code, tsr_error *error) {
-  if (code != TSR_AUTH) return code;
+int tsr__array_damage(int rc, tsr_error *error) {
+  if (rc != TSR_AUTH) return rc;
   if (error) error->code = TSR_CORRUPT;
   return TSR_CORRUPT;
 }
@@ -313,7 +313,7 @@ static int array_load_schema(tsr_array *array, const char *name, const char *pat
                              tsr_error *error) {
   tsr_buffer content = {.memory = &array->memory};
   tsr_generic_tile header = {0};
-  int rc = tsr__array_read_tile(array, path, SCHEMA_MOST, &content, &header, error);
+  int rc = tsr__array_read_tile(array, path, SCHEMA_MAX, &content, &header, error);
   rc = array_check_key(array, rc, &header, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
@@ -453,7 +453,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   TSR_TRY(tsr__array_schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
-  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MOST, &content, &header, error);
+  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MAX, &content, &header, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);

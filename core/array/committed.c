@@ -27,9 +27,9 @@ static const char commits[] = "__commits";
 static int list_published(tsr_array *array, tsr_error *error) {
   int (*const committed)(void *, const char *, tsr_error *) = array->committed;
   array->committed = NULL;
-  const int code = tsr__array_list(array, true, true, error);
+  const int rc = tsr__array_list(array, true, true, error);
   array->committed = committed;
-  return code;
+  return rc;
 }
 
 static int committed_keep(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
@@ -40,22 +40,22 @@ static int committed_keep(tsr_published *p, const char *name, uint64_t size, tsr
 
 static int keep_ignored(tsr_published *p, tsr_error *error) {
   tsr_listing entries = {.memory = p->names.memory};
-  int code = tsr__store_list(p->array->store, commits, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+  int rc = tsr__store_list(p->array->store, commits, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     uint64_t stem;
     const tsr_commit_file *file;
     if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
     tsr_path path = tsr__path_of(commits, entries.entries[i].name, "");
-    code = tsr__array_commit_file(p->array, path.text, &file, error);
-    for (uint64_t n = 0; code >= 0 && n < file->names.count; n++) {
+    rc = tsr__array_commit_file(p->array, path.text, &file, error);
+    for (uint64_t n = 0; rc >= 0 && n < file->names.count; n++) {
       const char *name = file->names.names[n];
       if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".ok", &stem)) stem = strlen(name);
-      code = committed_keep(p, name, stem, error);
+      rc = committed_keep(p, name, stem, error);
     }
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 static int keep_files(tsr_published *p, const tsr_commit_list *list, tsr_error *error) {
@@ -87,9 +87,9 @@ static int keep_all(tsr_published *p, tsr_error *error) {
 int tsr__published_open(tsr_array *array, tsr_published *published, tsr_error *error) {
   *published = (tsr_published){.array = array, .names.memory = &array->memory};
   tsr__arena_init(&published->arena, &array->memory);
-  const int code = keep_all(published, error);
-  if (code < 0) tsr__published_release(published);
-  return code;
+  const int rc = keep_all(published, error);
+  if (rc < 0) tsr__published_release(published);
+  return rc;
 }
 
 void tsr__published_release(tsr_published *published) {

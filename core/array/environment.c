@@ -45,7 +45,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   if (options->largest_block) e->memory.largest = options->largest_block;
   e->memory.interrupted = options->interrupted;
   e->memory.interrupted_argument = options->interrupted_argument;
-  e->memory.spares = &e->spares;
+  e->memory.contexts = &e->contexts;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
   e->permits_argument = options->permits_argument;
@@ -67,7 +67,7 @@ void tsr_environment_close(tsr_environment *environment) {
   for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
   tsr__bounds_release(&environment->bounds);
-  tsr__spares_release(&environment->memory);
+  tsr__context_pool_release(&environment->memory);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
 }
 
@@ -77,23 +77,23 @@ int tsr_environment_confine(tsr_environment *environment, const char *directory,
   TSR_OWN_ERROR(error);
   char *resolved = NULL;
   if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
-  int code = tsr__path_resolve(&environment->memory, directory, &resolved, error);
-  if (code >= 0) code = tsr_path_permitted(environment, resolved, error);
-  if (code >= 0) code = tsr__bounds_set(&environment->bounds, &environment->memory, resolved, error);
-  if (code == TSR_NOT_FOUND) (void)tsr__fail(error, code, "no such directory: %s", directory);
+  int rc = tsr__path_resolve(&environment->memory, directory, &resolved, error);
+  if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
+  if (rc >= 0) rc = tsr__bounds_set(&environment->bounds, &environment->memory, resolved, error);
+  if (rc == TSR_NOT_FOUND) (void)tsr__fail(error, rc, "no such directory: %s", directory);
   tsr__free(resolved);
-  return code;
+  return rc;
 }
 
 int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *inner = NULL, *outer = NULL;
-  int code = tsr__path_resolve(&environment->memory, path, &inner, error);
-  if (code >= 0) code = tsr__path_resolve(&environment->memory, directory, &outer, error);
-  if (code >= 0) code = tsr__path_is_below(inner, outer);
+  int rc = tsr__path_resolve(&environment->memory, path, &inner, error);
+  if (rc >= 0) rc = tsr__path_resolve(&environment->memory, directory, &outer, error);
+  if (rc >= 0) rc = tsr__path_is_below(inner, outer);
   tsr__free(inner);
   tsr__free(outer);
-  return code;
+  return rc;
 }
 
 static int environment_read_file(tsr_store *store, const char *name, void *bytes, uint64_t room, uint64_t *size,
@@ -101,10 +101,10 @@ static int environment_read_file(tsr_store *store, const char *name, void *bytes
   tsr_file *file;
   TSR_TRY(tsr__store_open_file(store, name, &file, error));
   const uint64_t found = TSR_MIN(file->size, room);
-  const int code = tsr__store_read_at(file, 0, bytes, found, error);
-  if (code >= 0) *size = found;
+  const int rc = tsr__store_read_at(file, 0, bytes, found, error);
+  if (rc >= 0) *size = found;
   tsr__store_close_file(file);
-  return code;
+  return rc;
 }
 
 int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
@@ -112,17 +112,17 @@ int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, u
   TSR_OWN_ERROR(error);
   char *resolved = NULL; /* the directory, then 0 and the name */
   tsr_store *store;
-  int code = tsr__path_resolve(&environment->memory, path, &resolved, error); /* the name is no link's, then */
-  if (code >= 0) code = tsr_path_permitted(environment, resolved, error);
-  char *name = code >= 0 ? strrchr(resolved, '/') : NULL;
+  int rc = tsr__path_resolve(&environment->memory, path, &resolved, error); /* the name is no link's, then */
+  if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
+  char *name = rc >= 0 ? strrchr(resolved, '/') : NULL;
   if (name) *name++ = 0;
-  if (code >= 0) code = tsr__directory_open(environment, *resolved ? resolved : "/", &store, error);
-  if (code >= 0) {
-    code = environment_read_file(store, name, bytes, room, size, error);
+  if (rc >= 0) rc = tsr__directory_open(environment, *resolved ? resolved : "/", &store, error);
+  if (rc >= 0) {
+    rc = environment_read_file(store, name, bytes, room, size, error);
     tsr__store_close(store);
   }
   tsr__free(resolved);
-  return code;
+  return rc;
 }
 
 /* ---- Stores ---------------------------------------------------------------------------------------------------- */
@@ -146,8 +146,8 @@ const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, co
   return NULL;
 }
 
-int tsr__interrupted(tsr_environment *environment, tsr_error *error) {
-  return tsr__stopped(&environment->memory, error);
+int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error) {
+  return tsr__cancelled(&environment->memory, error);
 }
 
 /* ---- Counters --------------------------------------------------------------------------------------------------- */
@@ -219,24 +219,24 @@ uint64_t tsr__environment_now(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-#define WAIT_MOST 2000 /* milliseconds; who is further behind has had the clock set back */
+#define WAIT_MAX 2000 /* milliseconds; who is further behind has had the clock set back */
 
 uint64_t tsr__environment_present(const tsr_environment *environment) {
   const uint64_t now = tsr__environment_now(), last = environment->last_commit;
-  return last > now && last < now + WAIT_MOST ? last : now;
+  return last > now && last < now + WAIT_MAX ? last : now;
 }
 
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
                           tsr_error *error) {
   uint64_t now = tsr__environment_now(), chosen = now;
-  if (after >= chosen && after < now + WAIT_MOST) chosen = after + 1;
-  if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MOST)
+  if (after >= chosen && after < now + WAIT_MAX) chosen = after + 1;
+  if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MAX)
     chosen = environment->last_commit + 1;
   for (uint64_t seen = now;
        now < chosen + more && now >= seen;) { /* a clock that is set back meanwhile is not waited for */
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
-    TSR_TRY(tsr__interrupted(environment, error));
+    TSR_TRY(tsr__environment_cancelled(environment, error));
     seen = now;
     now = tsr__environment_now();
   }

@@ -11,7 +11,7 @@
 
 struct tsr_environment {
   tsr_memory memory;
-  tsr_spares spares; /* its memory's */
+  tsr_context_pool contexts; /* its memory's */
   bool single_threaded;
   int (*permits)(void *argument, const char *path, tsr_error *error);
   void *permits_argument;
@@ -46,8 +46,8 @@ static inline void tsr__count(tsr_environment *environment, tsr_counter counter,
   atomic_fetch_add_explicit(&environment->counters[counter], n, memory_order_relaxed);
 }
 
-/* TSR_INTERRUPT if the host asks to stop (tsr__stopped): at least once every 4 MiB decoded or 65,536 rows. */
-int tsr__interrupted(tsr_environment *environment, tsr_error *error);
+/* TSR_INTERRUPT if the host asks to stop (tsr__cancelled): at least once every 4 MiB decoded or 65,536 rows. */
+int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error);
 
 /* The first of `rows` rowids that belong to `name` of the array at `path`: always the same as long as the environment
  * lives, never those of another. TSR_RANGE when 63 bits are used up. */

@@ -22,7 +22,7 @@
 #include "array/listing.h"
 
 #define FRAGMENT_METADATA "__fragment_metadata.tdb"
-#define KEPT_MOST         8192 /* bytes of a metadata file that is kept ... */
+#define KEPT_MAX          8192 /* bytes of a metadata file that is kept ... */
 #define KEPT_ALL          (UINT64_C(16) << 20) /* ... and of all those of an array */
 #define EAGER_TILES       4096 /* a fragment of no more has its R-tree read with its footer */
 #define ASKED             32 /* fragments between two questions whether to stop, where many are read */
@@ -141,7 +141,7 @@ static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *er
 
 /* Keeps a metadata file that is small. */
 static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
-  if ((*file)->size > KEPT_MOST || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
+  if ((*file)->size > KEPT_MAX || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
   TSR_TRY(tsr__store_keep_file(file, error));
   array->kept_bytes += (*file)->size;
   fragment->kept = *file;
@@ -364,22 +364,22 @@ int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *err
   tsr_listing entries = {0};
   tsr_buffer path = {.memory = store->memory};
   tsr_error unseen;
-  int code = tsr__store_remove(store, directory, &unseen); /* a link to a directory goes, what it leads to stays */
-  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
-  code = tsr__store_list(store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = tsr__store_remove(store, directory, &unseen); /* a link to a directory goes, what it leads to stays */
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  rc = tsr__store_list(store, directory, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     path.size = 0;
-    code = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
-    if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
-    if (code >= 0) code = tsr__store_remove(store, (const char *)path.data, error);
-    if (code == TSR_NOT_FOUND) code = TSR_OK;
+    rc = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
+    if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+    if (rc >= 0) rc = tsr__store_remove(store, (const char *)path.data, error);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
   }
-  if (code >= 0) code = tsr__store_remove(store, directory, error);
-  if (code == TSR_NOT_FOUND) code = TSR_OK;
+  if (rc >= 0) rc = tsr__store_remove(store, directory, error);
+  if (rc == TSR_NOT_FOUND) rc = TSR_OK;
   tsr__listing_release(&entries);
   tsr__buffer_release(&path);
-  return code;
+  return rc;
 }
 
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
@@ -474,7 +474,7 @@ static int find_schema_alone(void *argument, const char *name, const tsr_schema 
 static int read_one(void *argument, uint64_t index, tsr_error *error) {
   reading *r = argument;
   tsr_error unseen;
-  if (index % ASKED == ASKED - 1) TSR_TRY(tsr__stopped(&r->array->memory, error));
+  if (index % ASKED == ASKED - 1) TSR_TRY(tsr__cancelled(&r->array->memory, error));
   (void)fragment_read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
   return TSR_OK;
 }

@@ -86,7 +86,7 @@ int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_met
 static int group_open_read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members,
                                 tsr_error *error) {
   tsr_buffer content = {.memory = &group->environment->memory};
-  int rc = tsr__read_tile(group->store, tsr__group_key(group), path, TSR_METADATA_MOST, &content, NULL, error);
+  int rc = tsr__read_tile(group->store, tsr__group_key(group), path, TSR_METADATA_MAX, &content, NULL, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__group_decode(&in, arena, members, error);
@@ -118,7 +118,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
   TSR_TRY(group_open_read_file(group, files->paths[files->count - 1], arena, &newest, error));
   *alone = newest.version == 1;
   for (uint64_t i = *alone && !all ? files->count - 1 : 0; i < files->count; i++) {
-    TSR_TRY(tsr__interrupted(group->environment, error));
+    TSR_TRY(tsr__environment_cancelled(group->environment, error));
     TSR_TRY(apply_file(group, files->paths[i], arena, map, error));
   }
   return TSR_OK;

@@ -41,7 +41,7 @@ static const char *const listing_directories[] = {"", "__schema", "__commits", "
 #define RENEWALS           64 /* while others publish and vacuum under our hands */
 #define LISTINGS           1000 /* while others commit or vacuum */
 #define FRESH              2000 /* milliseconds: a list that was read so lately may still be growing */
-#define COMMIT_FILE_MOST   (1u << 30)
+#define COMMIT_FILE_MAX    (1u << 30)
 #define NEW_LAYOUT         12 /* the first version whose commits are in __commits */
 #define LISTING_OLD_SCHEMA "__array_schema.tdb"
 #define LISTING_KV_SCHEMA  "__kv_schema.tdb" /* in its place: a key-value store */
@@ -80,7 +80,7 @@ static bool ends_in(const char *text, const char *suffix) {
 static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
   tsr_generic_tile header;
   tsr_error one;
-  int rc = tsr__array_read_tile(array, file->path, COMMIT_FILE_MOST, &file->content, &header, &one);
+  int rc = tsr__array_read_tile(array, file->path, COMMIT_FILE_MAX, &file->content, &header, &one);
   if (rc >= 0) rc = tsr__footers_decode(file->content.data, file->content.size, &file->arena, &file->footers, &one);
   if (rc == TSR_CORRUPT) {
     file->footers = (tsr_footers){.partial = true};
@@ -108,7 +108,7 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   if (!listing_is_list(file)) return decode_footers(array, file, error);
   const int looked = tsr__store_look(array->store, file->path, &file->look, error);
   if (looked < 0) return looked;
-  TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MOST, &file->content, error));
+  TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MAX, &file->content, error));
   tsr_input in = tsr__input(file->content.data, file->content.size);
   bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac") && !ends_in(file->path, TSR_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
@@ -361,7 +361,7 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
 }
 
 /* The footers of the fragments that a .con commits, by its name; NULL: there are none. */
-static const tsr_commit_file *read_twin(renewal *r, const char *con) {
+static const tsr_commit_file *read_variant(renewal *r, const char *con) {
   char name[192];
   uint64_t stem;
   const tsr_commit_file *file;
@@ -379,7 +379,7 @@ static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
     if (!ends_in(name, ".con")) continue;
-    const tsr_commit_file *file = read_twin(r, name);
+    const tsr_commit_file *file = read_variant(r, name);
     for (uint64_t n = 0; file && n < file->footers.count; n++)
       TSR_TRY(
           add_con_entry(r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));

@@ -34,7 +34,7 @@ static int add_file(tsr_store *store, const uint8_t *key, const char *path, tsr_
                     tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
   tsr_metadata_entries entries = {0};
-  int rc = tsr__read_tile(store, key, path, TSR_METADATA_MOST, &content, NULL, error);
+  int rc = tsr__read_tile(store, key, path, TSR_METADATA_MAX, &content, NULL, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__metadata_decode(&in, arena, &entries, error);
@@ -73,7 +73,7 @@ static int metadata_open_fill(tsr_environment *environment, tsr_store *store, co
   tsr_buffer all = {.memory = &environment->memory};
   int rc = tsr__timed_files(environment, store, "__meta", since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
-    rc = tsr__interrupted(environment, error);
+    rc = tsr__environment_cancelled(environment, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);
   }
   if (rc >= 0) rc = keep_last(&all, made, error);

@@ -23,7 +23,7 @@
 #define PATIENCE_YOUNG INT64_C(5000000000) /* nanoseconds */
 #define WATCH          100 /* milliseconds */
 #define WATCH_OLD      20
-#define STEPS_MOST     16 /* milliseconds between two looks */
+#define STEPS_MAX      16 /* milliseconds between two looks */
 
 static int64_t clock_of(clockid_t which) {
   struct timespec t = {0};
@@ -50,19 +50,19 @@ bool tsr__is_young(const tsr_look *look) { return age_of(look) == YOUNG_FILE; }
 
 bool tsr__same_look(const tsr_look *a, const tsr_look *b) { return a->size == b->size && a->modified == b->modified; }
 
-static int give_up(const tsr_patience *p, int code, tsr_error *error) {
-  if (!p->changed && !tsr__is_young(&p->look)) return code;
+static int give_up(const tsr_patience *p, int rc, tsr_error *error) {
+  if (!p->changed && !tsr__is_young(&p->look)) return rc;
   const tsr_error before = *error;
   return tsr__fail(error, TSR_BUSY, "%s (the file is young: its writer may still be at it; try again)", before.message);
 }
 
-int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int code, tsr_error *error) {
+int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int rc, tsr_error *error) {
   tsr_look look;
   tsr_error one;
-  if (code != TSR_CORRUPT) return code;
-  for (uint64_t step = 1;; step = TSR_MIN(2 * step, STEPS_MOST)) {
+  if (rc != TSR_CORRUPT) return rc;
+  for (uint64_t step = 1;; step = TSR_MIN(2 * step, STEPS_MAX)) {
     const int looked = tsr__store_look(store, path, &look, &one);
-    if (looked == 0) return code;
+    if (looked == 0) return rc;
     if (looked < 0) return *error = one, looked;
     const bool first = !p->begun, changed = !first && !tsr__same_look(&look, &p->look);
     if (first) p->since = tsr__moment();
@@ -72,8 +72,8 @@ int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int code,
     const uint64_t watch = !p->changed && age_of(&look) == OLD_FILE ? WATCH_OLD : WATCH,
                    spent = tsr__moment() - p->since;
     if (first || (changed && spent < watch)) return 1;
-    if (spent >= watch) return give_up(p, code, error);
-    TSR_TRY(tsr__stopped(store->memory, error));
+    if (spent >= watch) return give_up(p, rc, error);
+    TSR_TRY(tsr__cancelled(store->memory, error));
     sleep_for(TSR_MIN(step, watch - spent));
   }
 }

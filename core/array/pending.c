@@ -27,7 +27,7 @@
 #include "format/commits.h"
 
 #define OWNER_WORD       "owner "
-#define MARKER_MOST      (1u << 20)
+#define MARKER_MAX       (1u << 20)
 #define PENDING_COMMITS  "__commits/"
 #define FRAGMENTS        "__fragments/"
 #define PENDING_METADATA "__fragment_metadata.tdb"
@@ -73,11 +73,11 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
 static int is_there(tsr_store *store, const char *path, tsr_error *error) {
   tsr_file *file;
   tsr_error one = {0};
-  int code = tsr__store_open_file(store, path, &file, &one);
-  if (code == TSR_NOT_FOUND) return 0;
-  if (code < 0) {
+  int rc = tsr__store_open_file(store, path, &file, &one);
+  if (rc == TSR_NOT_FOUND) return 0;
+  if (rc < 0) {
     if (error) *error = one;
-    return code;
+    return rc;
   }
   tsr__store_close_file(file);
   return 1;
@@ -97,15 +97,15 @@ int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error)
   TSR_TRY(tsr__alloc(memory, size + 2, &directory, error));
   memcpy(directory, size ? owner : "/", size ? size : 1);
   ((char *)directory)[size ? size : 1] = 0;
-  int code = tsr__store_posix_open(memory, directory, &store, &one);
-  if (code >= 0) {
-    code = tsr__store_sync_directory(store, "", &one);
+  int rc = tsr__store_posix_open(memory, directory, &store, &one);
+  if (rc >= 0) {
+    rc = tsr__store_sync_directory(store, "", &one);
     tsr__store_close(store);
   }
   tsr__free(directory);
-  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK; /* another file system of SQLite's */
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK; /* another file system of SQLite's */
   if (error) *error = one;
-  return code;
+  return rc;
 }
 
 /* ---- Markers ----------------------------------------------------------------------------------------------------- */
@@ -123,18 +123,18 @@ static int write_new(tsr_store *store, const char *path, const void *bytes, uint
   const char *const name = directory;
   directory_of(path, directory);
   TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
-  int code = tsr__store_append(file, bytes, size, error);
-  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, directories, threads, error);
+  int rc = tsr__store_append(file, bytes, size, error);
+  if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, directories, threads, error);
   tsr__store_close_file(file);
-  if (code < 0) (void)tsr__store_remove(store, path, NULL);
-  return code;
+  if (rc < 0) (void)tsr__store_remove(store, path, NULL);
+  return rc;
 }
 
 bool tsr__pending_owner_valid(const char *owner) {
   const size_t size = strlen(owner);
   for (size_t i = 0; i < size; i++)
     if (owner[i] <= ' ' || owner[i] == 0x7f) return false;
-  return size > 0 && size <= TSR_OWNER_MOST;
+  return size > 0 && size <= TSR_OWNER_MAX;
 }
 
 /* The name of this host as one word. */
@@ -164,14 +164,14 @@ static int write_marker(tsr_store *store, tsr_file *file, const char *marker, co
   char directory[TSR_COMMIT_PATH];
   const char *const name = directory;
   directory_of(marker, directory);
-  int code = tsr__store_lock(file, &one);
-  *locked = code >= 0;
-  if (code < 0 && code != TSR_UNSUPPORTED) return *error = one, code;
-  code = print_marker(pending, *locked, &text, error);
-  if (code >= 0) code = tsr__store_append(file, text.data, text.size, error);
-  if (code >= 0 && durable) code = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
+  int rc = tsr__store_lock(file, &one);
+  *locked = rc >= 0;
+  if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = one, rc;
+  rc = print_marker(pending, *locked, &text, error);
+  if (rc >= 0) rc = tsr__store_append(file, text.data, text.size, error);
+  if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
   tsr__buffer_release(&text);
-  return code;
+  return rc;
 }
 
 int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
@@ -182,19 +182,19 @@ int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *p
   if (!error) error = &unseen;
   *lock = NULL;
   TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
-  const int code = write_marker(store, file, marker, pending, durable, threads, &locked, error);
-  if (code < 0) (void)tsr__store_remove(store, marker, NULL);
-  if (code >= 0 && locked) *lock = file;
+  const int rc = write_marker(store, file, marker, pending, durable, threads, &locked, error);
+  if (rc < 0) (void)tsr__store_remove(store, marker, NULL);
+  if (rc >= 0 && locked) *lock = file;
   else tsr__store_close_file(file);
-  return code;
+  return rc;
 }
 
 int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) {
   tsr_error one;
-  int code = tsr__store_remove(store, marker, &one);
-  if (code >= 0 || code == TSR_NOT_FOUND) return TSR_OK;
+  int rc = tsr__store_remove(store, marker, &one);
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
   if (error) *error = one;
-  return code;
+  return rc;
 }
 
 /* The next line of a text that ends in a newline; NULL at an empty one. */
@@ -255,27 +255,27 @@ int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, t
   tsr_file *file;
   tsr_error one;
   *locked = false;
-  int code = tsr__store_open_file(store, marker, &file, &one);
-  if (code >= 0) {
-    code = tsr__store_locked(file, locked, &one);
+  int rc = tsr__store_open_file(store, marker, &file, &one);
+  if (rc >= 0) {
+    rc = tsr__store_locked(file, locked, &one);
     tsr__store_close_file(file);
   }
-  if (code < 0 && error) *error = one;
-  return code;
+  if (rc < 0 && error) *error = one;
+  return rc;
 }
 
 int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   tsr_error one = {0};
-  int code = tsr__store_read_all(store, marker, MARKER_MOST, &text, &one);
+  int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &one);
   void *copy;
-  if (code >= 0) code = tsr__buffer_append_u8(&text, 0, &one);
-  if (code >= 0) code = tsr__arena_copy(arena, text.data, text.size, &copy, &one);
-  if (code >= 0) code = parse_marker(copy, text.size - 1, arena, pending, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0) rc = tsr__arena_copy(arena, text.data, text.size, &copy, &one);
+  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, pending, &one);
   tsr__buffer_release(&text);
-  if (code == TSR_NOT_FOUND || code == TSR_TOOBIG) return 0;
-  if (code < 0 && error) *error = one;
-  return code;
+  if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
+  if (rc < 0 && error) *error = one;
+  return rc;
 }
 
 /* ---- Publishing -------------------------------------------------------------------------------------------------- */
@@ -296,17 +296,17 @@ static int pending_write_whole(tsr_store *store, const char *path, const tsr_com
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
   snprintf(provisional, sizeof provisional, PENDING_COMMITS ".%.120s.%s", commit->name, name.uuid);
-  int code = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
-  if (code >= 0) code = tsr__store_rename_exclusive(store, provisional, path, error);
-  if (code < 0 && code != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
-  return code == TSR_EXISTS || code == TSR_NOT_FOUND ? TSR_OK : code; /* another one does the same */
+  int rc = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
+  if (rc >= 0) rc = tsr__store_rename_exclusive(store, provisional, path, error);
+  if (rc < 0 && rc != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
+  return rc == TSR_EXISTS || rc == TSR_NOT_FOUND ? TSR_OK : rc; /* another one does the same */
 }
 
 static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
-  int code = is_there(store, path, error);
-  return code ? (code < 0 ? code : TSR_OK) : pending_write_whole(store, path, commit, durable, error);
+  int rc = is_there(store, path, error);
+  return rc ? (rc < 0 ? rc : TSR_OK) : pending_write_whole(store, path, commit, durable, error);
 }
 
 static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
@@ -324,19 +324,19 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
   tsr_arena arena;
   tsr_commits commits = {0};
   tsr__arena_init(&arena, store->memory);
-  int code = tsr__store_read_all(store, con, UINT64_C(1) << 30, &content, error);
-  if (code >= 0) {
+  int rc = tsr__store_read_all(store, con, UINT64_C(1) << 30, &content, error);
+  if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
-    code = tsr__commits_decode(&in, &arena, &commits, error);
+    rc = tsr__commits_decode(&in, &arena, &commits, error);
   }
-  for (uint64_t i = 0, deletes = 0; code >= 0 && i < commits.count; i++) {
+  for (uint64_t i = 0, deletes = 0; rc >= 0 && i < commits.count; i++) {
     if (commits.commits[i].kind != TSR_COMMIT_DELETE) continue;
-    if (durable && deletes++ == 0) code = tsr__store_sync_directory(store, "__commits", error);
-    if (code >= 0) code = change(store, &commits.commits[i], durable, error);
+    if (durable && deletes++ == 0) rc = tsr__store_sync_directory(store, "__commits", error);
+    if (rc >= 0) rc = change(store, &commits.commits[i], durable, error);
   }
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 /* What is to be published must be there: others may have removed it, and a commit without it would be damage. */
@@ -361,12 +361,12 @@ int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *
   int size;
   const commit_form form = pending_parse(pending->commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
-  int code = pending_is_whole(store, form, name, size, staged, error);
-  for (uint64_t i = 0; code > 0 && form == STAGED && i < pending->fragment_count; i++) {
+  int rc = pending_is_whole(store, form, name, size, staged, error);
+  for (uint64_t i = 0; rc > 0 && form == STAGED && i < pending->fragment_count; i++) {
     snprintf(path, sizeof path, FRAGMENTS "%.127s/" PENDING_METADATA, pending->fragments[i]);
-    code = is_there(store, path, error);
+    rc = is_there(store, path, error);
   }
-  return code;
+  return rc;
 }
 
 int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
@@ -379,18 +379,18 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
   bool con = form == STAGED && strcmp(name + size, ".con") == 0;
-  int code = is_there(store, commit, error);
-  if (code < 0) return code;
-  if (code > 0)
+  int rc = is_there(store, commit, error);
+  if (rc < 0) return rc;
+  if (rc > 0)
     return con ? each_delete(store, commit, durable, pending_add_delete, error)
                : TSR_OK; /* who published it may have died */
-  code = pending_is_whole(store, form, name, size, staged, error);
-  if (code <= 0) return code;
-  code = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
-  if (code == TSR_EXISTS || (code == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0; /* by others */
-  if (code < 0) {
+  rc = pending_is_whole(store, form, name, size, staged, error);
+  if (rc <= 0) return rc;
+  rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
+  if (rc == TSR_EXISTS || (rc == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0; /* by others */
+  if (rc < 0) {
     *error = one;
-    return code;
+    return rc;
   }
   if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
   char directory[TSR_COMMIT_PATH];
@@ -401,8 +401,8 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
 
 int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
   uint64_t stem;
-  int code = is_there(store, commit, error);
-  if (code <= 0) return code;
+  int rc = is_there(store, commit, error);
+  if (rc <= 0) return rc;
   if (tsr__name_suffix(commit, ".con", &stem)) TSR_TRY(each_delete(store, commit, false, remove_delete, error));
   return tsr__pending_unmark(store, commit, error);
 }

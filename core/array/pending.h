@@ -22,7 +22,7 @@ typedef struct tsr_pending { /* what a marker says */
   const char *host, *file; /* the machine, or NULL, and the database's path: for messages */
 } tsr_pending;
 
-#define TSR_OWNER_MOST 64 /* bytes of an owner's id: printable, without spaces */
+#define TSR_OWNER_MAX 64 /* bytes of an owner's id: printable, without spaces */
 bool tsr__pending_owner_valid(const char *owner);
 
 /* Where the marker of a commit lies; where what is renamed to the commit lies until then, "" for those without

@@ -20,8 +20,8 @@
 #include "store/store.h"
 #include "array/timed_write.h"
 
-#define RECORD_MOST 1024 /* bytes */
-#define NOTHING     "-"
+#define RECORD_MAX 1024 /* bytes */
+#define NOTHING    "-"
 
 bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
@@ -61,13 +61,13 @@ static bool pending_late_parse(char *text, tsr_late *late) {
 int tsr__late_read_file(tsr_store *store, const char *path, tsr_late *late, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   tsr_error one = {0};
-  int code = tsr__store_read_all(store, path, RECORD_MOST, &text, &one);
-  if (code >= 0) code = tsr__buffer_append_u8(&text, 0, &one);
-  if (code >= 0) code = strlen((char *)text.data) + 1 == text.size && pending_late_parse((char *)text.data, late);
+  int rc = tsr__store_read_all(store, path, RECORD_MAX, &text, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0) rc = strlen((char *)text.data) + 1 == text.size && pending_late_parse((char *)text.data, late);
   tsr__buffer_release(&text);
-  if (code == TSR_NOT_FOUND || code == TSR_TOOBIG) return 0;
-  if (code < 0 && error) *error = one;
-  return code;
+  if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
+  if (rc < 0 && error) *error = one;
+  return rc;
 }
 
 int tsr__late_read(tsr_store *store, const char *commit, tsr_late *late, tsr_error *error) {
@@ -79,12 +79,12 @@ int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, 
   char path[TSR_COMMIT_PATH];
   tsr_buffer text = {.memory = store->memory};
   if (!tsr__late_path(commit, path)) return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
-  int code = tsr__buffer_printf(&text, error, "%s\n%llu of %llu\nend\n", *late->commit ? late->commit : NOTHING,
-                                (unsigned long long)late->dropped, (unsigned long long)late->total);
-  if (code >= 0) code = tsr__write_claim(store, path, &text, error);
+  int rc = tsr__buffer_printf(&text, error, "%s\n%llu of %llu\nend\n", *late->commit ? late->commit : NOTHING,
+                              (unsigned long long)late->dropped, (unsigned long long)late->total);
+  if (rc >= 0) rc = tsr__write_claim(store, path, &text, error);
   tsr__buffer_release(&text);
-  if (code >= 0) code = tsr__store_sync_directory(store, *path == '.' ? "" : "__commits", error);
-  return code;
+  if (rc >= 0) rc = tsr__store_sync_directory(store, *path == '.' ? "" : "__commits", error);
+  return rc;
 }
 
 int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {

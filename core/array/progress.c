@@ -26,13 +26,13 @@ static struct {
   _Atomic uint64_t state;
   pthread_mutex_t mutex;
   uint64_t serial; /* the last one given */
-  progress_slot slots[TSR_PROGRESS_MOST];
+  progress_slot slots[TSR_PROGRESS_MAX];
 } progress_registry;
 
 static void progress_lock(void) {
   if (tsr__process_enter(&progress_registry.state)) {
     pthread_mutex_init(&progress_registry.mutex, NULL);
-    for (int i = 0; i < TSR_PROGRESS_MOST; i++) progress_registry.slots[i].serial = 0;
+    for (int i = 0; i < TSR_PROGRESS_MAX; i++) progress_registry.slots[i].serial = 0;
     tsr__process_made(&progress_registry.state);
   }
   pthread_mutex_lock(&progress_registry.mutex);
@@ -62,7 +62,7 @@ void tsr_work_begin(tsr_environment *environment, tsr_work *work, const char *op
   *work = (tsr_work){.outer = environment->work, .slot = -1};
   environment->work = work;
   progress_lock();
-  for (int i = 0; i < TSR_PROGRESS_MOST && work->slot < 0; i++) {
+  for (int i = 0; i < TSR_PROGRESS_MAX && work->slot < 0; i++) {
     progress_slot *s = &progress_registry.slots[i];
     if (s->serial) continue;
     work->slot = i;
@@ -108,7 +108,7 @@ uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room) {
   progress_lock();
   while (count < room) { /* by serial: as they began */
     const progress_slot *next = NULL;
-    for (int i = 0; i < TSR_PROGRESS_MOST; i++) {
+    for (int i = 0; i < TSR_PROGRESS_MAX; i++) {
       const progress_slot *s = &progress_registry.slots[i];
       if (s->serial > last && (!next || s->serial < next->serial)) next = s;
     }

@@ -25,8 +25,8 @@
 #include "array/snapshot_late.h"
 #include "array/unfinished.h"
 
-#define CONDITION_MOST     (1u << 30) /* bytes of a delete condition, unfiltered */
-#define UNWRITTEN_MOST     ((uint64_t)1 << 60) /* cells of a domain that are numbered ahead ... */
+#define CONDITION_MAX      (1u << 30) /* bytes of a delete condition, unfiltered */
+#define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* cells of a domain that are numbered ahead ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... while so many rowids are left to fragments */
 #define READ_TOGETHER      16 /* fragments whose files are read by all threads */
 #define SNAPSHOT_ATTEMPTS  8 /* while others vacuum under our hands */
@@ -71,10 +71,10 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
   void *name;
   int rc;
   if (item->bytes) {
-    rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), CONDITION_MOST, &entry->content,
+    rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), CONDITION_MAX, &entry->content,
                                   &header, &consumed, error);
     if (rc < 0) tsr__wrap(error, "%s", item->path);
-  } else rc = tsr__array_read_tile(array, item->path, CONDITION_MOST, &entry->content, &header, error);
+  } else rc = tsr__array_read_tile(array, item->path, CONDITION_MAX, &entry->content, &header, error);
   if (rc < 0) return rc;
   TSR_TRY(tsr__arena_copy(&entry->arena, item->name, strlen(item->name), &name, error));
   tsr_input in = tsr__input(entry->content.data, entry->content.size);
@@ -420,7 +420,7 @@ static int add_fragments(selection *s) {
   s->snapshot->fragments = block;
   TSR_TRY(read_unread(s));
   for (uint64_t i = 0; i < s->count; i++) {
-    if (i % 64 == 63) TSR_TRY(tsr__interrupted(s->array->environment, s->error));
+    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(s->array->environment, s->error));
     TSR_TRY(snapshot_add_fragment(s, s->visible[i]));
   }
   return TSR_OK;
@@ -490,7 +490,7 @@ static int snapshot_number_unwritten(selection *s) {
   s->snapshot->unwritten_row_base = -1;
   for (uint32_t d = 0; d < s->snapshot->grid.dimensions; d++)
     cells = tsr__mul_sat(cells, tsr__add_sat(s->snapshot->grid.last[d], 1));
-  if (cells >= UNWRITTEN_MOST || environment->next_row > ROWS_FOR_FRAGMENTS - cells) return TSR_OK;
+  if (cells >= UNWRITTEN_MAX || environment->next_row > ROWS_FOR_FRAGMENTS - cells) return TSR_OK;
   return tsr__environment_rows(environment, s->array->path, "", cells, &s->snapshot->unwritten_row_base, s->error);
 }
 

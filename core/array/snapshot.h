@@ -53,7 +53,7 @@ struct tsr_snapshot {
   tsr_interval *non_empty_domain; /* around all fragments */
   uint64_t *box_low, *box_high; /* dense: the same in ordinals */
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
-  /* with a writer's changes on top (overlay.c): */
+  /* with a writer's changes on top (transaction_view.c): */
   tsr_snapshot *base;
   struct tsr_writer *writer; /* NULL: there are none */
   uint64_t removed; /* how many of its removed rows are hidden */

@@ -38,9 +38,9 @@ int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *a
     const tsr_commit_file *file;
     if (strcmp(vacuums->items[i].name, merged->name) != 0) continue;
     tsr_error one;
-    const int code = tsr__array_commit_file(array, vacuums->items[i].path, &file, &one);
-    if (code == TSR_NOT_FOUND) return TSR_OK; /* nor are they */
-    if (code < 0) return *error = one, code;
+    const int rc = tsr__array_commit_file(array, vacuums->items[i].path, &file, &one);
+    if (rc == TSR_NOT_FOUND) return TSR_OK; /* nor are they */
+    if (rc < 0) return *error = one, rc;
     *all = true;
     for (uint64_t n = 0; n < file->names.count; n++)
       *all = *all && tsr__map_get(&array->listing->names, file->names.names[n]);
@@ -127,10 +127,10 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
   tsr_memory *memory = &snapshot->array->memory;
   narrowing n = {.snapshot = snapshot, .items.memory = memory};
   n.set = (tsr_box_set){.dimensions = snapshot->schema->dimension_count, .ends.memory = memory};
-  const int code = snapshot_late_narrow(&n, error);
+  const int rc = snapshot_late_narrow(&n, error);
   tsr__buffer_release(&n.set.ends);
   tsr__buffer_release(&n.items);
-  return code;
+  return rc;
 }
 
 /* ---- Sparse ------------------------------------------------------------------------------------------------------- */

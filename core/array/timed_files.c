@@ -16,7 +16,7 @@
 #include "format/commits.h"
 #include "array/environment.h"
 
-#define NAMES_MOST (256u << 20) /* bytes of a .vac */
+#define NAMES_MAX (256u << 20) /* bytes of a .vac */
 
 typedef struct timed_file {
   const char *name;
@@ -50,7 +50,7 @@ static bool timed_files_in_view(const char *text, uint64_t size, uint64_t since,
 static int hide(tsr_store *store, const char *path, tsr_arena *arena, tsr_map *hidden, tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
   tsr_names names;
-  int rc = tsr__store_read_all(store, path, NAMES_MOST, &content, error);
+  int rc = tsr__store_read_all(store, path, NAMES_MAX, &content, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__names_decode(&in, arena, &names, error);

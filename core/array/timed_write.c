@@ -18,10 +18,10 @@
 static int timed_write_write_whole(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
   tsr_file *file = NULL;
   TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
-  int code = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
-  if (code >= 0) code = tsr__store_sync(file, error);
+  int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
+  if (rc >= 0) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  return code;
+  return rc;
 }
 
 /* A directory may be missing in arrays of old versions. */
@@ -29,9 +29,9 @@ static int need_directory(tsr_store *store, const char *path, tsr_error *error) 
   bool exists;
   TSR_TRY(tsr__directory_find(store, path, &exists, error));
   if (exists) return TSR_OK;
-  int code = tsr__store_make_directory(store, path, error);
-  if (code == TSR_EXISTS) return TSR_OK;
-  TSR_TRY(code);
+  int rc = tsr__store_make_directory(store, path, error);
+  if (rc == TSR_EXISTS) return TSR_OK;
+  TSR_TRY(rc);
   return tsr__store_sync_directory(store, "", error);
 }
 
@@ -43,26 +43,26 @@ static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char sta
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
   snprintf(staged, TSR_STAGED_SIZE, ".%s", name.uuid);
-  int code = timed_write_write_whole(store, staged, bytes, error);
-  if (code < 0) (void)tsr__store_remove(store, staged, NULL);
-  return code;
+  int rc = timed_write_write_whole(store, staged, bytes, error);
+  if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
+  return rc;
 }
 
 int tsr__write_staged(tsr_store *store, const uint8_t *key, uint32_t version, const tsr_buffer *content,
                       char staged[TSR_STAGED_SIZE], tsr_error *error) {
   tsr_buffer tile = {.memory = store->memory};
-  int code = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
-  if (code >= 0) code = timed_write_stage(store, &tile, staged, error);
+  int rc = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
+  if (rc >= 0) rc = timed_write_stage(store, &tile, staged, error);
   tsr__buffer_release(&tile);
-  return code;
+  return rc;
 }
 
 int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *content, tsr_error *error) {
   char staged[TSR_STAGED_SIZE];
   TSR_TRY(timed_write_stage(store, content, staged, error));
-  int code = tsr__store_rename_exclusive(store, staged, path, error);
-  if (code < 0) (void)tsr__store_remove(store, staged, NULL);
-  return code;
+  int rc = tsr__store_rename_exclusive(store, staged, path, error);
+  if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
+  return rc;
 }
 
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
@@ -72,10 +72,10 @@ int tsr__write_named(tsr_store *store, const char *directory, const char *name, 
   if ((uint64_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
     return tsr__fail(error, TSR_RANGE, "the name %s is too long", name);
   TSR_TRY(tsr__write_staged(store, key, version, content, staged, error));
-  int code = tsr__store_rename_exclusive(store, staged, path, error);
-  if (code >= 0) code = tsr__store_sync_directory(store, directory, error);
+  int rc = tsr__store_rename_exclusive(store, staged, path, error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, directory, error);
   else (void)tsr__store_remove(store, staged, NULL);
-  return code;
+  return rc;
 }
 
 int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,

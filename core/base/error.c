@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *tsr_code_name(int code) {
-  switch (code) {
+const char *tsr_code_name(int rc) {
+  switch (rc) {
 #define X(name, value, text)                                                                                           \
   case value: return #name;
     TSR_CODES(X)
@@ -64,18 +64,18 @@ static void print(char text[LONGER_SIZE], const char *format, va_list arguments)
   make_printable(text);
 }
 
-int tsr__fail(tsr_error *error, int code, const char *format, ...) {
-  if (code >= 0) code = TSR_ERROR;
-  if (!error) return code;
+int tsr__fail(tsr_error *error, int rc, const char *format, ...) {
+  if (rc >= 0) rc = TSR_ERROR;
+  if (!error) return rc;
   char text[LONGER_SIZE]; /* an argument may be the old message */
   va_list arguments;
   va_start(arguments, format);
   print(text, format, arguments);
   va_end(arguments);
   error_shorten(text);
-  error->code = code;
+  error->code = rc;
   memcpy(error->message, text, strlen(text) + 1);
-  return code;
+  return rc;
 }
 
 int tsr__wrap(tsr_error *error, const char *format, ...) {

@@ -8,7 +8,7 @@
 #define TSR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Sets the error and returns its code, for `return tsr__fail(error, TSR_CORRUPT, "...", ...)`. */
-int tsr__fail(tsr_error *error, int code, const char *format, ...) TSR_PRINTF(3, 4);
+int tsr__fail(tsr_error *error, int rc, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* Puts "context: " before the message, keeps the code, returns it. Without an error (an internal call whose answer is not looked at) the code is
  * not known: TSR_ERROR. */

@@ -54,7 +54,7 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->relieve_argument = NULL;
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
-  memory->spares = NULL;
+  memory->contexts = NULL;
   atomic_init(&memory->work, 0);
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
@@ -71,7 +71,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   memory->relieve_argument = NULL;
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
-  memory->spares = NULL;
+  memory->contexts = NULL;
   atomic_init(&memory->work, 0);
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-typedef struct tsr_spares tsr_spares;
+typedef struct tsr_context_pool tsr_context_pool;
 
 /* Every allocation names the tsr_memory that pays for it. A child pays with its parent's money too, so a query's budget
  * stands within the environment's. Blocks remember who pays: tsr__free needs only the pointer. Thread-safe. */
@@ -22,11 +22,12 @@ typedef struct tsr_memory {
       void *argument); /* asked where a charge to this meets a limit: gives back what can be done without, on the
                                       thread that charges; false: there is nothing. NULL: nobody is asked */
   void *relieve_argument;
-  bool (*interrupted)(void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__stopped) */
+  bool (*interrupted)(
+      void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__cancelled) */
   void *interrupted_argument;
   _Atomic uint64_t work; /* of a root: done since its host was asked */
-  struct tsr_spares
-      *spares; /* of a root: libraries' contexts that wait to be used again (filter.h); NULL: none is kept */
+  struct tsr_context_pool
+      *contexts; /* of a root: libraries' contexts that wait to be used again (filter.h); NULL: none is kept */
 } tsr_memory;
 
 /* A root: allocator (NULL: the C library's) and no limit. */

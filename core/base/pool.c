@@ -4,7 +4,7 @@
  * next index of a job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so
  * all that are lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the
  * number of threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
- * Invariants, under the pool's mutex: busy <= workers <= MOST_WORKERS; job.helpers counts the workers inside of run()
+ * Invariants, under the pool's mutex: busy <= workers <= MAX_WORKERS; job.helpers counts the workers inside of run()
  * for it; a job is finished once it has been taken from the list and helpers is 0.
  *
  * Workers may be at it while the host does something else, which may be fork(). They stand still meanwhile, between two
@@ -24,10 +24,10 @@
 #include "base/arithmetic.h"
 #include "base/memory.h"
 
-#define MOST_WORKERS 63u
-#define PATIENCE     20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
-#define WORK_MOST    (UINT64_C(4) << 20) /* bytes decoded that it asks after ... */
-#define CELL_WORK    64u /* ... of which a cell counts for so many */
+#define MAX_WORKERS 63u
+#define PATIENCE    20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
+#define WORK_MAX    (UINT64_C(4) << 20) /* bytes decoded that it asks after ... */
+#define CELL_WORK   64u /* ... of which a cell counts for so many */
 
 typedef struct worker {
   pthread_t thread;
@@ -44,7 +44,7 @@ static struct {
   _Atomic unsigned forking; /* threads that are: workers stand still until none is */
   unsigned parked; /* of those that are busy */
   pthread_cond_t quiet, resume;
-  worker at[MOST_WORKERS]; /* those that were started */
+  worker at[MAX_WORKERS]; /* those that were started */
 } pool;
 
 bool tsr__process_enter(_Atomic uint64_t *state) {
@@ -117,7 +117,7 @@ static tsr_job *find_helped(void) {
   return helped;
 }
 
-int tsr__stopped(tsr_memory *memory, tsr_error *error) {
+int tsr__cancelled(tsr_memory *memory, tsr_error *error) {
   tsr_job *helped = find_helped();
   bool stop;
   if (helped) {
@@ -130,25 +130,25 @@ int tsr__stopped(tsr_memory *memory, tsr_error *error) {
   return stop ? tsr__fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
 }
 
-int tsr__stopped_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error) {
-  const uint64_t work = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_WORK)), WORK_MOST);
+int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error) {
+  const uint64_t work = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_WORK)), WORK_MAX);
   tsr_memory *root = tsr__memory_root(memory);
   const uint64_t before = atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
-  if (before + work < WORK_MOST) return TSR_OK;
-  TSR_TRY(tsr__stopped(memory, error)); /* a worker's question leaves the work for the caller's */
+  if (before + work < WORK_MAX) return TSR_OK;
+  TSR_TRY(tsr__cancelled(memory, error)); /* a worker's question leaves the work for the caller's */
   atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
   return TSR_OK;
 }
 
 /* ---- Running a job --------------------------------------------------------------------------------------------- */
 
-static void fail_job(tsr_job *j, uint64_t index, int code, const tsr_error *error) {
-  if (code == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
+static void fail_job(tsr_job *j, uint64_t index, int rc, const tsr_error *error) {
+  if (rc == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
   atomic_store_explicit(&j->failed, true, memory_order_relaxed);
   const bool shared = j->wanted > 0; /* else there may be no pool */
   if (shared) pthread_mutex_lock(&pool.mutex);
   if (j->code >= 0 || index < j->failed_at) {
-    j->code = code;
+    j->code = rc;
     j->failed_at = index;
     j->error = *error;
   }
@@ -163,8 +163,8 @@ static void pool_run(tsr_job *j, bool parks) {
     if (index >= j->count) return;
     error.code = TSR_OK;
     error.message[0] = 0;
-    int code = j->fn(j->argument, index, &error);
-    if (code < 0) fail_job(j, index, code, &error);
+    int rc = j->fn(j->argument, index, &error);
+    if (rc < 0) fail_job(j, index, rc, &error);
   }
 }
 
@@ -228,13 +228,13 @@ static void start_workers(void) {
   uint64_t demand = 0;
   for (tsr_job *j = pool.jobs; j; j = j->next)
     if (tsr__job_goes_on(j)) demand += j->wanted - j->joined;
-  if (pool.workers - pool.busy >= demand || pool.workers == MOST_WORKERS) return;
+  if (pool.workers - pool.busy >= demand || pool.workers == MAX_WORKERS) return;
   sigset_t all, before;
   sigfillset(&all);
   const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (pool.workers - pool.busy < demand && pool.workers < MOST_WORKERS && start_worker(&pool.at[pool.workers]))
+  while (pool.workers - pool.busy < demand && pool.workers < MAX_WORKERS && start_worker(&pool.at[pool.workers]))
     pool.workers++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -269,7 +269,7 @@ static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
     if (j->helpers == 0) return;
     tsr_error error;
     pthread_mutex_unlock(&pool.mutex);
-    if (tsr__stopped(memory, &error) < 0) fail_job(j, 0, TSR_INTERRUPT, &error);
+    if (tsr__cancelled(memory, &error) < 0) fail_job(j, 0, TSR_INTERRUPT, &error);
     pthread_mutex_lock(&pool.mutex);
   }
 }
@@ -282,7 +282,7 @@ void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn,
   atomic_init(&job->at, 0);
   atomic_init(&job->failed, false);
   atomic_init(&job->interrupted, false);
-  job->wanted = (unsigned)TSR_MIN(TSR_MIN(workers, MOST_WORKERS), count);
+  job->wanted = (unsigned)TSR_MIN(TSR_MIN(workers, MAX_WORKERS), count);
   job->joined = job->helpers = 0;
   job->code = TSR_OK;
   job->failed_at = 0;

@@ -18,11 +18,11 @@ int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argum
 
 /* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
  * caller of their job was told to. What takes long within a task asks this now and then. */
-int tsr__stopped(tsr_memory *memory, tsr_error *error);
+int tsr__cancelled(tsr_memory *memory, tsr_error *error);
 
 /* The same, but the host is asked only where so much decoding, with what was done since it was asked last, is more than it
  * waits for: 4 MiB or 65,536 cells. Asked before it is done. */
-int tsr__stopped_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error);
+int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error);
 
 /* tsr__parallel_for in two parts, so that workers are at it while the caller does something else. The caller's thread takes
  * no part before the finish, which does what is left and returns when all is done; while it waits it asks the host of

@@ -34,11 +34,11 @@
 #include "check/check_commits.h"
 #include "check/check_fragment.h"
 
-#define MEMORY_DEFAULT     (UINT64_C(1) << 30)
-#define CHECK_THREADS_MOST 8
-#define CHECK_OLD_SCHEMA   "__array_schema.tdb"
-#define CHECK_KV_SCHEMA    "__kv_schema.tdb"
-#define PROOFS_MOST        64 /* files that are tried to tell a wrong key from a damaged schema */
+#define MEMORY_DEFAULT    (UINT64_C(1) << 30)
+#define CHECK_THREADS_MAX 8
+#define CHECK_OLD_SCHEMA  "__array_schema.tdb"
+#define CHECK_KV_SCHEMA   "__kv_schema.tdb"
+#define PROOFS_MAX        64 /* files that are tried to tell a wrong key from a damaged schema */
 
 /* ---- Telling ---------------------------------------------------------------------------------------------------- */
 
@@ -121,9 +121,9 @@ int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, cons
 }
 
 const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_label *label) {
-  switch (tsr__datatype_machine(datatype)) {
+  switch (tsr__datatype_physical(datatype)) {
 #define SHOW(name, type, format, as)                                                                                   \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     type v;                                                                                                            \
     memcpy(&v, value, sizeof v);                                                                                       \
     snprintf(label->text, sizeof label->text, "%" format, (as)v);                                                      \
@@ -180,9 +180,9 @@ static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content,
                           uint64_t *behind, tsr_error *fault) {
   tsr_buffer stored = {.memory = &c->memory};
   uint64_t consumed;
-  int rc = tsr__store_read_all(c->store, path, 2 * TSR_CHECK_CONTENT_MOST, &stored, fault);
+  int rc = tsr__store_read_all(c->store, path, 2 * TSR_CHECK_CONTENT_MAX, &stored, fault);
   if (rc >= 0)
-    rc = tsr__generic_tile_decode(stored.data, stored.size, c->key, TSR_CHECK_CONTENT_MOST, content, header, &consumed,
+    rc = tsr__generic_tile_decode(stored.data, stored.size, c->key, TSR_CHECK_CONTENT_MAX, content, header, &consumed,
                                   fault);
   if (rc >= 0) *behind = stored.size - consumed;
   tsr__buffer_release(&stored);
@@ -213,7 +213,7 @@ int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, 
   tsr_generic_tile header;
   tsr_error fault = {0};
   uint64_t behind;
-  TSR_TRY(tsr__interrupted(c->environment, c->error));
+  TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
   *sound = check_read_tile(c, path, content, &header, &behind, &fault) >= 0;
   if (*sound) return check_around(c, path, behind);
   return tsr__check_fault(c, path, &fault, NULL);
@@ -248,7 +248,7 @@ static int check_load_schema(tsr_checker *c, tsr_checked_schema *schema, const c
   tsr_generic_tile header = {0};
   tsr_error fault = {0};
   uint64_t behind = 0;
-  int stop = tsr__interrupted(c->environment, c->error);
+  int stop = tsr__environment_cancelled(c->environment, c->error);
   if (stop < 0) return stop;
   int rc = noted(c, check_read_tile(c, schema->path, &content, &header, &behind, &fault));
   tally->files++;
@@ -271,7 +271,7 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
   tsr_listing entries;
   bool found;
   int rc = tsr__check_list(c, directory, &entries, &found);
-  for (uint64_t i = 0; rc >= 0 && found && i < entries.count && *tries < PROOFS_MOST && !*proven; i++) {
+  for (uint64_t i = 0; rc >= 0 && found && i < entries.count && *tries < PROOFS_MAX && !*proven; i++) {
     tsr_check_path path;
     tsr_buffer content = {.memory = &c->memory};
     tsr_file *file;
@@ -280,10 +280,10 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
     if (noted(c, tsr__store_open_file(c->store, path.text, &file, &(tsr_error){0})) < 0) continue;
     ++*tries;
     *proven =
-        noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, &(tsr_error){0})) >= 0;
+        noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MAX, &content, NULL, &(tsr_error){0})) >= 0;
     tsr__store_close_file(file);
     tsr__buffer_release(&content);
-    rc = tsr__interrupted(c->environment, c->error);
+    rc = tsr__environment_cancelled(c->environment, c->error);
   }
   if (found) tsr__listing_release(&entries);
   return rc;
@@ -495,7 +495,7 @@ static int check_metadata_vacuum(tsr_checker *c, const tsr_listing *entries, con
   tsr_check_path path;
   tsr__check_join(&path, "__meta", name, "");
   tsr__arena_init(&arena, &c->memory);
-  int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) rc = tsr__names_decode(&in, &arena, &names, &fault);
   bool merged = false;
@@ -629,7 +629,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   c.report = report;
   c.argument = argument;
   c.error = error;
-  c.threads = options->threads ? options->threads : TSR_MIN(tsr__cores(), CHECK_THREADS_MOST);
+  c.threads = options->threads ? options->threads : TSR_MIN(tsr__cores(), CHECK_THREADS_MAX);
   if (environment->single_threaded || !store->workers_may_read) c.threads = 1;
   tsr__memory_init(&c.memory, &environment->memory, options->memory_bytes ? options->memory_bytes : MEMORY_DEFAULT,
                    "memory_mb");

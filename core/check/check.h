@@ -13,7 +13,7 @@
 #include "store/store_bounds.h"
 #include "model/name.h"
 
-#define TSR_CHECK_CONTENT_MOST (UINT64_C(1) << 30) /* bytes of an object of metadata, unfiltered */
+#define TSR_CHECK_CONTENT_MAX (UINT64_C(1) << 30) /* bytes of an object of metadata, unfiltered */
 
 typedef struct tsr_checked_schema {
   const char *path;

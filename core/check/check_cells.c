@@ -167,7 +167,7 @@ static int check_cells_load_window(check_cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t bytes = 0, taken = 0;
   void *block;
-  TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+  TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
   w->first = first;
   for (w->count = 0; w->count < CHECK_CELLS_WINDOW_TILES && first + w->count < f->metadata.tile_count; w->count++) {
     for (uint32_t s = 0; s < w->slot_count; s++)
@@ -539,8 +539,8 @@ static int walk_coordinates(coordinates_check *k) {
   return rc;
 }
 
-static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_special *special) {
-  int64_t field = tsr__fragment_slot_field(&f->metadata, slot, special);
+static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_system_column *system_column) {
+  int64_t field = tsr__fragment_slot_field(&f->metadata, slot, system_column);
   return field >= 0 ? (uint64_t)field < f->metadata.schema->dimension_count : true;
 }
 
@@ -574,9 +574,9 @@ static bool has_odd_order(const tsr_schema *schema, uint32_t version) {
 /* Opens them in order; *usable false if a dimension is not there. */
 static int open_coordinates(coordinates_check *k, bool *usable) {
   tsr_fragment_check *f = k->f;
-  static const tsr_special specials[] = {TSR_SLOT_TIMES, TSR_SLOT_DELETE_TIMES, TSR_SLOT_DELETE_CONDITIONS};
+  static const tsr_system_column system_columns[] = {TSR_SLOT_TIMES, TSR_SLOT_DELETE_TIMES, TSR_SLOT_DELETE_CONDITIONS};
   int64_t *const places[] = {&k->times, &k->delete_times, &k->delete_conditions};
-  int64_t together = tsr__fragment_special_slot(&f->metadata, TSR_SLOT_COORDS);
+  int64_t together = tsr__fragment_system_slot(&f->metadata, TSR_SLOT_COORDS);
   uint32_t dimensions = k->schema->dimension_count;
   bool opened = true;
   void *block;
@@ -600,7 +600,7 @@ static int open_coordinates(coordinates_check *k, bool *usable) {
   *usable = opened;
   k->dimension_slots = k->slot_count;
   for (unsigned i = 0; i < 3; i++) {
-    int64_t slot = tsr__fragment_special_slot(&f->metadata, specials[i]);
+    int64_t slot = tsr__fragment_system_slot(&f->metadata, system_columns[i]);
     *places[i] = -1;
     if (slot >= 0) TSR_TRY(open_slot(f, (uint32_t)slot, &k->slots[k->slot_count], &opened));
     if (slot >= 0 && opened) *places[i] = k->slot_count++;
@@ -624,8 +624,8 @@ static int check_coordinates(tsr_fragment_check *f) {
   for (uint32_t s = 0; s < k.slot_count; s++) close_slot(&k.slots[s]);
   if (rc < 0 || usable) return rc;
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* what there is of it decodes, at least */
-    tsr_special special;
-    if (is_coordinate(f, slot, &special)) TSR_TRY(check_slot(f, slot, NULL));
+    tsr_system_column system_column;
+    if (is_coordinate(f, slot, &system_column)) TSR_TRY(check_slot(f, slot, NULL));
   }
   return TSR_OK;
 }
@@ -741,7 +741,7 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
 static int check_quickly(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
     for (uint64_t tile = 0; f->metadata.slots[slot].present && tile < f->metadata.tile_count; tile++) {
-      if (tile % 65536 == 65535) TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+      if (tile % 65536 == 65535) TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
       TSR_TRY(tsr__check_tile_statistics(f, slot, tile, NULL, NULL));
     }
   return TSR_OK;
@@ -756,8 +756,8 @@ int tsr__check_cells(tsr_fragment_check *f) {
     return tsr__check_fault(f->c, f->directory.text, &fault, NULL);
   int rc = f->metadata.dense ? TSR_OK : check_coordinates(f);
   for (uint32_t slot = 0; rc >= 0 && slot < f->metadata.slot_count; slot++) {
-    tsr_special special;
-    if (!is_coordinate(f, slot, &special)) rc = check_slot(f, slot, f->metadata.dense ? &box : NULL);
+    tsr_system_column system_column;
+    if (!is_coordinate(f, slot, &system_column)) rc = check_slot(f, slot, f->metadata.dense ? &box : NULL);
   }
   tsr__buffer_release(&box.mask);
   return rc;

@@ -103,7 +103,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
   int rc = TSR_OK, decoded = TSR_OK;
   tsr__arena_init(&arena, &c->memory);
   if (bytes) {
-    decoded = tsr__generic_tile_decode(bytes, size, c->key, TSR_CHECK_CONTENT_MOST, &content, NULL, NULL, &fault);
+    decoded = tsr__generic_tile_decode(bytes, size, c->key, TSR_CHECK_CONTENT_MAX, &content, NULL, NULL, &fault);
   } else rc = tsr__check_read_tile(c, path, &content, &sound);
   (void)tsr__name_parse(name, strlen(name), &parsed);
   if (rc >= 0 && sound && decoded >= 0) {
@@ -127,7 +127,7 @@ static int check_commits_read_names(tsr_checker *c, const char *path, tsr_names 
   tsr_buffer content = {.memory = &c->memory};
   tsr_error fault = {0};
   *names = (tsr_names){0};
-  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) rc = tsr__names_decode(&in, &c->arena, names, &fault);
   tsr__buffer_release(&content);
@@ -194,7 +194,7 @@ static int check_consolidated(commits_check *k, const char *path) {
   tsr_commits commits;
   tsr_error fault = {0};
   tsr__arena_init(&arena, &c->memory);
-  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   bool cut = false;
   if (rc >= 0 && (rc = tsr__commits_decode(&in, &arena, &commits, &fault)) < 0) cut = commits.cut;
@@ -202,7 +202,7 @@ static int check_consolidated(commits_check *k, const char *path) {
   else if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   else
     for (uint64_t i = 0; rc >= 0 && i < commits.count; i++) {
-      rc = tsr__interrupted(c->environment, c->error);
+      rc = tsr__environment_cancelled(c->environment, c->error);
       if (rc >= 0) rc = add_entry(k, path, &commits.commits[i]);
     }
   tsr__arena_release(&arena);
@@ -268,7 +268,7 @@ static int check_commits_list_commits(commits_check *k) {
       tsr_check_path path;
       uint64_t stem;
       const tsr_entry *entry = &entries.entries[i];
-      rc = tsr__interrupted(k->c->environment, k->c->error);
+      rc = tsr__environment_cancelled(k->c->environment, k->c->error);
       if (rc < 0) break;
       if (pass == 1) rc = check_commit(k, entry);
       else if (tsr__name_suffix(entry->name, ".con", &stem) && entry->kind == TSR_ENTRY_FILE)
@@ -360,7 +360,7 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
     TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_names), &room, c->error));
     TSR_TRY(check_commits_keep(c, entries->entries[i].name, stem, &name));
     tsr__check_join(&path, directory, entries->entries[i].name, "");
-    int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MOST, &content, &unseen);
+    int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MAX, &content, &unseen);
     tsr_input in = tsr__input(content.data, content.size);
     if (rc >= 0) rc = tsr__names_decode(&in, &c->arena, room, &unseen);
     tsr__buffer_release(&content);
@@ -415,7 +415,7 @@ static int check_commits_check_unfinished(commits_check *k, const char *path) {
   tsr_error fault = {0}, unseen;
   const tsr_unfinished known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->settled, &c->root};
   tsr__arena_init(&arena, &c->memory);
-  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) (void)tsr__commits_decode(&in, &arena, &commits, &unseen);
   if (rc >= 0) rc = tsr__unfinished_loses(&known, path, &commits, &doubtful, &fault);
@@ -556,7 +556,7 @@ static int give_footers(tsr_checker *c, const char *path, const tsr_footers *foo
 }
 
 /* Readers take what is committed from the footers where a .con has their name. */
-static int check_twin(tsr_checker *c, const char *path, const char *name, const tsr_footers *footers) {
+static int check_variant(tsr_checker *c, const char *path, const char *name, const tsr_footers *footers) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena;
   tsr_commits commits;
@@ -565,7 +565,7 @@ static int check_twin(tsr_checker *c, const char *path, const char *name, const 
   tsr__check_join(&con, check_commits_commits_directory, name, "");
   strcpy(con.text + strlen(con.text) - strlen(".meta"), ".con");
   tsr__arena_init(&arena, &c->memory);
-  int rc = tsr__store_read_all(c->store, con.text, TSR_CHECK_CONTENT_MOST, &content, &fault);
+  int rc = tsr__store_read_all(c->store, con.text, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) rc = tsr__commits_decode(&in, &arena, &commits, &fault);
   const bool differs = rc >= 0 && !tsr__commits_match(&commits, footers);
@@ -595,7 +595,7 @@ static int check_footers(tsr_checker *c, const char *path, const char *name) {
       rc = tsr__buffer_append(&c->contents, &content, sizeof content, c->error);
       kept = rc >= 0;
       if (kept) rc = give_footers(c, path, &footers, content.data);
-      if (rc >= 0 && name) rc = check_twin(c, path, name, &footers);
+      if (rc >= 0 && name) rc = check_variant(c, path, name, &footers);
     }
   }
   tsr__arena_release(&arena);

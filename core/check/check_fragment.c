@@ -28,8 +28,8 @@
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
 
 const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label) {
-  tsr_special special;
-  bool field = tsr__fragment_slot_field(&f->metadata, slot, &special) >= 0;
+  tsr_system_column system_column;
+  bool field = tsr__fragment_slot_field(&f->metadata, slot, &system_column) >= 0;
   snprintf(label->text, sizeof label->text, "%s%s%s", field ? "field '" : "",
            tsr__fragment_slot_name(&f->metadata, slot), field ? "'" : "");
   return label->text;
@@ -245,7 +245,7 @@ static int check_piece(tsr_fragment_check *f, check_fragment_piece *p) {
   tsr_check_label label, what;
   tsr_error fault = {0};
   bool own = p->slot != UINT32_MAX;
-  int rc = tsr__generic_tile_read(f->file, p->at, c->key, TSR_CHECK_CONTENT_MOST, &content, &p->end, &fault);
+  int rc = tsr__generic_tile_read(f->file, p->at, c->key, TSR_CHECK_CONTENT_MAX, &content, &p->end, &fault);
   snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, p->slot, &label) : "", own ? ": " : "",
            p->what);
   p->sound = rc >= 0 && check_fragment_is_whole(p, &content);
@@ -292,7 +292,7 @@ static int check_pieces(tsr_fragment_check *f) {
   TSR_TRY(check_fragment_gather(f, &pieces, &count));
   qsort(pieces, count, sizeof *pieces, by_place);
   for (uint64_t i = 0; i < count; i++) {
-    if (i % 64 == 63) TSR_TRY(tsr__interrupted(f->c->environment, f->c->error));
+    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
     TSR_TRY(check_piece(f, &pieces[i]));
   }
   /* In 23 optional sections may have tiles of their own; where the footer came from elsewhere its place is not known.
@@ -552,7 +552,7 @@ static int check_tiles(tsr_fragment_check *f, bool *sound) {
   while (slot < m->slot_count && !m->slots[slot].present) slot++;
   if (slot == m->slot_count) return TSR_OK;
   const int rc = tsr__fragment_metadata_tile(&f->metadata, f->file, m->slots[slot].offsets_at[TSR_PART_FIXED],
-                                             f->c->key, TSR_CHECK_CONTENT_MOST, &content, &unseen);
+                                             f->c->key, TSR_CHECK_CONTENT_MAX, &content, &unseen);
   const uint64_t count = rc >= 0 && content.size >= 8 ? tsr__load64(content.data) : 0;
   const bool whole = count && content.size == tsr__add_sat(8, tsr__mul_sat(count, 8));
   tsr__buffer_release(&content);
@@ -596,7 +596,7 @@ int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment) {
   tsr__check_join(&f.directory, fragment->old_layout ? "" : "__fragments", fragment->name, "");
   tsr__check_join(&f.metadata_path, f.directory.text, METADATA_FILE, "");
   tsr__arena_init(&f.arena, &c->memory);
-  int rc = tsr__interrupted(c->environment, c->error);
+  int rc = tsr__environment_cancelled(c->environment, c->error);
   if (rc >= 0) rc = check_fragment_open_metadata(&f, &opened);
   if (rc >= 0 && opened) rc = check_opened(&f);
   tsr__fragment_metadata_release(&f.metadata);

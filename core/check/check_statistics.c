@@ -53,9 +53,9 @@ typedef struct statistics_field {
 } statistics_field;
 
 static statistics_field check_statistics_field_of(const tsr_fragment_check *f, uint32_t slot) {
-  tsr_special special = TSR_SLOT_COORDS;
-  int64_t number = tsr__fragment_slot_field(&f->metadata, slot, &special);
-  if (number < 0 && special == TSR_SLOT_COORDS) return (statistics_field){0};
+  tsr_system_column system_column = TSR_SLOT_COORDS;
+  int64_t number = tsr__fragment_slot_field(&f->metadata, slot, &system_column);
+  if (number < 0 && system_column == TSR_SLOT_COORDS) return (statistics_field){0};
   if (number < 0) return (statistics_field){KIND_NUMBER, TSR_UINT64, 8, false, true};
   const tsr_field *field = &f->metadata.schema->fields[number];
   if (field->is_dimension || tsr__pipeline_is_lossy(tsr__schema_pipeline(f->metadata.schema, (uint32_t)number)))
@@ -117,10 +117,10 @@ DEFINE_MEASURE(F64, double, DBL_MAX, -DBL_MAX, ADD_FLOAT)
 
 static void measure_number(tsr_datatype datatype, const tsr_tile *tile, const uint8_t *mask,
                            check_statistics_measured *out) {
-  switch (tsr__datatype_machine(datatype)) {
+  switch (tsr__datatype_physical(datatype)) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: measure_##name(tile, mask, out); break;
-    TSR_MACHINES(X)
+  case TSR_PHYSICAL_##name: measure_##name(tile, mask, out); break;
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
@@ -310,10 +310,10 @@ DEFINE_TAKE(F64, double, DBL_MAX, -DBL_MAX)
 
 static void check_statistics_take_number(tsr_check_summary *s, tsr_datatype datatype, const void *min,
                                          const void *max) {
-  switch (tsr__datatype_machine(datatype)) {
+  switch (tsr__datatype_physical(datatype)) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: take_##name(s, min, max); break;
-    TSR_MACHINES(X)
+  case TSR_PHYSICAL_##name: take_##name(s, min, max); break;
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }

@@ -53,12 +53,12 @@ int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE
 }
 
 /* GCM's block counter has 32 bits, two of its values are taken. */
-#define GCM_MOST ((UINT64_C(1) << 36) - 32)
+#define GCM_MAX ((UINT64_C(1) << 36) - 32)
 
 static int open_gcm(mbedtls_gcm_context *gcm, const uint8_t *key, uint64_t size, tsr_error *error) {
-  if (size > GCM_MOST)
+  if (size > GCM_MAX)
     return tsr__fail(error, TSR_TOOBIG, "AES-256-GCM: %llu bytes under one IV, %llu are allowed",
-                     (unsigned long long)size, (unsigned long long)GCM_MOST);
+                     (unsigned long long)size, (unsigned long long)GCM_MAX);
   int rc = mbedtls_gcm_setkey(gcm, MBEDTLS_CIPHER_ID_AES, key, 8 * TSR_KEY_SIZE);
   return rc == 0 ? TSR_OK : fail_library("AES-256-GCM", rc, error);
 }

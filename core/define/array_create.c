@@ -25,7 +25,7 @@
 #define ARRAY_CREATE_OLD_SCHEMA "__array_schema.tdb"
 #define OLD_LOCK                "__lock.tdb"
 #define DEFAULT_CHUNK           65536u
-#define PATH_MOST               (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
+#define PATH_SIZE_MAX           (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
 
 struct tsr_creation {
   tsr_environment *environment;
@@ -92,10 +92,10 @@ int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr
   tsr_arena arena;
   tsr_schema complete;
   tsr__arena_init(&arena, &environment->memory);
-  int code = tsr__schema_complete(schema, &arena, &complete, error);
-  if (code >= 0) code = tsr__schema_check(&complete, &environment->memory, error);
+  int rc = tsr__schema_complete(schema, &arena, &complete, error);
+  if (rc >= 0) rc = tsr__schema_check(&complete, &environment->memory, error);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -152,24 +152,24 @@ static const array_create_place array_create_directories[] = {
 static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_file **open,
                       tsr_error *error) {
   tsr_file *file = NULL;
-  int code = tsr__store_create_exclusive(c->store, path, &file, error);
-  if (code >= 0 && size) code = tsr__store_append(file, bytes, size, error);
-  if (code >= 0 && open) {
+  int rc = tsr__store_create_exclusive(c->store, path, &file, error);
+  if (rc >= 0 && size) rc = tsr__store_append(file, bytes, size, error);
+  if (rc >= 0 && open) {
     *open = file;
     return TSR_OK;
   }
-  if (code >= 0 && c->durable) code = tsr__store_sync(file, error);
+  if (rc >= 0 && c->durable) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  return code;
+  return rc;
 }
 
 static int array_create_write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content,
                                    tsr_file **open, tsr_error *error) {
   tsr_buffer tile = {.memory = &c->memory};
-  int code = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
-  if (code >= 0) code = write_file(c, path, tile.data, tile.size, open, error);
+  int rc = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
+  if (rc >= 0) rc = write_file(c, path, tile.data, tile.size, open, error);
   tsr__buffer_release(&tile);
-  return code;
+  return rc;
 }
 
 static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
@@ -182,43 +182,43 @@ static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr
 
 static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < c->schema.enumeration_count && code >= 0; i++) {
+  int rc = TSR_OK;
+  for (uint32_t i = 0; i < c->schema.enumeration_count && rc >= 0; i++) {
     tsr_enumeration *e = &c->schema.enumerations[i];
     content.size = 0;
-    code = name_enumeration(e, &c->arena, error);
-    if (code >= 0) code = tsr__enumeration_encode(e, &content, error);
-    if (code >= 0) code = enumeration_path(c, e, &path, error);
-    if (code >= 0) code = array_create_write_tile(c, (const char *)path.data, key, &content, NULL, error);
-    if (code < 0) code = tsr__wrap(error, "enumeration '%s'", e->name);
+    rc = name_enumeration(e, &c->arena, error);
+    if (rc >= 0) rc = tsr__enumeration_encode(e, &content, error);
+    if (rc >= 0) rc = enumeration_path(c, e, &path, error);
+    if (rc >= 0) rc = array_create_write_tile(c, (const char *)path.data, key, &content, NULL, error);
+    if (rc < 0) rc = tsr__wrap(error, "enumeration '%s'", e->name);
   }
   tsr__buffer_release(&content);
   tsr__buffer_release(&path);
-  return code;
+  return rc;
 }
 
 /* The file of the schema, and the directory of enumerations, while they are pending. */
-static void pending_paths(const tsr_creation *c, char file[PATH_MOST], char enumerations[PATH_MOST]) {
+static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(c->schema.name, pending);
-  snprintf(file, PATH_MOST, "%s%s%s", pending, c->schema.version < 10 ? "" : "/",
+  snprintf(file, PATH_SIZE_MAX, "%s%s%s", pending, c->schema.version < 10 ? "" : "/",
            c->schema.version < 10 ? "" : c->schema.name);
-  snprintf(enumerations, PATH_MOST, "%s/__enumerations", pending);
+  snprintf(enumerations, PATH_SIZE_MAX, "%s/__enumerations", pending);
 }
 
 static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory};
-  char path[PATH_MOST], enumerations[PATH_MOST];
+  char path[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   pending_paths(c, path, enumerations);
-  int code = tsr__schema_encode(&c->schema, &content, error);
-  if (code >= 0) code = array_create_write_tile(c, path, key, &content, open, error);
+  int rc = tsr__schema_encode(&c->schema, &content, error);
+  if (rc >= 0) rc = array_create_write_tile(c, path, key, &content, open, error);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   uint32_t version = c->schema.version;
-  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  char pending[TSR_PENDING_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__pending_path(c->schema.name, pending);
   pending_paths(c, file, enumerations);
   for (unsigned i = 0; i < DIRECTORIES; i++)
@@ -236,9 +236,9 @@ static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error
   if (version >= 10) made[count++] = pending;
   if (version >= 20 && c->schema.enumeration_count > 0) made[count++] = enumerations;
   const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count + 1;
-  int code = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
+  int rc = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
   tsr__store_close_file(schema);
-  return code;
+  return rc;
 }
 
 /* ---- Directories above the array ------------------------------------------------------------ */
@@ -327,30 +327,30 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
 int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   if (c->published || c->abandoned) return TSR_OK;
-  char pending[TSR_PENDING_PATH], file[PATH_MOST], enumerations[PATH_MOST];
+  char pending[TSR_PENDING_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__pending_path(c->schema.name, pending);
   pending_paths(c, file, enumerations);
-  if (c->made) remove_cells(c, &code, error);
-  array_create_remove_path(c, file, &code, error);
+  if (c->made) remove_cells(c, &rc, error);
+  array_create_remove_path(c, file, &rc, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
     if (c->schema.enumerations[i].file && enumeration_path(c, &c->schema.enumerations[i], &path, error) >= 0)
-      array_create_remove_path(c, (const char *)path.data, &code, error);
+      array_create_remove_path(c, (const char *)path.data, &rc, error);
   tsr__buffer_release(&path);
-  if (c->schema.version < 10) array_create_remove_path(c, OLD_LOCK, &code, error);
-  if (c->schema.version >= 20) array_create_remove_path(c, enumerations, &code, error);
+  if (c->schema.version < 10) array_create_remove_path(c, OLD_LOCK, &rc, error);
+  if (c->schema.version >= 20) array_create_remove_path(c, enumerations, &rc, error);
   if (c->made && c->schema.version >= 10)
-    remove_within(c, pending, false, &code, error); /* schemas that lack attributes */
-  if (c->schema.version >= 10) array_create_remove_path(c, pending, &code, error);
+    remove_within(c, pending, false, &rc, error); /* schemas that lack attributes */
+  if (c->schema.version >= 10) array_create_remove_path(c, pending, &rc, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= array_create_directories[i].since)
-      array_create_remove_path(c, array_create_directories[i].path, &code, error);
-  if (c->made) array_create_remove_path(c, "", &code, error);
+      array_create_remove_path(c, array_create_directories[i].path, &rc, error);
+  if (c->made) array_create_remove_path(c, "", &rc, error);
   if (c->made) climb(c, c->parents, true);
   c->abandoned = true;
-  return code < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
 }
 
 void tsr_creation_close(tsr_creation *creation) {
@@ -391,9 +391,9 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
   TSR_TRY(name_all(c, time, error));
   if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
-  int code = tsr__store_make_directory(c->store, "", error);
-  c->made = code >= 0;
-  return code == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : code;
+  int rc = tsr__store_make_directory(c->store, "", error);
+  c->made = rc >= 0;
+  return rc == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : rc;
 }
 
 static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
@@ -401,12 +401,12 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   static const tsr_create_options none = {0};
   if (!options) options = &none;
   void *block = NULL, *copy = NULL;
-  int code = tsr__alloc_zero(&environment->memory, sizeof(tsr_creation), &block, error);
-  if (code >= 0) code = tsr__alloc(&environment->memory, strlen(path) + 1, &copy, error);
-  if (code < 0) {
+  int rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_creation), &block, error);
+  if (rc >= 0) rc = tsr__alloc(&environment->memory, strlen(path) + 1, &copy, error);
+  if (rc < 0) {
     tsr__free(block);
     tsr__store_close(store);
-    return code;
+    return rc;
   }
   tsr_creation *c = block;
   memcpy(copy, path, strlen(path) + 1);
@@ -415,17 +415,17 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
   void *owner = NULL;
-  if (options->owner) code = tsr__arena_copy(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
+  if (options->owner) rc = tsr__arena_copy(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
   c->owner = owner;
-  if (code >= 0) code = array_create_prepare(c, schema, options, error);
-  if (code >= 0) {
-    code = array_create_write_all(c, options->key, error);
-    if (code < 0) (void)tsr_creation_abandon(c, NULL);
+  if (rc >= 0) rc = array_create_prepare(c, schema, options, error);
+  if (rc >= 0) {
+    rc = array_create_write_all(c, options->key, error);
+    if (rc < 0) (void)tsr_creation_abandon(c, NULL);
   }
-  if (code < 0) {
+  if (rc < 0) {
     tsr__wrap(error, "array %s", path);
     tsr_creation_close(c);
-    return code;
+    return rc;
   }
   *creation = c;
   return TSR_OK;
@@ -437,9 +437,9 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
   char *directory;
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int code = open_creation(environment, store, directory, schema, options, creation, error);
+  int rc = open_creation(environment, store, directory, schema, options, creation, error);
   tsr__free(directory);
-  return code;
+  return rc;
 }
 
 static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, ARRAY_CREATE_OLD_SCHEMA) == 0; }
@@ -456,10 +456,10 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   tsr_creation *c = creation;
   if (c->published) return TSR_OK;
   if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
-  int code = appear(c->store, c->schema.name, error);
-  if (code >= 0) c->published = true;
-  if (code >= 0 && c->durable) code = tsr__store_sync_directory(c->store, "", error);
-  return code < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
+  int rc = appear(c->store, c->schema.name, error);
+  if (rc >= 0) c->published = true;
+  if (rc >= 0 && c->durable) rc = tsr__store_sync_directory(c->store, "", error);
+  return rc < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
 }
 
 int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
@@ -471,12 +471,12 @@ int tsr_creation_recover(tsr_environment *environment, const char *path, const c
       (!array_create_is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
     return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int code = appear(store, schema_name, error);
-  if (code >= 0) code = tsr__store_sync_directory(store, "", error);
+  int rc = appear(store, schema_name, error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, "", error);
   tsr__store_close(store);
-  if (code < 0 && code != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
+  if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
   tsr__free(directory);
-  return code == TSR_NOT_FOUND ? 0 : code < 0 ? code : 1;
+  return rc == TSR_NOT_FOUND ? 0 : rc < 0 ? rc : 1;
 }
 
 const char *tsr_creation_schema_name(const tsr_creation *creation) { return creation->schema.name; }
@@ -486,8 +486,8 @@ int tsr_array_create(tsr_environment *environment, const char *path, const tsr_s
   TSR_OWN_ERROR(error);
   tsr_creation *creation = NULL;
   TSR_TRY(tsr_creation_prepare(environment, path, schema, options, &creation, error));
-  int code = tsr_creation_publish(creation, error);
-  if (code < 0) (void)tsr_creation_abandon(creation, NULL);
+  int rc = tsr_creation_publish(creation, error);
+  if (rc < 0) (void)tsr_creation_abandon(creation, NULL);
   tsr_creation_close(creation);
-  return code;
+  return rc;
 }

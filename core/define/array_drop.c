@@ -13,8 +13,8 @@
 #include "array/environment.h"
 #include "array/objects.h"
 
-#define MARK                  ".dropped"
-#define ARRAY_DROP_DEPTH_MOST 32 /* directories below each other */
+#define MARK                 ".dropped"
+#define ARRAY_DROP_DEPTH_MAX 32 /* directories below each other */
 
 static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
                        tsr_error *error);
@@ -22,31 +22,31 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
 static int remove_entry(tsr_environment *environment, tsr_store *store, const char *directory, const tsr_entry *entry,
                         unsigned depth, tsr_error *error) {
   tsr_buffer path = {.memory = store->memory};
-  TSR_TRY(tsr__interrupted(environment, error));
-  int code = tsr__buffer_printf(&path, error, "%s%s%s", directory, *directory ? "/" : "", entry->name);
-  if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
-  if (code >= 0) {
-    code = tsr__store_remove(store, (const char *)path.data, error); /* also a link to a directory */
-    if (code == TSR_NOT_FOUND) code = TSR_OK;
-    if (code < 0 && entry->kind == TSR_ENTRY_DIRECTORY)
-      code = remove_tree(environment, store, (const char *)path.data, depth + 1, error);
+  TSR_TRY(tsr__environment_cancelled(environment, error));
+  int rc = tsr__buffer_printf(&path, error, "%s%s%s", directory, *directory ? "/" : "", entry->name);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) {
+    rc = tsr__store_remove(store, (const char *)path.data, error); /* also a link to a directory */
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
+    if (rc < 0 && entry->kind == TSR_ENTRY_DIRECTORY)
+      rc = remove_tree(environment, store, (const char *)path.data, depth + 1, error);
   }
   tsr__buffer_release(&path);
-  return code;
+  return rc;
 }
 
 static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
                        tsr_error *error) {
   tsr_listing entries;
-  if (depth > ARRAY_DROP_DEPTH_MOST) return tsr__fail(error, TSR_RANGE, "%s: directories lie too deep", path);
+  if (depth > ARRAY_DROP_DEPTH_MAX) return tsr__fail(error, TSR_RANGE, "%s: directories lie too deep", path);
   TSR_TRY(tsr__store_list_any(store, path, &entries, error));
-  int code = TSR_OK;
+  int rc = TSR_OK;
   for (int marks = 0; marks < 2; marks++)
-    for (uint64_t i = 0; i < entries.count && code >= 0; i++)
+    for (uint64_t i = 0; i < entries.count && rc >= 0; i++)
       if ((depth == 0 && !strncmp(entries.entries[i].name, MARK, strlen(MARK))) == marks)
-        code = remove_entry(environment, store, path, &entries.entries[i], depth, error);
+        rc = remove_entry(environment, store, path, &entries.entries[i], depth, error);
   tsr__listing_release(&entries);
-  return code < 0 ? code : tsr__store_remove(store, path, error);
+  return rc < 0 ? rc : tsr__store_remove(store, path, error);
 }
 
 static int find_mark(tsr_store *store, bool *marked, tsr_error *error) {
@@ -57,8 +57,8 @@ static int find_mark(tsr_store *store, bool *marked, tsr_error *error) {
 static int unname(tsr_store *store, const char *name, tsr_error *error) {
   char marked[64];
   snprintf(marked, sizeof marked, MARK "%s", name);
-  int code = tsr__store_rename(store, name, marked, error);
-  return code == TSR_NOT_FOUND ? TSR_OK : code;
+  int rc = tsr__store_rename(store, name, marked, error);
+  return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
 static int array_drop_drop(tsr_environment *environment, tsr_store *store, tsr_error *error) {
@@ -86,9 +86,9 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int code = array_drop_drop(environment, store, error);
+  int rc = array_drop_drop(environment, store, error);
   tsr__store_close(store);
-  if (code < 0) tsr__wrap(error, "array %s", directory);
+  if (rc < 0) tsr__wrap(error, "array %s", directory);
   tsr__free(directory);
-  return code;
+  return rc;
 }

@@ -104,12 +104,12 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   e->file = room;
   snprintf(e->file, 64, "__%s_0", parts.uuid);
   tsr_buffer content = {.memory = &v->array->memory};
-  int code = tsr__enumeration_encode(e, &content, error);
-  if (code >= 0)
-    code = tsr__write_named(v->array->store, "__schema/__enumerations", e->file, tsr__array_key(v->array),
-                            v->schema.version, &content, error);
+  int rc = tsr__enumeration_encode(e, &content, error);
+  if (rc >= 0)
+    rc = tsr__write_named(v->array->store, "__schema/__enumerations", e->file, tsr__array_key(v->array),
+                          v->schema.version, &content, error);
   tsr__buffer_release(&content);
-  return code < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
 }
 
 /* 1; 0 where others were first. A file of an enumeration that no schema names is nothing to anybody, so a failure leaves the
@@ -118,21 +118,20 @@ static int evolve_write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
   if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
   tsr_buffer content = {.memory = &v->array->memory};
-  int code = tsr__schema_encode(&v->schema, &content, error);
-  if (code >= 0)
-    code = tsr__schema_publish(v->array, v->newest, v->schema.version, &content, v->names[v->written], error);
-  v->written += code > 0;
-  if (code == 0 && v->fresh)
+  int rc = tsr__schema_encode(&v->schema, &content, error);
+  if (rc >= 0) rc = tsr__schema_publish(v->array, v->newest, v->schema.version, &content, v->names[v->written], error);
+  v->written += rc > 0;
+  if (rc == 0 && v->fresh)
     (void)tsr__store_remove(v->array->store, tsr__path_of("__schema/__enumerations", v->fresh->file, "").text, NULL);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 /* On top of what `old` says; `base` becomes its name. */
 static int write_on(evolution *v, char base[128], tsr_error *error) {
-  const int code = evolve_write_schema(v, error);
-  if (code > 0) snprintf(base, 128, "%s", v->old->name);
-  return code < 0 ? code : 0;
+  const int rc = evolve_write_schema(v, error);
+  if (rc > 0) snprintf(base, 128, "%s", v->old->name);
+  return rc < 0 ? rc : 0;
 }
 
 /* 1: it is made, and nobody has come meanwhile; 0: to be tried again. */
@@ -141,13 +140,13 @@ static int evolve_attempt(evolution *v, const evolve_change *wanted, char base[1
   TSR_TRY(evolve_begin(v, error));
   if (v->written && strcmp(base, v->old->name) == 0) return 1;
   if (!v->written || !wanted->is_made(v->old, wanted)) {
-    const int code = wanted->make(v, wanted, error);
-    if (code >= 0) return write_on(v, base, error);
-    if (!v->hidden) return code;
+    const int rc = wanted->make(v, wanted, error);
+    if (rc >= 0) return write_on(v, base, error);
+    if (!v->hidden) return rc;
     v->schema = *v->old; /* it cannot be made beside the other's, which is in force again */
     v->fresh = NULL;
     (void)evolve_write_schema(v, &unseen);
-    return code;
+    return rc;
   }
   return v->hidden ? write_on(v, base, error) : 1; /* the other has made it again with its own */
 }
@@ -155,14 +154,14 @@ static int evolve_attempt(evolution *v, const evolve_change *wanted, char base[1
 static int evolve(tsr_array *array, const evolve_change *wanted, tsr_error *error) {
   evolution v = {.array = array};
   char base[128] = "";
-  int code = 0;
-  for (int i = 0; code == 0 && i < EVOLVE_ATTEMPTS; i++) {
+  int rc = 0;
+  for (int i = 0; rc == 0 && i < EVOLVE_ATTEMPTS; i++) {
     tsr__arena_init(&v.arena, &array->memory);
-    code = evolve_attempt(&v, wanted, base, error);
+    rc = evolve_attempt(&v, wanted, base, error);
     tsr__arena_release(&v.arena);
   }
-  if (code == 0) code = tsr__fail(error, TSR_BUSY, "others change its schema all the time");
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  if (rc == 0) rc = tsr__fail(error, TSR_BUSY, "others change its schema all the time");
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 /* ---- Attributes -------------------------------------------------------------------------------------------------- */
@@ -177,12 +176,12 @@ static tsr_field *attribute_of(const tsr_schema *schema, const char *name) {
 static int evolve_same_filters(const evolution *v, const tsr_field *a, const tsr_field *b, bool *same,
                                tsr_error *error) {
   tsr_buffer one = {.memory = &v->array->memory}, other = {.memory = &v->array->memory};
-  int code = tsr__pipeline_write(&a->filters, v->schema.version, &one, error);
-  if (code >= 0) code = tsr__pipeline_write(&b->filters, v->schema.version, &other, error);
+  int rc = tsr__pipeline_write(&a->filters, v->schema.version, &one, error);
+  if (rc >= 0) rc = tsr__pipeline_write(&b->filters, v->schema.version, &other, error);
   *same = one.size == other.size && (one.size == 0 || memcmp(one.data, other.data, one.size) == 0);
   tsr__buffer_release(&one);
   tsr__buffer_release(&other);
-  return code;
+  return rc;
 }
 
 #define STAYS                                                                                                          \

@@ -21,8 +21,8 @@
 #include "array/listing.h"
 #include "array/timed_write.h"
 
-#define CLAIM_MOST 1024
-#define UUID_SIZE  32
+#define CLAIM_MAX 1024
+#define UUID_SIZE 32
 
 static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
   TSR_TRY(tsr__array_list(array, false, true, error));
@@ -41,11 +41,11 @@ static int has_come(tsr_store *store, const char *name, tsr_error *error) {
 /* Also where another has done so for us; 0 if what was staged is gone and nothing has come of it. */
 static int evolve_publish_publish(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
   tsr_error one = {0};
-  int code = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
-  if (code == TSR_NOT_FOUND || code == TSR_EXISTS) return has_come(store, name, error);
-  if (code >= 0) code = tsr__store_sync_directory(store, "__schema", &one);
-  if (code < 0 && error) *error = one;
-  return code < 0 ? code : 1;
+  int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
+  if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return has_come(store, name, error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, "__schema", &one);
+  if (rc < 0 && error) *error = one;
+  return rc < 0 ? rc : 1;
 }
 
 /* Names that lead nowhere else: whoever has the array can write a claim. */
@@ -65,23 +65,23 @@ static int help(tsr_array *array, const char *base, const char *claim, tsr_error
   tsr_error one = {0};
   tsr_buffer text = {.memory = &array->memory};
   char *staged, *name;
-  int code = tsr__store_read_all(array->store, claim, CLAIM_MOST, &text, &one);
-  if (code >= 0) code = tsr__buffer_append_u8(&text, 0, &one);
-  if (code >= 0 && (code = is_newest(array, base, &one)) > 0) {
-    if (parse_claim((char *)text.data, &staged, &name)) code = evolve_publish_publish(array->store, staged, name, &one);
-    if (code >= 0) code = tsr__store_remove(array->store, claim, &one);
+  int rc = tsr__store_read_all(array->store, claim, CLAIM_MAX, &text, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0 && (rc = is_newest(array, base, &one)) > 0) {
+    if (parse_claim((char *)text.data, &staged, &name)) rc = evolve_publish_publish(array->store, staged, name, &one);
+    if (rc >= 0) rc = tsr__store_remove(array->store, claim, &one);
   }
   tsr__buffer_release(&text);
-  if (code < 0 && code != TSR_NOT_FOUND && error) *error = one;
-  return code < 0 && code != TSR_NOT_FOUND ? code : 0;
+  if (rc < 0 && rc != TSR_NOT_FOUND && error) *error = one;
+  return rc < 0 && rc != TSR_NOT_FOUND ? rc : 0;
 }
 
 static int claim_base(tsr_array *array, const char *claim, const char *staged, const char *name, tsr_error *error) {
   tsr_buffer text = {.memory = &array->memory};
-  int code = tsr__buffer_printf(&text, error, "%s\n%s\n", staged, name);
-  if (code >= 0) code = tsr__write_claim(array->store, claim, &text, error);
+  int rc = tsr__buffer_printf(&text, error, "%s\n%s\n", staged, name);
+  if (rc >= 0) rc = tsr__write_claim(array->store, claim, &text, error);
   tsr__buffer_release(&text);
-  return code;
+  return rc;
 }
 
 int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
@@ -99,13 +99,13 @@ int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, co
   tsr__name_print(&parts, name);
   snprintf(claim, sizeof claim, ".%s", old.uuid);
   TSR_TRY(tsr__write_staged(array->store, tsr__array_key(array), version, content, staged, error));
-  int code = claim_base(array, claim, staged, name, &one);
-  const bool claimed = code >= 0;
-  if (claimed && (code = is_newest(array, base, &one)) == 0) code = has_come(array->store, name, &one); /* with help */
-  else if (code > 0) code = evolve_publish_publish(array->store, staged, name, &one);
-  if (code <= 0) (void)tsr__store_remove(array->store, staged, NULL);
+  int rc = claim_base(array, claim, staged, name, &one);
+  const bool claimed = rc >= 0;
+  if (claimed && (rc = is_newest(array, base, &one)) == 0) rc = has_come(array->store, name, &one); /* with help */
+  else if (rc > 0) rc = evolve_publish_publish(array->store, staged, name, &one);
+  if (rc <= 0) (void)tsr__store_remove(array->store, staged, NULL);
   if (claimed) (void)tsr__store_remove(array->store, claim, NULL);
-  if (code == TSR_EXISTS && !claimed) return help(array, base, claim, error);
-  if (code < 0 && error) *error = one;
-  return code;
+  if (rc == TSR_EXISTS && !claimed) return help(array, base, claim, error);
+  if (rc < 0 && error) *error = one;
+  return rc;
 }

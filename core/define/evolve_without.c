@@ -96,18 +96,18 @@ static int write_before(tsr_array *array, const char *newest, const tsr_schema *
                      "in format version %u an array has one schema: cells that never had an attribute need 12",
                      schema->version);
   TSR_TRY(tsr__array_schema_directory(array, directory, error));
-  int code = tsr__schema_encode(schema, &content, &one);
-  bool taken = code >= 0;
+  int rc = tsr__schema_encode(schema, &content, &one);
+  bool taken = rc >= 0;
   for (int i = 0; taken && i < EVOLVE_WITHOUT_ATTEMPTS; i++) {
     if (!lower_uuid(parts.uuid)) break;
     tsr__name_print(&parts, name);
-    code = tsr__write_named(array->store, directory, name, tsr__array_key(array), schema->version, &content, &one);
-    taken = code == TSR_EXISTS;
+    rc = tsr__write_named(array->store, directory, name, tsr__array_key(array), schema->version, &content, &one);
+    taken = rc == TSR_EXISTS;
   }
   tsr__buffer_release(&content);
   if (taken) return tsr__fail(error, TSR_UNSUPPORTED, "no name is left for a schema before %s", newest);
-  if (code < 0 && error) *error = one;
-  return code;
+  if (rc < 0 && error) *error = one;
+  return rc;
 }
 
 int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema, tsr_error *error) {
@@ -118,12 +118,12 @@ int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_sc
   char name[128];
   if (!error) error = &unseen;
   tsr__arena_init(&arena, &array->memory);
-  int code = tsr__array_list(array, false, true, error);
-  if (code >= 0) code = tsr__array_schema_at(array, UINT64_MAX, &newest, error);
-  if (code >= 0) code = evolve_without_make(array, newest, lacking, &made, &arena, error);
-  if (code >= 0) code = tsr__schema_check(&made, &array->memory, error);
-  if (code >= 0) code = write_before(array, newest->name, &made, name, error);
-  if (code >= 0) code = tsr__array_schema_by_name(array, name, schema, error);
+  int rc = tsr__array_list(array, false, true, error);
+  if (rc >= 0) rc = tsr__array_schema_at(array, UINT64_MAX, &newest, error);
+  if (rc >= 0) rc = evolve_without_make(array, newest, lacking, &made, &arena, error);
+  if (rc >= 0) rc = tsr__schema_check(&made, &array->memory, error);
+  if (rc >= 0) rc = write_before(array, newest->name, &made, name, error);
+  if (rc >= 0) rc = tsr__array_schema_by_name(array, name, schema, error);
   tsr__arena_release(&arena);
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }

@@ -27,21 +27,21 @@ static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
   static const char *const directories[3] = {"", "__meta", GROUP_DIRECTORY};
   tsr_object_kind kind;
   for (int i = 0; i < 3; i++) {
-    int code = tsr__store_make_directory(store, directories[i], error);
-    made[i] = code >= 0;
-    if (code != TSR_EXISTS) TSR_TRY(code);
+    int rc = tsr__store_make_directory(store, directories[i], error);
+    made[i] = rc >= 0;
+    if (rc != TSR_EXISTS) TSR_TRY(rc);
     if (i > 0 || made[0]) continue;
     TSR_TRY(tsr__object_kind(store, "", &kind, error)); /* any other directory becomes a group, as in TileDB */
     if (kind != TSR_OBJECT_NONE)
       return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
   }
   tsr_file *file;
-  int code = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
-  if (code < 0) return code == TSR_EXISTS ? TSR_OK : code;
-  code = tsr__store_sync(file, error);
+  int rc = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
+  if (rc < 0) return rc == TSR_EXISTS ? TSR_OK : rc;
+  rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (code < 0) (void)tsr__store_remove(store, GROUP_FILE, NULL);
-  return code < 0 ? code : tsr__store_sync_directory(store, "", error);
+  if (rc < 0) (void)tsr__store_remove(store, GROUP_FILE, NULL);
+  return rc < 0 ? rc : tsr__store_sync_directory(store, "", error);
 }
 
 int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error) {
@@ -50,8 +50,8 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   char *directory;
   TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
   bool made[3] = {false};
-  int code = group_write_make(store, made, error);
-  if (code < 0) { /* what is not empty stays */
+  int rc = group_write_make(store, made, error);
+  if (rc < 0) { /* what is not empty stays */
     if (made[2]) (void)tsr__store_remove(store, GROUP_DIRECTORY, NULL);
     if (made[1]) (void)tsr__store_remove(store, "__meta", NULL);
     if (made[0]) (void)tsr__store_remove(store, "", NULL);
@@ -59,7 +59,7 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   }
   tsr__store_close(store);
   tsr__free(directory);
-  return code;
+  return rc;
 }
 
 /* ---- Changing ---------------------------------------------------------------------------------------------------- */
@@ -89,23 +89,23 @@ static int write_change(group_write_change *c, const tsr_member *member, bool de
   tsr_memory *memory = &c->group->environment->memory;
   tsr_buffer list = {.memory = memory}, content = {.memory = memory};
   uint64_t last = 0;
-  int code = TSR_OK;
-  for (uint64_t i = 0; i < c->ever.capacity && code >= 0; i++) {
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < c->ever.capacity && rc >= 0; i++) {
     const tsr_map_entry *entry = &c->ever.entries[i];
     const tsr_member *now = entry->key ? tsr__map_get(&c->now, entry->key) : NULL;
     if (entry->key && strcmp(entry->key, tsr__member_key(member)) != 0)
-      code = group_write_add(&list, now ? now : entry->value, !now, error);
+      rc = group_write_add(&list, now ? now : entry->value, !now, error);
   }
-  if (code >= 0) code = group_write_add(&list, member, deleted, error);
+  if (rc >= 0) rc = group_write_add(&list, member, deleted, error);
   const tsr_members all = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
-  if (code >= 0) code = tsr__group_encode(&all, &content, error);
-  if (code >= 0) code = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
-  if (code >= 0)
-    code = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
-                            tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
+  if (rc >= 0) rc = tsr__group_encode(&all, &content, error);
+  if (rc >= 0) rc = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
+  if (rc >= 0)
+    rc = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
+                          tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
   tsr__buffer_release(&list);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 static void group_write_start(group_write_change *c, tsr_group *group) {
@@ -114,11 +114,11 @@ static void group_write_start(group_write_change *c, tsr_group *group) {
   c->now.memory = c->ever.memory = &group->environment->memory;
 }
 
-static int group_write_end(group_write_change *c, int code, tsr_error *error) {
+static int group_write_end(group_write_change *c, int rc, tsr_error *error) {
   tsr__map_release(&c->now);
   tsr__map_release(&c->ever);
   tsr__arena_release(&c->arena);
-  return code < 0 ? tsr__wrap(error, "group %s", c->group->store->name) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "group %s", c->group->store->name) : TSR_OK;
 }
 
 int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool relative, tsr_object_kind kind,
@@ -131,26 +131,26 @@ int tsr_group_add(tsr_group *group, const char *name, const char *uri, bool rela
                              .relative = relative,
                              .is_array = kind == TSR_OBJECT_ARRAY};
   group_write_start(&c, group);
-  int code = group_write_load(&c, error);
-  if (code >= 0 && tsr__map_get(&c.now, tsr__member_key(&member)))
-    code = tsr__fail(error, TSR_EXISTS, "it has a member '%s' already", tsr__member_key(&member));
-  if (code >= 0) code = write_change(&c, &member, false, error);
-  return group_write_end(&c, code, error);
+  int rc = group_write_load(&c, error);
+  if (rc >= 0 && tsr__map_get(&c.now, tsr__member_key(&member)))
+    rc = tsr__fail(error, TSR_EXISTS, "it has a member '%s' already", tsr__member_key(&member));
+  if (rc >= 0) rc = write_change(&c, &member, false, error);
+  return group_write_end(&c, rc, error);
 }
 
 int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
   TSR_OWN_ERROR(error);
   group_write_change c;
   group_write_start(&c, group);
-  int code = group_write_load(&c, error);
-  const tsr_member *member = code >= 0 ? tsr__map_get(&c.now, name) : NULL;
-  if (code >= 0 && !member) code = tsr__fail(error, TSR_NOT_FOUND, "it has no member '%s'", name);
-  if (code >= 0) code = write_change(&c, member, true, error);
-  return group_write_end(&c, code, error);
+  int rc = group_write_load(&c, error);
+  const tsr_member *member = rc >= 0 ? tsr__map_get(&c.now, name) : NULL;
+  if (rc >= 0 && !member) rc = tsr__fail(error, TSR_NOT_FOUND, "it has no member '%s'", name);
+  if (rc >= 0) rc = write_change(&c, member, true, error);
+  return group_write_end(&c, rc, error);
 }
 
 int tsr__group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
-  int code =
+  int rc =
       tsr__metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
-  return code < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
 }

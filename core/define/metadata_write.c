@@ -31,11 +31,11 @@ int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const ui
   tsr_buffer content = {.memory = store->memory};
   uint64_t last = 0;
   TSR_TRY(metadata_write_check(entry, error));
-  int code = tsr__timed_last(store, META, &last, error);
-  if (code >= 0) code = tsr__metadata_encode(entry, &content, error);
-  if (code >= 0) code = tsr__write_timed(environment, store, META, last, 0, key, version, &content, NULL, error);
+  int rc = tsr__timed_last(store, META, &last, error);
+  if (rc >= 0) rc = tsr__metadata_encode(entry, &content, error);
+  if (rc >= 0) rc = tsr__write_timed(environment, store, META, last, 0, key, version, &content, NULL, error);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 static int metadata_write_entry_of(const tsr_metadatum *given, tsr_metadata_entry *entry, tsr_error *error) {
@@ -61,10 +61,9 @@ static int version_of(tsr_array *array, uint32_t *version, tsr_error *error) {
 
 static int metadata_write_change(tsr_array *array, const tsr_metadata_entry *entry, tsr_error *error) {
   uint32_t version;
-  int code = version_of(array, &version, error);
-  if (code >= 0)
-    code = tsr__metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
-  return code < 0 ? tsr__wrap(error, "metadata of array %s", array->path) : code;
+  int rc = version_of(array, &version, error);
+  if (rc >= 0) rc = tsr__metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
+  return rc < 0 ? tsr__wrap(error, "metadata of array %s", array->path) : rc;
 }
 
 int tsr_array_set_metadata(tsr_array *array, const tsr_metadatum *entry, tsr_error *error) {

@@ -262,7 +262,7 @@ static int decode_stage(filter_run *r, uint32_t i, stored_chunk *chunk, uint8_t 
 static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_error *error) {
   uint64_t most = chunk.original;
   if (r->chunks >= ASK_CHUNKS || r->bytes >= FILTER_ASK_BYTES) {
-    TSR_TRY(tsr__stopped(r->arena.memory, error));
+    TSR_TRY(tsr__cancelled(r->arena.memory, error));
     r->chunks = r->bytes = 0;
   }
   r->chunks++;
@@ -272,7 +272,7 @@ static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_err
     most = most_after(r, &r->stages[i], most);
   }
   for (uint32_t i = r->count; i-- > 0;) {
-    int rc = chunk.original >= FILTER_ASK_BYTES ? tsr__stopped(r->arena.memory, error) : TSR_OK;
+    int rc = chunk.original >= FILTER_ASK_BYTES ? tsr__cancelled(r->arena.memory, error) : TSR_OK;
     if (rc == TSR_OK) rc = decode_stage(r, i, &chunk, i == 0 ? out : NULL, error);
     if (rc < 0) return tsr__wrap(error, "filter %s", r->stages[i].methods->name);
   }

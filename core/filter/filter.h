@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 typedef struct tsr_codec tsr_codec;
@@ -67,11 +67,11 @@ tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype);
 /* Contexts of zstd, each of which may take longer to make than its tile takes to decode: those that wait for the next one,
  * in slots that threads take them from and put them into, and at most one for each thread that was ever at it at once. Who
  * uses one is charged for it, the root of its memory for what waits. An environment has them. */
-#define TSR_SPARES 16
+#define TSR_CONTEXT_POOL_SLOTS 16
 
-typedef struct tsr_spares {
-  _Atomic(void *) decoders[TSR_SPARES], encoders[TSR_SPARES];
-} tsr_spares;
+typedef struct tsr_context_pool {
+  _Atomic(void *) decoders[TSR_CONTEXT_POOL_SLOTS], encoders[TSR_CONTEXT_POOL_SLOTS];
+} tsr_context_pool;
 
 /* / */
 

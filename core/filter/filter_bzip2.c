@@ -46,7 +46,7 @@ static int bzip2_decompress(const tsr_filter_context *context, const uint8_t *in
     moved = bz.avail_in < give || bz.avail_out < room;
     in_left -= give - bz.avail_in;
     out_left -= room - bz.avail_out;
-    if (rc == BZ_OK && moved) stopped = tsr__stopped(context->arena->memory, error);
+    if (rc == BZ_OK && moved) stopped = tsr__cancelled(context->arena->memory, error);
   } while (rc == BZ_OK && moved && stopped >= 0);
   BZ2_bzDecompressEnd(&bz);
   if (stopped < 0) return stopped;

@@ -56,7 +56,7 @@ int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata,
     uint32_t original = tsr__input_u32(&records), compressed = tsr__input_u32(&records);
     const uint8_t *from = tsr__input_take(&data, compressed);
     if (original == 0) continue;
-    if (i % ASK_PARTS == ASK_PARTS - 1) TSR_TRY(tsr__stopped(context->arena->memory, error));
+    if (i % ASK_PARTS == ASK_PARTS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
     int rc = context->codec->decompress(context, from, compressed, to, original, error);
     if (rc < 0) return tsr__wrap(error, "part %u of %u", i, sizes.parts);
     to += original;

@@ -76,10 +76,10 @@ static uint64_t delta_load(unsigned width, const uint8_t *p) {
 /* ---- Delta ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the values that delta and double delta take, and whether they have a sign. */
-static int value_width(const tsr_filter_context *context, int code, unsigned *width, bool *has_sign, tsr_error *error) {
+static int value_width(const tsr_filter_context *context, int rc, unsigned *width, bool *has_sign, tsr_error *error) {
   tsr_datatype datatype = tsr__filter_gives(context->filter, context->datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
-  if (kind == TSR_KIND_FLOAT) return tsr__fail(error, code, "%s values have no deltas", tsr_datatype_name(datatype));
+  if (kind == TSR_KIND_FLOAT) return tsr__fail(error, rc, "%s values have no deltas", tsr_datatype_name(datatype));
   *width = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES ? 1 : (unsigned)tsr_datatype_size(datatype);
   *has_sign = kind == TSR_KIND_SIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME || datatype == TSR_CHAR;
   return TSR_OK;

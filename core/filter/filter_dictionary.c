@@ -92,7 +92,7 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
   TSR_TRY(tsr__filter_room(context, h.text, &out, error));
   uint64_t at = 0, cells = h.data / h.number_width, *offsets = context->strings ? context->strings->offsets : NULL;
   for (uint64_t i = 0; i < cells; i++) {
-    if (i % ASK_CELLS == ASK_CELLS - 1) TSR_TRY(tsr__stopped(context->arena->memory, error));
+    if (i % ASK_CELLS == ASK_CELLS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
     uint64_t number = tsr__load_be(data.data + i * h.number_width, h.number_width);
     if (number >= d.count || d.sizes[number] > h.text - at)
       return tsr__fail(error, TSR_CORRUPT, "cell %llu is entry %llu: the dictionary has %llu, %llu bytes are left",

@@ -73,7 +73,7 @@ static int gzip_decompress(const tsr_filter_context *context, const uint8_t *in,
     in_left -= give - z->avail_in;
     out_left -= room - z->avail_out;
     if ((rc != Z_OK && rc != Z_BUF_ERROR) || !moved) break;
-    TSR_TRY(tsr__stopped(context->arena->memory, error));
+    TSR_TRY(tsr__cancelled(context->arena->memory, error));
   }
   if (rc == Z_MEM_ERROR) return gzip_fail_memory(s, error);
   if (rc != Z_STREAM_END || out_left > 0 || in_left > 0)

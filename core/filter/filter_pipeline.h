@@ -2,7 +2,7 @@
 #ifndef TSR_FILTER_PIPELINE_H
 #define TSR_FILTER_PIPELINE_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 /* Does this pipeline give back other values than went in? */

@@ -56,7 +56,7 @@ static int rle_decompress(const tsr_filter_context *context, const uint8_t *in, 
     rle_fill(out + at, in + i, cell, count);
     at += count * cell;
     if (at < ask) continue;
-    TSR_TRY(tsr__stopped(context->arena->memory, error));
+    TSR_TRY(tsr__cancelled(context->arena->memory, error));
     ask = at + RLE_ASK_BYTES;
   }
   if (at != out_size)
@@ -150,7 +150,7 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
     TSR_TRY(tsr__input_check(&data, "a run of strings", error));
     TSR_TRY(give_run(&s, text, size, run, error));
     if (s.at + 8 * s.cell < ask) continue;
-    TSR_TRY(tsr__stopped(context->arena->memory, error));
+    TSR_TRY(tsr__cancelled(context->arena->memory, error));
     ask = s.at + 8 * s.cell + RLE_ASK_BYTES;
   }
   if (s.at != s.size || (s.strings && s.cell != s.strings->cells))

@@ -77,13 +77,13 @@ static const scale_convert encoders[2][4] = {{encode_float8, encode_float16, enc
                                              {encode_double8, encode_double16, encode_double32, encode_double64}};
 
 /* Sets the widths and picks from a table. */
-static int scale_choose(const tsr_filter_context *context, const scale_convert table[2][4], int code, uint64_t *wide,
+static int scale_choose(const tsr_filter_context *context, const scale_convert table[2][4], int rc, uint64_t *wide,
                         uint64_t *narrow, scale_convert *chosen, tsr_error *error) {
   *wide = tsr_datatype_size(context->datatype);
   *narrow = context->filter->byte_width;
   int integer = *narrow == 1 ? 0 : *narrow == 2 ? 1 : *narrow == 4 ? 2 : *narrow == 8 ? 3 : -1;
   if ((*wide != 4 && *wide != 8) || integer < 0)
-    return tsr__fail(error, code, "%s cannot be scaled to integers of %llu bytes", tsr_datatype_name(context->datatype),
+    return tsr__fail(error, rc, "%s cannot be scaled to integers of %llu bytes", tsr_datatype_name(context->datatype),
                      (unsigned long long)*narrow);
   *chosen = table[*wide == 8][integer];
   return TSR_OK;

@@ -46,11 +46,11 @@ static uint64_t split_none(unsigned width, bool bits, const uint8_t *values, uin
   return 0;
 }
 
-static const tsr_shuffle_twin scalar = {"scalar", join_none, split_none};
+static const tsr_shuffle_variant scalar = {"scalar", join_none, split_none};
 
-static void shuffle_join(const tsr_shuffle_twin *twin, unsigned width, bool bits, const uint8_t *planes,
+static void shuffle_join(const tsr_shuffle_variant *variant, unsigned width, bool bits, const uint8_t *planes,
                          uint64_t stride, uint64_t count, uint8_t *values) {
-  for (uint64_t e = twin->join(width, bits, planes, stride, count, values); e < count; e++) {
+  for (uint64_t e = variant->join(width, bits, planes, stride, count, values); e < count; e++) {
     uint64_t x = 0, t;
     for (unsigned j = 0; j < width; j++) x |= (uint64_t)planes[j * stride + e] << (8 * j);
     if (bits) TRANSPOSE_BITS(x, t);
@@ -58,9 +58,9 @@ static void shuffle_join(const tsr_shuffle_twin *twin, unsigned width, bool bits
   }
 }
 
-static void shuffle_split(const tsr_shuffle_twin *twin, unsigned width, bool bits, const uint8_t *values,
+static void shuffle_split(const tsr_shuffle_variant *variant, unsigned width, bool bits, const uint8_t *values,
                           uint64_t count, uint8_t *planes, uint64_t stride) {
-  for (uint64_t e = twin->split(width, bits, values, count, planes, stride); e < count; e++) {
+  for (uint64_t e = variant->split(width, bits, values, count, planes, stride); e < count; e++) {
     uint64_t x = 0, t;
     memcpy(&x, values + e * width, width);
     if (bits) TRANSPOSE_BITS(x, t);
@@ -103,7 +103,7 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
   for (unsigned i = 0; i < (width); i++) memcpy((at) + 16 * i, &v[i], 16)
 
 /* One pair of loops for all vectors. `width` is a constant where these are called, so that v stays in registers. */
-#define DEFINE_TWIN(size, attributes, LOW, HIGH, LOAD, STORE)                                                          \
+#define DEFINE_VARIANT(size, attributes, LOW, HIGH, LOAD, STORE)                                                       \
   attributes INLINE void interleave##size(bytes##size *v, unsigned width, unsigned bit) {                              \
     for (unsigned i = 0; i < width; i++)                                                                               \
       if (!(i & bit)) {                                                                                                \
@@ -160,11 +160,11 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
     if (width == 4) return split_body##size(4, false, values, count, planes, stride);                                  \
     return split_body##size(8, false, values, count, planes, stride);                                                  \
   }
-DEFINE_TWIN(16, , LOW16, HIGH16, LOAD16, STORE16)
+DEFINE_VARIANT(16, , LOW16, HIGH16, LOAD16, STORE16)
 #ifdef __SSE2__
-static const tsr_shuffle_twin twin16 = {"sse2", join16, split16};
+static const tsr_shuffle_variant variant16 = {"sse2", join16, split16};
 #else
-static const tsr_shuffle_twin twin16 = {"neon", join16, split16};
+static const tsr_shuffle_variant variant16 = {"neon", join16, split16};
 #endif
 #endif
 
@@ -196,64 +196,68 @@ typedef uint64_t words32 __attribute__((vector_size(32)));
     memcpy((at) + 16 * i, &a, 32);                                                                                     \
     memcpy((at) + 16 * ((width) + i), &b, 32);                                                                         \
   }
-DEFINE_TWIN(32, AVX2, LOW32, HIGH32, LOAD32, STORE32)
-static const tsr_shuffle_twin twin32 = {"avx2", join32, split32};
+DEFINE_VARIANT(32, AVX2, LOW32, HIGH32, LOAD32, STORE32)
+static const tsr_shuffle_variant variant32 = {"avx2", join32, split32};
 #endif
 
-unsigned tsr__shuffle_twins(const tsr_shuffle_twin *twins[4]) {
+unsigned tsr__shuffle_variants(const tsr_shuffle_variant *variants[4]) {
   unsigned count = 0;
-  twins[count++] = &scalar;
+  variants[count++] = &scalar;
 #ifdef WITH_16
-  twins[count++] = &twin16;
+  variants[count++] = &variant16;
 #endif
 #ifdef WITH_32
-  if (__builtin_cpu_supports("avx2")) twins[count++] = &twin32;
+  if (__builtin_cpu_supports("avx2")) variants[count++] = &variant32;
 #endif
   return count;
 }
 
-static const tsr_shuffle_twin *fastest(void) {
-  const tsr_shuffle_twin *twins[4];
-  return twins[tsr__shuffle_twins(twins) - 1];
+static const tsr_shuffle_variant *fastest(void) {
+  const tsr_shuffle_variant *variants[4];
+  return variants[tsr__shuffle_variants(variants) - 1];
 }
 
 /* ---- The shuffles ----------------------------------------------------------------------------------------------- */
 
-void tsr__byteshuffle(const tsr_shuffle_twin *twin, unsigned width, const uint8_t *in, uint64_t size, uint8_t *out) {
+void tsr__byteshuffle(const tsr_shuffle_variant *variant, unsigned width, const uint8_t *in, uint64_t size,
+                      uint8_t *out) {
   uint64_t count = width == 1 ? 0 : size / width, whole = count * width;
-  if (count > 0) shuffle_split(twin, width, false, in, count, out, count);
+  if (count > 0) shuffle_split(variant, width, false, in, count, out, count);
   memcpy(out + whole, in + whole, size - whole);
 }
 
-void tsr__byteunshuffle(const tsr_shuffle_twin *twin, unsigned width, const uint8_t *in, uint64_t size, uint8_t *out) {
+void tsr__byteunshuffle(const tsr_shuffle_variant *variant, unsigned width, const uint8_t *in, uint64_t size,
+                        uint8_t *out) {
   uint64_t count = width == 1 ? 0 : size / width, whole = count * width;
-  if (count > 0) shuffle_join(twin, width, false, in, count, count, out);
+  if (count > 0) shuffle_join(variant, width, false, in, count, count, out);
   memcpy(out + whole, in + whole, size - whole);
 }
 
-void tsr__bitshuffle(const tsr_shuffle_twin *twin, unsigned width, const uint8_t *in, uint64_t size, uint8_t *out) {
+void tsr__bitshuffle(const tsr_shuffle_variant *variant, unsigned width, const uint8_t *in, uint64_t size,
+                     uint8_t *out) {
   uint8_t planes[SHUFFLE_BLOCK];
   for (uint64_t at = 0; at < size; at += SHUFFLE_BLOCK) {
     const uint8_t *from = in + at;
     uint8_t *to = out + at;
     uint64_t block = TSR_MIN(size - at, SHUFFLE_BLOCK), count = block / width / 8 * 8, row = count / 8;
     if (width > 1) {
-      shuffle_split(twin, width, false, from, count, planes, count);
+      shuffle_split(variant, width, false, from, count, planes, count);
       from = planes;
     }
-    for (unsigned j = 0; j < width; j++) shuffle_split(twin, 8, true, from + j * count, row, to + j * count, row);
+    for (unsigned j = 0; j < width; j++) shuffle_split(variant, 8, true, from + j * count, row, to + j * count, row);
     memcpy(to + count * width, in + at + count * width, block - count * width);
   }
 }
 
-void tsr__bitunshuffle(const tsr_shuffle_twin *twin, unsigned width, const uint8_t *in, uint64_t size, uint8_t *out) {
+void tsr__bitunshuffle(const tsr_shuffle_variant *variant, unsigned width, const uint8_t *in, uint64_t size,
+                       uint8_t *out) {
   uint8_t planes[SHUFFLE_BLOCK];
   for (uint64_t at = 0; at < size; at += SHUFFLE_BLOCK) {
     const uint8_t *from = in + at;
     uint8_t *to = width > 1 ? planes : out + at;
     uint64_t block = TSR_MIN(size - at, SHUFFLE_BLOCK), count = block / width / 8 * 8, row = count / 8;
-    for (unsigned j = 0; j < width; j++) shuffle_join(twin, 8, true, from + j * count, row, row, to + j * count);
-    if (width > 1) shuffle_join(twin, width, false, planes, count, count, out + at);
+    for (unsigned j = 0; j < width; j++) shuffle_join(variant, 8, true, from + j * count, row, row, to + j * count);
+    if (width > 1) shuffle_join(variant, width, false, planes, count, count, out + at);
     memcpy(out + at + count * width, from + count * width, block - count * width);
   }
 }

@@ -12,13 +12,13 @@
 #include "filter/filter_compress.h"
 
 #define DEFAULT_LEVEL 3
-#define LEAST_LEVEL   (-7)
+#define MIN_LEVEL     (-7)
 #define SMALL_CHUNK   65536 /* bytes: those that are as large or smaller ... */
 #define ROOMY_FIRST   4 /* ... get tables from zstd, at these levels, with two places for each byte */
 #define ROOMY_LAST    12
-#define LEAST_BITS    10
+#define MIN_BITS      10
 #define ZSTD_STEP     (4u << 20) /* bytes that come out, then the host is asked whether to go on */
-#define WINDOW_MOST   (UINT64_C(1) << 27) /* that zstd takes in steps, by itself */
+#define WINDOW_MAX    (UINT64_C(1) << 27) /* that zstd takes in steps, by itself */
 #define STREAM_BYTES  (UINT64_C(1) << 19) /* that steps take beside the window */
 #define SPARE_BYTES   (192u << 10) /* a context that has become larger is not kept */
 
@@ -32,8 +32,8 @@ typedef struct zstd_state {
 
 /* ---- Contexts that wait ----------------------------------------------------------------------------------------- */
 
-static void *take_spare(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
-  for (unsigned i = 0; i < TSR_SPARES; i++) {
+static void *take_context(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
+  for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
     void *spare = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
     if (!spare) continue;
@@ -44,9 +44,9 @@ static void *take_spare(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)
 }
 
 /* False: it is the caller's still. */
-static bool keep_spare(tsr_memory *root, _Atomic(void *) *slots, void *spare, uint64_t size) {
+static bool return_context(tsr_memory *root, _Atomic(void *) *slots, void *spare, uint64_t size) {
   if (size > SPARE_BYTES || tsr__memory_charge(root, size, NULL) < 0) return false;
-  for (unsigned i = 0; i < TSR_SPARES; i++) {
+  for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     void *none = NULL;
     if (atomic_compare_exchange_strong_explicit(&slots[i], &none, spare, memory_order_acq_rel, memory_order_relaxed))
       return true;
@@ -60,32 +60,32 @@ static size_t encoder_size(const void *encoder) { return ZSTD_sizeof_CCtx(encode
 
 static ZSTD_DCtx *make_decoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_DCtx *spare = root->spares ? take_spare(root, root->spares->decoders, decoder_size) : NULL;
+  ZSTD_DCtx *spare = root->contexts ? take_context(root, root->contexts->decoders, decoder_size) : NULL;
   return spare ? spare : ZSTD_createDCtx();
 }
 
 static ZSTD_CCtx *make_encoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_CCtx *spare = root->spares ? take_spare(root, root->spares->encoders, encoder_size) : NULL;
+  ZSTD_CCtx *spare = root->contexts ? take_context(root, root->contexts->encoders, encoder_size) : NULL;
   return spare ? spare : ZSTD_createCCtx();
 }
 
 static void zstd_release(void *pointer) {
   zstd_state *s = pointer;
   tsr_memory *root = tsr__memory_root(s->memory);
-  tsr_spares *spares = root->spares;
+  tsr_context_pool *contexts = root->contexts;
   tsr__memory_release(s->memory, s->charged);
-  if (s->decoder && !(spares && keep_spare(root, spares->decoders, s->decoder, decoder_size(s->decoder))))
+  if (s->decoder && !(contexts && return_context(root, contexts->decoders, s->decoder, decoder_size(s->decoder))))
     ZSTD_freeDCtx(s->decoder);
-  if (s->encoder && !(spares && keep_spare(root, spares->encoders, s->encoder, encoder_size(s->encoder))))
+  if (s->encoder && !(contexts && return_context(root, contexts->encoders, s->encoder, encoder_size(s->encoder))))
     ZSTD_freeCCtx(s->encoder);
   tsr__free(s);
 }
 
-void tsr__spares_release(tsr_memory *root) {
+void tsr__context_pool_release(tsr_memory *root) {
   void *spare;
-  while ((spare = take_spare(root, root->spares->decoders, decoder_size))) ZSTD_freeDCtx(spare);
-  while ((spare = take_spare(root, root->spares->encoders, encoder_size))) ZSTD_freeCCtx(spare);
+  while ((spare = take_context(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(spare);
+  while ((spare = take_context(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(spare);
 }
 
 /* ---- Contexts in use -------------------------------------------------------------------------------------------- */
@@ -98,9 +98,9 @@ static int zstd_charge(zstd_state *s, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
-static int fail_zstd(size_t said, int code, tsr_error *error) {
-  if (ZSTD_getErrorCode(said) == ZSTD_error_memory_allocation) code = TSR_NOMEM;
-  return tsr__fail(error, code, "zstd says: %s", ZSTD_getErrorName(said));
+static int fail_zstd(size_t said, int rc, tsr_error *error) {
+  if (ZSTD_getErrorCode(said) == ZSTD_error_memory_allocation) rc = TSR_NOMEM;
+  return tsr__fail(error, rc, "zstd says: %s", ZSTD_getErrorName(said));
 }
 
 static int zstd_get_state(const tsr_filter_context *context, bool decoder, zstd_state **out, tsr_error *error) {
@@ -136,7 +136,7 @@ static uint64_t window_of(const uint8_t *in, uint64_t size, uint64_t content) {
 /* In steps, between which the host is asked, there is a second copy of the window: only where there is memory for it. */
 static bool can_step(zstd_state *s, const uint8_t *in, uint64_t size, uint64_t out_size) {
   const uint64_t window = window_of(in, size, out_size);
-  return window <= WINDOW_MOST && zstd_charge(s, ZSTD_sizeof_DCtx(s->decoder) + window + STREAM_BYTES, NULL) == TSR_OK;
+  return window <= WINDOW_MAX && zstd_charge(s, ZSTD_sizeof_DCtx(s->decoder) + window + STREAM_BYTES, NULL) == TSR_OK;
 }
 
 /* False where what is there is not just one whole frame. */
@@ -149,7 +149,7 @@ static int step_through(zstd_state *s, ZSTD_inBuffer in, uint8_t *out, uint64_t 
     before = in.pos + to.pos;
     to.size = TSR_MIN(out_size, to.pos + ZSTD_STEP);
     left = ZSTD_decompressStream(s->decoder, &to, &in);
-    if (left > 0 && !ZSTD_isError(left)) TSR_TRY(tsr__stopped(s->memory, error));
+    if (left > 0 && !ZSTD_isError(left)) TSR_TRY(tsr__cancelled(s->memory, error));
   } while (left > 0 && !ZSTD_isError(left) && in.pos + to.pos > before);
   *whole = left == 0 && in.pos == in.size && to.pos == out_size;
   return TSR_OK;
@@ -176,7 +176,7 @@ static uint64_t zstd_bound(const tsr_filter_context *context, uint64_t size) { r
 /* One place for each byte of a chunk finds what two find, and stays in the cache: the logarithm of how many there should be; 0:
  * zstd's own choice. */
 static int table_bits(int level, uint64_t size) {
-  int bits = LEAST_BITS;
+  int bits = MIN_BITS;
   if (level < ROOMY_FIRST || level > ROOMY_LAST || size > SMALL_CHUNK) return 0;
   while (UINT64_C(1) << bits < size) bits++;
   return bits;
@@ -186,7 +186,7 @@ static int zstd_compress(const tsr_filter_context *context, const uint8_t *in, u
                          uint64_t *out_size, tsr_error *error) {
   zstd_state *s = NULL;
   TSR_TRY(zstd_get_state(context, false, &s, error));
-  int level = context->filter->level < LEAST_LEVEL ? DEFAULT_LEVEL : context->filter->level;
+  int level = context->filter->level < MIN_LEVEL ? DEFAULT_LEVEL : context->filter->level;
   size_t got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_compressionLevel, TSR_MIN(level, ZSTD_maxCLevel()));
   if (!ZSTD_isError(got)) got = ZSTD_CCtx_setParameter(s->encoder, ZSTD_c_hashLog, table_bits(level, size));
   if (!ZSTD_isError(got)) got = ZSTD_compress2(s->encoder, out, *out_size, in, size);

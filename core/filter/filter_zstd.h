@@ -4,6 +4,6 @@
 
 #include "base/memory.h"
 
-void tsr__spares_release(tsr_memory *root); /* of root->spares */
+void tsr__context_pool_release(tsr_memory *root); /* of root->contexts */
 
 #endif

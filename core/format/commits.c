@@ -117,12 +117,12 @@ static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, ui
   bool ended;
   *count = 0;
   for (uint64_t at = in.at; commits_next_line(&in, &line, &size, &ended); at = in.at, *count = ++n) {
-    int code = read_commit(&in, line, size, ended, arena, commits ? commits->commits + n : NULL, error);
-    if (code < 0) {
-      *cut = code == TSR_CORRUPT && (!ended || in.failed);
+    int rc = read_commit(&in, line, size, ended, arena, commits ? commits->commits + n : NULL, error);
+    if (rc < 0) {
+      *cut = rc == TSR_CORRUPT && (!ended || in.failed);
       tsr__wrap(error, "consolidated commits: entry %llu, '%.*s' at byte %llu of %llu", (unsigned long long)n,
                 (int)TSR_MIN(size, 200), line, (unsigned long long)at, (unsigned long long)in.size);
-      return code;
+      return rc;
     }
   }
   return TSR_OK;
@@ -137,8 +137,8 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
     commits->cut = true;
     return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
   }
-  const int code = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
-  if (code < 0 && !all.cut) return code;
+  const int rc = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
+  if (rc < 0 && !all.cut) return rc;
   void *room;
   tsr_error again;
   TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_commit), &room, error));
@@ -147,7 +147,7 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   if (kept < 0 && !(kept == TSR_CORRUPT && all.cut)) return *error = again, kept;
   in->at = in->size;
   *commits = all;
-  return code;
+  return rc;
 }
 
 /* ---- Ignore and vacuum files ----------------------------------------------------------------------------------------
@@ -223,15 +223,15 @@ static uint64_t count_placed(const tsr_footers *all) {
 int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, tsr_footers *footers, tsr_error *error) {
   tsr_input in = tsr__input(bytes, size);
   tsr_footers all = {0};
-  int code = read_footers(&in, arena, &all, error);
-  if (code < 0) tsr__wrap(error, "consolidated fragment metadata");
+  int rc = read_footers(&in, arena, &all, error);
+  if (rc < 0) tsr__wrap(error, "consolidated fragment metadata");
   else {
     const uint64_t placed = count_placed(&all);
     all.partial = placed < all.count;
     all.count = placed;
     *footers = all;
   }
-  return code;
+  return rc;
 }
 
 bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers) {
@@ -255,9 +255,9 @@ int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *erro
 
 int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = encode_line(name, ".del", out, error);
-  if (code >= 0) code = tsr__buffer_append_u64(out, size, error);
-  if (code >= 0) code = tsr__buffer_append(out, bytes, size, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = encode_line(name, ".del", out, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, size, error);
+  if (rc >= 0) rc = tsr__buffer_append(out, bytes, size, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

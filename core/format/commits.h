@@ -2,7 +2,7 @@
 #ifndef TSR_COMMITS_H
 #define TSR_COMMITS_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 typedef enum tsr_commit_kind { TSR_COMMIT_WRITE, TSR_COMMIT_DELETE, TSR_COMMIT_UPDATE } tsr_commit_kind;

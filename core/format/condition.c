@@ -23,7 +23,7 @@
 #include "model/datatype.h"
 
 #define DEPTH_MAX       256
-#define NODE_LEAST      14 /* bytes of the smallest comparison; every expression holds two of them */
+#define NODE_MIN        14 /* bytes of the smallest comparison; every expression holds two of them */
 #define CONDITION_BLOCK 1024
 
 enum { CONDITION_NODE_EXPRESSION = 0, CONDITION_NODE_COMPARISON = 1 };
@@ -162,7 +162,7 @@ static int read_node(condition_decoder *d, tsr_condition_node *node, uint32_t de
   TSR_TRY(tsr__input_check(d->in, "it", d->error));
   if (node->op > JOIN_NOT) return tsr__fail(d->error, TSR_CORRUPT, "combination %u is unknown", node->op);
   if (node->op == JOIN_NOT) return tsr__fail(d->error, TSR_UNSUPPORTED, "it holds a NOT");
-  if (count < 2 || count > UINT32_MAX || !tsr__input_fits(d->in, count, NODE_LEAST))
+  if (count < 2 || count > UINT32_MAX || !tsr__input_fits(d->in, count, NODE_MIN))
     return tsr__fail(d->error, TSR_CORRUPT, "an expression of %llu nodes, with %llu bytes left",
                      (unsigned long long)count, (unsigned long long)tsr__input_left(d->in));
   void *room;
@@ -196,13 +196,13 @@ static int number_fields(condition_decoder *d, tsr_condition *condition) {
     all[i]->field_number = number;
   }
   condition->field_count = number + 1;
-  int code = tsr__arena_array(d->arena, condition->field_count, sizeof(char *), &room, d->error);
-  if (code >= 0) {
+  int rc = tsr__arena_array(d->arena, condition->field_count, sizeof(char *), &room, d->error);
+  if (rc >= 0) {
     condition->fields = room;
     for (uint64_t i = 0; i < d->comparisons; i++) condition->fields[all[i]->field_number] = all[i]->field;
   }
   tsr__free(all);
-  return code;
+  return rc;
 }
 
 /* ---- Guards ---- */
@@ -319,10 +319,10 @@ static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t 
     if (weight < least) g->field = f;
     least = TSR_MIN(least, weight);
   }
-  int code = least < UINT64_MAX ? fill_guards(d, node, all, g) : TSR_OK;
+  int rc = least < UINT64_MAX ? fill_guards(d, node, all, g) : TSR_OK;
   tsr__free(all);
-  if (code >= 0 && least < UINT64_MAX) node->guards = g;
-  return code;
+  if (rc >= 0 && least < UINT64_MAX) node->guards = g;
+  return rc;
 }
 
 /* As deep as the tree. */
@@ -350,12 +350,12 @@ int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_ar
                           tsr_error *error) {
   tsr_condition c = {.time = time};
   condition_decoder d = {in, arena, error, 0, 0};
-  int code = condition_decode(&d, name, &c);
-  if (code < 0)
+  int rc = condition_decode(&d, name, &c);
+  if (rc < 0)
     tsr__wrap(error, "delete condition '%s', byte %llu of %llu", name, (unsigned long long)in->at,
               (unsigned long long)in->size);
   else *condition = c;
-  return code;
+  return rc;
 }
 
 /* ---- Evaluation: what is compared ---------------------------------------------------------------------------------
@@ -737,8 +737,8 @@ static int condition_prepare(const tsr_condition *condition, tsr_column_getter c
                              uint8_t *room) {
   for (uint32_t i = 0; i < condition->field_count; i++, room += 9 * CONDITION_BLOCK) {
     operand *o = e->operands + i;
-    int code = column(argument, condition->fields[i], &o->field, &o->column, e->error);
-    if (code < 0) return code;
+    int rc = column(argument, condition->fields[i], &o->field, &o->column, e->error);
+    if (rc < 0) return rc;
     o->as = class_of(o->field);
     e->lacking = e->lacking || o->column->unwritten;
     o->values = o->gathered = room;
@@ -766,15 +766,15 @@ int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter co
   void *operands = NULL, *room = NULL;
   uint64_t masks = (uint64_t)condition->depth * CONDITION_BLOCK,
            gathered = (uint64_t)condition->field_count * 9 * CONDITION_BLOCK;
-  int code = tsr__alloc_array(memory, condition->field_count, sizeof(operand), &operands, error);
-  if (code >= 0) code = tsr__alloc(memory, masks + gathered, &room, error);
-  if (code >= 0) {
+  int rc = tsr__alloc_array(memory, condition->field_count, sizeof(operand), &operands, error);
+  if (rc >= 0) rc = tsr__alloc(memory, masks + gathered, &room, error);
+  if (rc >= 0) {
     e.operands = operands;
     e.scratch = room;
-    code = evaluate(condition, column, argument, &e, (uint8_t *)room + masks, count, keep);
+    rc = evaluate(condition, column, argument, &e, (uint8_t *)room + masks, count, keep);
   }
-  if (code < 0) tsr__wrap(error, "delete condition '%s'", condition->name);
+  if (rc < 0) tsr__wrap(error, "delete condition '%s'", condition->name);
   tsr__free(room);
   tsr__free(operands);
-  return code;
+  return rc;
 }

@@ -2,7 +2,7 @@
 #ifndef TSR_CONDITION_H
 #define TSR_CONDITION_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 /* A tree in post-order-free form: nodes with children by index. Cells that satisfy it are KEPT (errata.md). */

@@ -27,17 +27,17 @@ static int put_values(tsr_condition_op op, const char *field, const void *values
 int tsr__condition_put_comparison(tsr_condition_op op, const char *field, const void *value, uint64_t size,
                                   tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = put_values(op, field, value, size, out, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = put_values(op, field, value, size, out, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }
 
 int tsr__condition_put_set(tsr_condition_op op, const char *field, const void *values, uint64_t size,
                            const uint64_t *offsets, uint64_t count, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = put_values(op, field, values, size, out, error);
-  if (code >= 0) code = tsr__buffer_append_u64(out, 8 * count, error);
-  if (code >= 0) code = tsr__buffer_append(out, offsets, 8 * count, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = put_values(op, field, values, size, out, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, 8 * count, error);
+  if (rc >= 0) rc = tsr__buffer_append(out, offsets, 8 * count, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

@@ -22,13 +22,13 @@ int tsr__enumeration_unique(const tsr_enumeration *e, tsr_memory *memory, int wr
   for (uint64_t i = 0; i < e->count; i++)
     labels[i] = (tsr_slice){e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]};
   qsort(labels, e->count, sizeof *labels, tsr__slices_compare);
-  int code = TSR_OK;
-  for (uint64_t i = 1; i < e->count && code >= 0; i++)
+  int rc = TSR_OK;
+  for (uint64_t i = 1; i < e->count && rc >= 0; i++)
     if (!tsr__slices_compare(labels + i - 1, labels + i))
-      code = tsr__fail(error, wrong, "two labels are the same, '%.*s'", (int)TSR_MIN(labels[i].size, 64),
-                       (const char *)labels[i].bytes);
+      rc = tsr__fail(error, wrong, "two labels are the same, '%.*s'", (int)TSR_MIN(labels[i].size, 64),
+                     (const char *)labels[i].bytes);
   tsr__free(labels);
-  return code;
+  return rc;
 }
 
 /* Sets count and offsets: of labels of one size, or as they stand in `stored`. */
@@ -97,10 +97,10 @@ static int enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *
 
 int tsr__enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *enumeration, tsr_error *error) {
   tsr_enumeration e = *enumeration;
-  int code = enumeration_decode(in, arena, &e, error);
-  if (code < 0) tsr__wrap(error, "enumeration '%s' in file '%s'", e.name, e.file);
+  int rc = enumeration_decode(in, arena, &e, error);
+  if (rc < 0) tsr__wrap(error, "enumeration '%s' in file '%s'", e.name, e.file);
   else *enumeration = e;
-  return code;
+  return rc;
 }
 
 static int enumeration_encode(const tsr_enumeration *e, tsr_buffer *out, tsr_error *error) {
@@ -121,7 +121,7 @@ static int enumeration_encode(const tsr_enumeration *e, tsr_buffer *out, tsr_err
 
 int tsr__enumeration_encode(const tsr_enumeration *enumeration, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = enumeration_encode(enumeration, out, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = enumeration_encode(enumeration, out, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

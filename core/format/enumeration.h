@@ -3,7 +3,7 @@
 #ifndef TSR_ENUMERATION_H
 #define TSR_ENUMERATION_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 /* Fills `enumeration` (name and file are set) from the content of its generic tile; checks that labels are unique and

@@ -118,15 +118,15 @@ static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error
     const tsr_field *field = &schema->fields[d];
     tsr_interval *interval = &metadata->non_empty_domain[d];
     uint64_t at = in->at;
-    int code = TSR_OK;
+    int rc = TSR_OK;
     if (metadata->empty_domain) {
       (void)tsr__input_take(in, 2 * tsr_datatype_size(field->datatype));
     } else if (field->values_per_cell == TSR_VARIABLE) {
-      code = read_text_interval(in, metadata->version, &metadata->arena, interval, error);
+      rc = read_text_interval(in, metadata->version, &metadata->arena, interval, error);
     } else {
-      code = fragment_metadata_read_interval(in, field, interval, error);
+      rc = fragment_metadata_read_interval(in, field, interval, error);
     }
-    if (code < 0) {
+    if (rc < 0) {
       return tsr__wrap(error, "byte %llu: non-empty domain of dimension '%s'", (unsigned long long)at, field->name);
     }
   }
@@ -180,12 +180,12 @@ static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
     }
   }
   for (uint32_t s = 0; s < metadata->slot_count; s++) {
-    tsr_special special = TSR_SLOT_TIMES;
-    int64_t field = tsr__fragment_slot_field(metadata, s, &special);
+    tsr_system_column system_column = TSR_SLOT_TIMES;
+    int64_t field = tsr__fragment_slot_field(metadata, s, &system_column);
     tsr_slot *slot = &metadata->slots[s];
-    bool coordinates = field >= 0 ? field < schema->dimension_count : special == TSR_SLOT_COORDS;
+    bool coordinates = field >= 0 ? field < schema->dimension_count : system_column == TSR_SLOT_COORDS;
     slot->present = metadata->tile_count > 0 && (!coordinates || !metadata->dense);
-    if (field < 0 && special == TSR_SLOT_COORDS && metadata->version >= 5) { slot->present = false; }
+    if (field < 0 && system_column == TSR_SLOT_COORDS && metadata->version >= 5) { slot->present = false; }
     for (int part = 0; part < TSR_PART_COUNT && slot->present; part++) {
       if (!tsr__fragment_slot_has_part(metadata, s, part)) continue;
       if (slot->file_size[part] / 8 < metadata->tile_count) { /* a tile begins with a u64 */
@@ -311,8 +311,8 @@ int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, ui
   tsr_fragment_metadata made = {.file_size = file_size, .footer_at = footer_at};
   tsr_input in = tsr__input(bytes, size);
   tsr__arena_init(&made.arena, memory);
-  int code = decode_footer(&in, find, argument, &made, error);
-  if (code < 0) {
+  int rc = decode_footer(&in, find, argument, &made, error);
+  if (rc < 0) {
     tsr__arena_release(&made.arena);
     return tsr__wrap(error, "footer");
   }
@@ -348,9 +348,9 @@ static int decode_old_slots(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   for (uint32_t s = 0; s <= attributes; s++) {
     for (int part = 0; part < TSR_PART_COUNT; part++) {
       if (!slots[s].offsets[part]) continue;
-      int code =
+      int rc =
           tsr__fragment_offsets_finish(slots[s].offsets[part], metadata->tile_count, slots[s].file_size[part], error);
-      if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(metadata, s));
+      if (rc < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(metadata, s));
     }
   }
   return TSR_OK;
@@ -407,15 +407,15 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
   tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
   tsr_buffer content = {.memory = memory};
   tsr__arena_init(&made.arena, memory);
-  int code = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MOST, &content, error);
-  if (code == TSR_OK) {
+  int rc = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MAX, &content, error);
+  if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
-    code = decode_old(&in, find, argument, &made, error);
+    rc = decode_old(&in, find, argument, &made, error);
   }
   tsr__buffer_release(&content);
-  if (code < 0) {
+  if (rc < 0) {
     tsr__arena_release(&made.arena);
-    return code;
+    return rc;
   }
   *metadata = made;
   return TSR_OK;
@@ -481,12 +481,12 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
   void *bytes;
   TSR_TRY(tsr__alloc(memory, size, &bytes, error));
   tsr_fragment_metadata made;
-  int code = tsr__store_read_at(file, at, bytes, size, error);
-  if (code == TSR_OK) {
-    code = tsr__fragment_metadata_decode_footer(bytes, size, file->size, at, find, argument, memory, &made, error);
+  int rc = tsr__store_read_at(file, at, bytes, size, error);
+  if (rc == TSR_OK) {
+    rc = tsr__fragment_metadata_decode_footer(bytes, size, file->size, at, find, argument, memory, &made, error);
   }
   tsr__free(bytes);
-  TSR_TRY(code);
+  TSR_TRY(rc);
   if (told && made.version != version) {
     uint32_t found = made.version;
     tsr__fragment_metadata_release(&made);
@@ -507,19 +507,19 @@ int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file 
                                 uint64_t most, tsr_buffer *content, tsr_error *error) {
   uint64_t next;
   TSR_TRY(check_offset(metadata, at, "a generic tile", NULL, error));
-  int code = tsr__generic_tile_read(file, at, key, most, content, &next, error);
-  if (code == TSR_TOOBIG) {
+  int rc = tsr__generic_tile_read(file, at, key, most, content, &next, error);
+  if (rc == TSR_TOOBIG) {
     return tsr__fail(error, TSR_CORRUPT, "the generic tile holds more than the %llu bytes that can be here",
                      (unsigned long long)most);
   }
-  return code;
+  return rc;
 }
 
 /* A level has no more boxes than the one below. */
-static uint64_t rtree_most(const tsr_fragment_metadata *metadata) {
+static uint64_t rtree_max(const tsr_fragment_metadata *metadata) {
   const tsr_schema *schema = metadata->schema;
   uint64_t box = 0;
-  if (tsr__schema_has_text(schema)) return TSR_METADATA_MOST;
+  if (tsr__schema_has_text(schema)) return TSR_METADATA_MAX;
   for (uint32_t d = 0; d < schema->dimension_count; d++) box += 2 * tsr_datatype_size(schema->fields[d].datatype);
   return tsr__add_sat(tsr__mul_sat(tsr__mul_sat(metadata->tile_count, 2), box), TSR_RTREE_LEVELS * (8 + box) + 16);
 }
@@ -529,15 +529,14 @@ int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file 
   if (metadata->rtree) return TSR_OK;
   tsr_buffer content = {.memory = metadata->arena.memory};
   void *made = NULL;
-  int code =
-      tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_most(metadata), &content, error);
-  if (code == TSR_OK) code = tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &made, error);
-  if (code == TSR_OK) {
+  int rc = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_max(metadata), &content, error);
+  if (rc == TSR_OK) rc = tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &made, error);
+  if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
-    code = tsr__rtree_decode(&in, metadata->schema, metadata->version, &metadata->arena, made, error);
+    rc = tsr__rtree_decode(&in, metadata->schema, metadata->version, &metadata->arena, made, error);
   }
   tsr__buffer_release(&content);
-  if (code < 0) return tsr__wrap(error, "R-tree at byte %llu", (unsigned long long)metadata->rtree_at);
+  if (rc < 0) return tsr__wrap(error, "R-tree at byte %llu", (unsigned long long)metadata->rtree_at);
   tsr_rtree *rtree = made;
   uint64_t leaves = rtree->levels ? rtree->counts[rtree->levels - 1] : 0;
   if (!metadata->dense && leaves != metadata->tile_count) {
@@ -582,17 +581,17 @@ static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                           tsr_error *error) {
   if (metadata->processed_loaded) return TSR_OK;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   if (metadata->version >= 16) {
     tsr_buffer content = {.memory = metadata->arena.memory};
     uint64_t at = metadata->processed_conditions_at;
-    code = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MOST, &content, error);
-    if (code == TSR_OK) {
+    rc = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MAX, &content, error);
+    if (rc == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);
-      code = decode_processed(&in, metadata, error);
+      rc = decode_processed(&in, metadata, error);
     }
     tsr__buffer_release(&content);
-    if (code < 0) return tsr__wrap(error, "processed conditions at byte %llu", (unsigned long long)at);
+    if (rc < 0) return tsr__wrap(error, "processed conditions at byte %llu", (unsigned long long)at);
   }
   metadata->processed_loaded = true;
   return TSR_OK;

@@ -77,12 +77,12 @@ int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file 
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                           tsr_error *error);
 
-typedef enum tsr_special {
+typedef enum tsr_system_column {
   TSR_SLOT_COORDS,
   TSR_SLOT_TIMES,
   TSR_SLOT_DELETE_TIMES,
   TSR_SLOT_DELETE_CONDITIONS
-} tsr_special;
+} tsr_system_column;
 
 /* Room for its slots, all zero: of version, schema and times, which are set. */
 int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error);

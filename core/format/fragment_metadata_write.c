@@ -199,15 +199,15 @@ int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_stat
   fragment_metadata_write_writer w = {
       .metadata = metadata, .statistics = statistics, .file = file, .key = key, .error = error};
   w.content.memory = w.out.memory = memory;
-  int code = put_rtree(&w);
-  if (code >= 0) code = put_slots(&w);
-  if (code >= 0) code = put_fragment_statistics(&w);
-  if (code >= 0) code = put_processed(&w);
-  if (code >= 0) code = put_footer(&w);
-  if (code >= 0) code = fragment_metadata_write_flush(&w, 0);
+  int rc = put_rtree(&w);
+  if (rc >= 0) rc = put_slots(&w);
+  if (rc >= 0) rc = put_fragment_statistics(&w);
+  if (rc >= 0) rc = put_processed(&w);
+  if (rc >= 0) rc = put_footer(&w);
+  if (rc >= 0) rc = fragment_metadata_write_flush(&w, 0);
   tsr__buffer_release(&w.content);
   tsr__buffer_release(&w.out);
-  if (code < 0) return tsr__wrap(error, "fragment metadata");
+  if (rc < 0) return tsr__wrap(error, "fragment metadata");
   metadata->file_size = file->size;
   return TSR_OK;
 }

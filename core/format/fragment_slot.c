@@ -24,32 +24,33 @@
 #include "base/arithmetic.h"
 #include "format/generic_tile.h"
 
-static const char *const special_names[] = {"__coords", "t", "dt", "dci"};
+static const char *const system_column_names[] = {"__coords", "t", "dt", "dci"};
 
-int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_special *special) {
+int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot,
+                                 tsr_system_column *system_column) {
   const tsr_schema *schema = metadata->schema;
   uint32_t attributes = schema->attribute_count;
   uint32_t dimensions = metadata->version >= 5 ? schema->dimension_count : 0;
   if (slot < attributes) return (int64_t)schema->dimension_count + slot;
   if (slot == attributes) {
-    *special = TSR_SLOT_COORDS;
+    *system_column = TSR_SLOT_COORDS;
     return -1;
   }
   if (slot <= attributes + dimensions) return slot - attributes - 1;
   uint32_t extra = slot - attributes - dimensions - 1 + (metadata->has_times ? 0 : 1);
-  *special = extra == 0 ? TSR_SLOT_TIMES : extra == 1 ? TSR_SLOT_DELETE_TIMES : TSR_SLOT_DELETE_CONDITIONS;
+  *system_column = extra == 0 ? TSR_SLOT_TIMES : extra == 1 ? TSR_SLOT_DELETE_TIMES : TSR_SLOT_DELETE_CONDITIONS;
   return -1;
 }
 
 const char *tsr__fragment_slot_name(const tsr_fragment_metadata *metadata, uint32_t slot) {
-  tsr_special special = TSR_SLOT_COORDS;
-  int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
-  return field >= 0 ? metadata->schema->fields[field].name : special_names[special];
+  tsr_system_column system_column = TSR_SLOT_COORDS;
+  int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
+  return field >= 0 ? metadata->schema->fields[field].name : system_column_names[system_column];
 }
 
 bool tsr__fragment_slot_has_part(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part) {
-  tsr_special special;
-  int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+  tsr_system_column system_column;
+  int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
   if (part == TSR_PART_FIXED || field < 0) return part == TSR_PART_FIXED;
   const tsr_field *found = &metadata->schema->fields[field];
   return part == TSR_PART_VARIABLE ? found->values_per_cell == TSR_VARIABLE : found->nullable;
@@ -66,11 +67,11 @@ int64_t tsr__fragment_slot(const tsr_fragment_metadata *metadata, uint32_t field
   return metadata->slots[slot].present ? (int64_t)slot : -1;
 }
 
-int64_t tsr__fragment_special_slot(const tsr_fragment_metadata *metadata, tsr_special special) {
+int64_t tsr__fragment_system_slot(const tsr_fragment_metadata *metadata, tsr_system_column system_column) {
   for (uint32_t slot = metadata->schema->attribute_count; slot < metadata->slot_count; slot++) {
-    tsr_special found;
+    tsr_system_column found;
     if (!metadata->slots[slot].present || tsr__fragment_slot_field(metadata, slot, &found) >= 0) continue;
-    if (found == special) return slot;
+    if (found == system_column) return slot;
   }
   return -1;
 }
@@ -93,8 +94,8 @@ static const char *escape(char c) {
 int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part, tsr_arena *arena,
                             char **name, tsr_error *error) {
   static const char *const suffixes[TSR_PART_COUNT] = {".tdb", "_var.tdb", "_validity.tdb"};
-  tsr_special special;
-  int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+  tsr_system_column system_column;
+  int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
   const char *stem = tsr__fragment_slot_name(metadata, slot);
   char index[32];
   if (field >= 0 && metadata->version >= 9) {
@@ -159,21 +160,21 @@ static int load_list(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t a
                      bool *absent, uint64_t **values, tsr_error *error) {
   tsr_buffer content = {.memory = metadata->arena.memory};
   uint64_t most = tsr__add_sat(tsr__mul_sat(metadata->tile_count, 8), 8);
-  int code = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
-  if (code == TSR_OK) {
+  int rc = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
+  if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
     const uint64_t count = content.size >= 8 ? tsr__load64(content.data) : 0;
     if (absent && content.size >= 8 && count == 0) {
       *absent = true;
     } else if (metadata->dense && count && count != metadata->tile_count) {
-      code = tsr__fail(error, TSR_CORRUPT, "%s: %llu entries for the %llu tiles of the fragment's box: " TSR_SPLIT_BOX,
-                       what, (unsigned long long)count, (unsigned long long)metadata->tile_count);
+      rc = tsr__fail(error, TSR_CORRUPT, "%s: %llu entries for the %llu tiles of the fragment's box: " TSR_SPLIT_BOX,
+                     what, (unsigned long long)count, (unsigned long long)metadata->tile_count);
     } else {
-      code = tsr__fragment_list_read(&in, metadata->tile_count, what, &metadata->arena, values, error);
+      rc = tsr__fragment_list_read(&in, metadata->tile_count, what, &metadata->arena, values, error);
     }
   }
   tsr__buffer_release(&content);
-  if (code < 0) return tsr__wrap(error, "%s at byte %llu", what, (unsigned long long)at);
+  if (rc < 0) return tsr__wrap(error, "%s at byte %llu", what, (unsigned long long)at);
   return TSR_OK;
 }
 
@@ -184,18 +185,18 @@ int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t n
   tsr_slot *slot = &metadata->slots[number];
   if (!slot->present || slot->offsets[TSR_PART_FIXED]) return TSR_OK;
   uint64_t *offsets[TSR_PART_COUNT] = {0}, *var_sizes = NULL;
-  int code = TSR_OK;
-  for (int part = 0; part < TSR_PART_COUNT && code == TSR_OK; part++) {
+  int rc = TSR_OK;
+  for (int part = 0; part < TSR_PART_COUNT && rc == TSR_OK; part++) {
     if (!tsr__fragment_slot_has_part(metadata, number, part)) continue;
-    code = load_list(metadata, file, slot->offsets_at[part], key, whats[part], NULL, &offsets[part], error);
-    if (code < 0) break;
-    code = tsr__fragment_offsets_finish(offsets[part], metadata->tile_count, slot->file_size[part], error);
-    if (code < 0) code = tsr__wrap(error, "%s", whats[part]);
+    rc = load_list(metadata, file, slot->offsets_at[part], key, whats[part], NULL, &offsets[part], error);
+    if (rc < 0) break;
+    rc = tsr__fragment_offsets_finish(offsets[part], metadata->tile_count, slot->file_size[part], error);
+    if (rc < 0) rc = tsr__wrap(error, "%s", whats[part]);
   }
-  if (code == TSR_OK && offsets[TSR_PART_VARIABLE]) {
-    code = load_list(metadata, file, slot->var_sizes_at, key, "sizes of variable tiles", NULL, &var_sizes, error);
+  if (rc == TSR_OK && offsets[TSR_PART_VARIABLE]) {
+    rc = load_list(metadata, file, slot->var_sizes_at, key, "sizes of variable tiles", NULL, &var_sizes, error);
   }
-  if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(metadata, number));
+  if (rc < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(metadata, number));
   memcpy(slot->offsets, offsets, sizeof offsets);
   slot->var_sizes = var_sizes;
   return TSR_OK;
@@ -245,22 +246,22 @@ static int decode_bounds(tsr_input *in, uint64_t count, uint64_t value_size, tsr
 static int load_bounds(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                        const char *what, uint64_t value_size, bounds *out, tsr_error *error) {
   tsr_buffer content = {.memory = metadata->arena.memory};
-  uint64_t most = value_size ? tsr__add_sat(tsr__mul_sat(metadata->tile_count, value_size), 16) : TSR_METADATA_MOST;
-  int code = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
-  if (code == TSR_OK) {
+  uint64_t most = value_size ? tsr__add_sat(tsr__mul_sat(metadata->tile_count, value_size), 16) : TSR_METADATA_MAX;
+  int rc = tsr__fragment_metadata_tile(metadata, file, at, key, most, &content, error);
+  if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
-    code = decode_bounds(&in, metadata->tile_count, value_size, &metadata->arena, out, error);
+    rc = decode_bounds(&in, metadata->tile_count, value_size, &metadata->arena, out, error);
   }
   tsr__buffer_release(&content);
-  if (code < 0) return tsr__wrap(error, "%s at byte %llu", what, (unsigned long long)at);
+  if (rc < 0) return tsr__wrap(error, "%s at byte %llu", what, (unsigned long long)at);
   return TSR_OK;
 }
 
 static int load_statistics(tsr_fragment_metadata *metadata, uint32_t number, tsr_file *file, const uint8_t *key,
                            tsr_statistics *made, tsr_error *error) {
   const tsr_slot *slot = &metadata->slots[number];
-  tsr_special special;
-  int64_t field = tsr__fragment_slot_field(metadata, number, &special);
+  tsr_system_column system_column;
+  int64_t field = tsr__fragment_slot_field(metadata, number, &system_column);
   made->value_size = 8; /* t, dt, dci */
   if (field >= 0) made->value_size = metadata->schema->fields[field].cell_size;
   bounds min = {0}, max = {0};
@@ -289,8 +290,8 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
     TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_statistics), &made, error));
     ((tsr_statistics *)made)->count = metadata->tile_count;
     if (metadata->version >= 11 && slot->present) {
-      int code = load_statistics(metadata, number, file, key, made, error);
-      if (code < 0) return tsr__wrap(error, "statistics of '%s'", tsr__fragment_slot_name(metadata, number));
+      int rc = load_statistics(metadata, number, file, key, made, error);
+      if (rc < 0) return tsr__wrap(error, "statistics of '%s'", tsr__fragment_slot_name(metadata, number));
     }
     slot->statistics = made;
   }
@@ -302,8 +303,8 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
 static int decode_own(const tsr_fragment_metadata *metadata, tsr_input *in, tsr_arena *arena, tsr_statistics *own,
                       uint64_t *null_counts, tsr_error *error) {
   for (uint32_t slot = 0; slot < metadata->slot_count; slot++) {
-    tsr_special special;
-    const int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+    tsr_system_column system_column;
+    const int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
     const uint64_t value_size = field >= 0 ? metadata->schema->fields[field].cell_size : 0;
     const uint64_t min_size = tsr__input_u64(in);
     const uint8_t *min = tsr__input_take(in, min_size);
@@ -334,18 +335,18 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
   if (!metadata->own_statistics) {
     tsr_buffer content = {.memory = metadata->arena.memory};
     void *own = NULL, *null_counts = NULL;
-    int code = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_statistics), &own, error);
-    if (code == TSR_OK)
-      code = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(uint64_t), &null_counts, error);
-    if (code == TSR_OK)
-      code = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, TSR_METADATA_MOST,
-                                         &content, error);
-    if (code == TSR_OK) {
+    int rc = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_statistics), &own, error);
+    if (rc == TSR_OK)
+      rc = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(uint64_t), &null_counts, error);
+    if (rc == TSR_OK)
+      rc = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, TSR_METADATA_MAX,
+                                       &content, error);
+    if (rc == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);
-      code = decode_own(metadata, &in, &metadata->arena, own, null_counts, error);
+      rc = decode_own(metadata, &in, &metadata->arena, own, null_counts, error);
     }
     tsr__buffer_release(&content);
-    if (code < 0)
+    if (rc < 0)
       return tsr__wrap(error, "fragment statistics at byte %llu", (unsigned long long)metadata->fragment_statistics_at);
     metadata->own_statistics = own;
   }

@@ -2,7 +2,7 @@
 #ifndef TSR_FRAGMENT_SLOT_H
 #define TSR_FRAGMENT_SLOT_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "format/fragment_metadata.h"
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
@@ -23,7 +23,7 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
 /* The slot of a field of the fragment's own schema (dimensions below version 5: the __coords slot), and of the times.
  * -1 where there is none. */
 int64_t tsr__fragment_slot(const tsr_fragment_metadata *metadata, uint32_t field);
-int64_t tsr__fragment_special_slot(const tsr_fragment_metadata *metadata, tsr_special special);
+int64_t tsr__fragment_system_slot(const tsr_fragment_metadata *metadata, tsr_system_column system_column);
 
 /* File name of a slot's part ("a0.tdb", "d1_var.tdb", "x_validity.tdb", "__coords.tdb"...), into arena. By name to
  * version 7, by escaped name in 8, by index from 9 on. */
@@ -35,7 +35,8 @@ uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_
 
 /* Between fragment_metadata.c and fragment_slot.c: the field that a slot holds, or -1 and which of the special ones;
  * its name for messages; whether it has such a part. */
-int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_special *special);
+int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot,
+                                 tsr_system_column *system_column);
 const char *tsr__fragment_slot_name(const tsr_fragment_metadata *metadata, uint32_t slot);
 bool tsr__fragment_slot_has_part(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part);
 

@@ -58,58 +58,58 @@ static bool add_float(double *sum, double value) {
   return true;
 }
 
-#define SUM_I8    int64_t
-#define SUM_I16   int64_t
-#define SUM_I32   int64_t
-#define SUM_I64   int64_t
-#define SUM_U8    uint64_t
-#define SUM_U16   uint64_t
-#define SUM_U32   uint64_t
-#define SUM_U64   uint64_t
-#define SUM_F32   double
-#define SUM_F64   double
-#define ADD_I8    add_signed
-#define ADD_I16   add_signed
-#define ADD_I32   add_signed
-#define ADD_I64   add_signed
-#define ADD_U8    add_unsigned
-#define ADD_U16   add_unsigned
-#define ADD_U32   add_unsigned
-#define ADD_U64   add_unsigned
-#define ADD_F32   add_float
-#define ADD_F64   add_float
-#define LEAST_I8  INT8_MIN
-#define MOST_I8   INT8_MAX
-#define LEAST_I16 INT16_MIN
-#define MOST_I16  INT16_MAX
-#define LEAST_I32 INT32_MIN
-#define MOST_I32  INT32_MAX
-#define LEAST_I64 INT64_MIN
-#define MOST_I64  INT64_MAX
-#define LEAST_U8  0
-#define MOST_U8   UINT8_MAX
-#define LEAST_U16 0
-#define MOST_U16  UINT16_MAX
-#define LEAST_U32 0
-#define MOST_U32  UINT32_MAX
-#define LEAST_U64 0
-#define MOST_U64  UINT64_MAX
-#define LEAST_F32 -__FLT_MAX__
-#define MOST_F32  __FLT_MAX__
-#define LEAST_F64 -__DBL_MAX__
-#define MOST_F64  __DBL_MAX__
+#define SUM_I8  int64_t
+#define SUM_I16 int64_t
+#define SUM_I32 int64_t
+#define SUM_I64 int64_t
+#define SUM_U8  uint64_t
+#define SUM_U16 uint64_t
+#define SUM_U32 uint64_t
+#define SUM_U64 uint64_t
+#define SUM_F32 double
+#define SUM_F64 double
+#define ADD_I8  add_signed
+#define ADD_I16 add_signed
+#define ADD_I32 add_signed
+#define ADD_I64 add_signed
+#define ADD_U8  add_unsigned
+#define ADD_U16 add_unsigned
+#define ADD_U32 add_unsigned
+#define ADD_U64 add_unsigned
+#define ADD_F32 add_float
+#define ADD_F64 add_float
+#define MIN_I8  INT8_MIN
+#define MAX_I8  INT8_MAX
+#define MIN_I16 INT16_MIN
+#define MAX_I16 INT16_MAX
+#define MIN_I32 INT32_MIN
+#define MAX_I32 INT32_MAX
+#define MIN_I64 INT64_MIN
+#define MAX_I64 INT64_MAX
+#define MIN_U8  0
+#define MAX_U8  UINT8_MAX
+#define MIN_U16 0
+#define MAX_U16 UINT16_MAX
+#define MIN_U32 0
+#define MAX_U32 UINT32_MAX
+#define MIN_U64 0
+#define MAX_U64 UINT64_MAX
+#define MIN_F32 -__FLT_MAX__
+#define MAX_F32 __FLT_MAX__
+#define MIN_F64 -__DBL_MAX__
+#define MAX_F64 __DBL_MAX__
 
 /* The bounds of the datatype's ends, which a bound may still point to. */
-#define X(name, type) static const type ends_##name[2] = {LEAST_##name, MOST_##name};
-TSR_MACHINES(X)
+#define X(name, type) static const type ends_##name[2] = {MIN_##name, MAX_##name};
+TSR_PHYSICAL_TYPES(X)
 #undef X
 
 /* Bounds and sum of single values; pointers go to where the values stand. */
-static void look_at_numbers(tsr_machine machine, const uint8_t *values, const uint8_t *validity, const tsr_run *runs,
-                            uint64_t run_count, tsr_cell_statistics *tile) {
+static void look_at_numbers(tsr_physical_type machine, const uint8_t *values, const uint8_t *validity,
+                            const tsr_cell_range *runs, uint64_t run_count, tsr_cell_statistics *tile) {
   switch (machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     type low = ends_##name[1], high = ends_##name[0], value;                                                           \
     const uint8_t *low_at = (const uint8_t *)&ends_##name[1], *high_at = (const uint8_t *)&ends_##name[0];             \
     SUM_##name sum = 0;                                                                                                \
@@ -130,7 +130,7 @@ static void look_at_numbers(tsr_machine machine, const uint8_t *values, const ui
     memcpy(tile->sum, &sum, 8);                                                                                        \
     return;                                                                                                            \
   }
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
@@ -168,7 +168,8 @@ static void bound_text(const uint8_t *low, uint64_t low_size, const uint8_t *hig
 }
 
 static void look_at_texts(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
-                          const uint8_t *validity, const tsr_run *runs, uint64_t run_count, tsr_cell_statistics *tile) {
+                          const uint8_t *validity, const tsr_cell_range *runs, uint64_t run_count,
+                          tsr_cell_statistics *tile) {
   for (uint64_t r = 0; r < run_count; r++) {
     for (uint64_t i = runs[r].first; i < runs[r].first + runs[r].count; i++) {
       if (validity && !validity[i]) continue;
@@ -186,7 +187,7 @@ static void look_at_texts(const tsr_field *field, const uint8_t *values, const u
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
 void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
-                             const uint8_t *validity, const tsr_run *runs, uint64_t run_count,
+                             const uint8_t *validity, const tsr_cell_range *runs, uint64_t run_count,
                              tsr_cell_statistics *tile) {
   *tile = (tsr_cell_statistics){0};
   uint64_t cells = 0;
@@ -197,9 +198,9 @@ void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, cons
   tile->valued = tile->null_count < cells;
   if (!tile->valued) return;
   if (fragment_statistics_is_number(field))
-    look_at_numbers(tsr__datatype_machine(field->datatype), values, validity, runs, run_count, tile);
+    look_at_numbers(tsr__datatype_physical(field->datatype), values, validity, runs, run_count, tile);
   if (!fragment_statistics_is_text(field) || field->is_dimension) return;
-  if (tsr__statistics_have_sum(field)) look_at_numbers(TSR_MACHINE_I8, values, validity, runs, run_count, tile);
+  if (tsr__statistics_have_sum(field)) look_at_numbers(TSR_PHYSICAL_I8, values, validity, runs, run_count, tile);
   tile->min = tile->max = NULL;
   look_at_texts(field, values, offsets, validity, runs, run_count, tile);
 }
@@ -246,15 +247,15 @@ int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_sta
 }
 
 static void join_sums(const tsr_statistics_writer *writer, tsr_cell_statistics *all) {
-  tsr_machine machine = tsr__datatype_machine(writer->field->datatype);
-  if (writer->field->datatype == TSR_CHAR) machine = TSR_MACHINE_I8;
+  tsr_physical_type machine = tsr__datatype_physical(writer->field->datatype);
+  if (writer->field->datatype == TSR_CHAR) machine = TSR_PHYSICAL_I8;
   bool adds = true;
   for (uint64_t i = 0; i < writer->valued.size && adds; i++) {
     const uint8_t *one = writer->sums.data + 8 * i;
     if (!writer->valued.data[i]) continue;
     switch (machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     SUM_##name sum, value;                                                                                             \
     memcpy(&sum, all->sum, 8);                                                                                         \
     memcpy(&value, one, 8);                                                                                            \
@@ -262,7 +263,7 @@ static void join_sums(const tsr_statistics_writer *writer, tsr_cell_statistics *
     memcpy(all->sum, &sum, 8);                                                                                         \
     break;                                                                                                             \
   }
-      TSR_MACHINES(X)
+      TSR_PHYSICAL_TYPES(X)
 #undef X
     }
   }
@@ -296,8 +297,8 @@ static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics
   }
   if (fragment_statistics_is_text(field)) return;
   /* Tiles of nulls alone are passed over as null cells are. */
-  tsr_machine machine = tsr__datatype_machine(field->datatype);
-  const tsr_run run = {0, writer->valued.size};
+  tsr_physical_type machine = tsr__datatype_physical(field->datatype);
+  const tsr_cell_range run = {0, writer->valued.size};
   tsr_cell_statistics other = {0};
   look_at_numbers(machine, writer->min.data, writer->valued.data, &run, 1, all);
   look_at_numbers(machine, writer->max.data, writer->valued.data, &run, 1, &other);

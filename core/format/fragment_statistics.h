@@ -4,9 +4,9 @@
 
 #include "base/memory.h"
 
-typedef struct tsr_run { /* cells first..first + count - 1 of a tile */
+typedef struct tsr_cell_range { /* cells first..first + count - 1 of a tile */
   uint64_t first, count;
-} tsr_run;
+} tsr_cell_range;
 
 /* Does a field have minima and maxima; sums (version 11 on; dimensions of dense fragments have no tiles)? */
 bool tsr__statistics_have_bounds(const tsr_field *field);
@@ -33,7 +33,7 @@ void tsr__statistics_writer_release(tsr_statistics_writer *writer);
 
 /* The statistics of the cells of `runs` of a tile, in their order. Thread-safe. */
 void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
-                             const uint8_t *validity, const tsr_run *runs, uint64_t run_count,
+                             const uint8_t *validity, const tsr_cell_range *runs, uint64_t run_count,
                              tsr_cell_statistics *tile);
 int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_statistics *tile, tsr_error *error);
 

@@ -18,8 +18,8 @@
 #define HEADER_SIZE 34
 #define MAX_CHUNK   65536u /* bytes, of what is written */
 #define PROBE_SIZE  1024 /* read at once from a file: most generic tiles are smaller */
-#define RATIO_MOST  1032 /* bytes that gzip gives for one, at most */
-#define ROOM_MOST   (UINT64_C(1) << 20) /* bytes beyond that, of filters that give more */
+#define RATIO_MAX   1032 /* bytes that gzip gives for one, at most */
+#define ROOM_MAX    (UINT64_C(1) << 20) /* bytes beyond that, of filters that give more */
 
 typedef struct sizes { /* of what stands behind the header */
   uint64_t pipeline, tile;
@@ -56,7 +56,7 @@ static int decode_body(tsr_input *in, const tsr_generic_tile *header, const size
   if (!header->encrypted && key) return tsr__fail(error, TSR_AUTH, "it is not encrypted, though there is a key");
   const uint8_t *bytes = tsr__input_take(in, behind->pipeline), *tile = tsr__input_take(in, behind->tile);
   TSR_TRY(tsr__input_check(in, "the tile", error));
-  if (header->size > tsr__add_sat(tsr__mul_sat(behind->tile, RATIO_MOST), ROOM_MOST))
+  if (header->size > tsr__add_sat(tsr__mul_sat(behind->tile, RATIO_MAX), ROOM_MAX))
     return tsr__fail(error, TSR_CORRUPT, "it claims to hold %llu bytes, which the %llu that are stored cannot",
                      (unsigned long long)header->size, (unsigned long long)behind->tile);
   if (header->size > most)
@@ -68,23 +68,23 @@ static int decode_body(tsr_input *in, const tsr_generic_tile *header, const size
   tsr_pipeline pipeline;
   tsr_input filters = tsr__input(bytes, behind->pipeline);
   uint64_t stored;
-  int code = tsr__pipeline_read(&filters, header->version, &arena, &pipeline, error);
-  if (code >= 0 && tsr__input_left(&filters))
-    code = tsr__fail(error, TSR_CORRUPT, "its filters take %llu of %llu bytes", (unsigned long long)filters.at,
-                     (unsigned long long)filters.size);
-  if (code >= 0) code = tsr__pipeline_original_size(tile, behind->tile, &stored, error);
-  if (code >= 0 && stored != header->size)
-    code = tsr__fail(error, TSR_CORRUPT, "its chunks hold %llu bytes, its header says %llu", (unsigned long long)stored,
-                     (unsigned long long)header->size);
-  if (code >= 0) code = tsr__buffer_reserve(out, TSR_MAX(header->size, 1), error);
-  if (code >= 0) {
+  int rc = tsr__pipeline_read(&filters, header->version, &arena, &pipeline, error);
+  if (rc >= 0 && tsr__input_left(&filters))
+    rc = tsr__fail(error, TSR_CORRUPT, "its filters take %llu of %llu bytes", (unsigned long long)filters.at,
+                   (unsigned long long)filters.size);
+  if (rc >= 0) rc = tsr__pipeline_original_size(tile, behind->tile, &stored, error);
+  if (rc >= 0 && stored != header->size)
+    rc = tsr__fail(error, TSR_CORRUPT, "its chunks hold %llu bytes, its header says %llu", (unsigned long long)stored,
+                   (unsigned long long)header->size);
+  if (rc >= 0) rc = tsr__buffer_reserve(out, TSR_MAX(header->size, 1), error);
+  if (rc >= 0) {
     tsr_tile_shape shape = {header->datatype, header->cell_size, header->version, header->encrypted ? key : NULL};
-    code = tsr__pipeline_decode(&pipeline, &shape, tile, behind->tile, out->data + out->size, header->size, out->memory,
-                                error);
+    rc = tsr__pipeline_decode(&pipeline, &shape, tile, behind->tile, out->data + out->size, header->size, out->memory,
+                              error);
   }
-  if (code >= 0) out->size += header->size;
+  if (rc >= 0) out->size += header->size;
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t *key, uint64_t most, tsr_buffer *out,
@@ -92,12 +92,12 @@ int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t 
   tsr_input input = tsr__input(in, in_size);
   tsr_generic_tile h;
   sizes behind;
-  int code = decode_header(&input, &h, &behind, error);
-  if (code >= 0 && header) *header = h;
-  if (code >= 0) code = decode_body(&input, &h, &behind, key, most, out, error);
-  if (code < 0) {
+  int rc = decode_header(&input, &h, &behind, error);
+  if (rc >= 0 && header) *header = h;
+  if (rc >= 0) rc = decode_body(&input, &h, &behind, key, most, out, error);
+  if (rc < 0) {
     tsr__wrap(error, "generic tile");
-    return code;
+    return rc;
   }
   if (consumed) *consumed = input.at;
   return TSR_OK;
@@ -135,10 +135,10 @@ static int generic_tile_read_tile(tsr_file *file, uint64_t offset, const uint8_t
 int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *out,
                            uint64_t *next, tsr_error *error) {
   tsr_buffer stored = {.memory = out->memory};
-  int code = generic_tile_read_tile(file, offset, key, most, &stored, out, next, error);
+  int rc = generic_tile_read_tile(file, offset, key, most, &stored, out, next, error);
   tsr__buffer_release(&stored);
-  if (code < 0) tsr__wrap(error, "%s: generic tile at byte %llu", file->path, (unsigned long long)offset);
-  return code;
+  if (rc < 0) tsr__wrap(error, "%s: generic tile at byte %llu", file->path, (unsigned long long)offset);
+  return rc;
 }
 
 /* ---- Forward ---------------------------------------------------------------------------------------------------- */
@@ -150,18 +150,18 @@ int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t ver
   tsr_pipeline pipeline = {.max_chunk_size = MAX_CHUNK, .count = key ? 2 : 1, .filters = filters};
   tsr_tile_shape shape = {TSR_CHAR, 1, version, key};
   uint64_t begin = out->size;
-  int code = tsr__buffer_append_u32(out, version, error);
-  if (code >= 0) code = tsr__buffer_append_u64(out, 0, error); /* persisted size, below */
-  if (code >= 0) code = tsr__buffer_append_u64(out, size, error);
-  if (code >= 0) code = tsr__buffer_append_u8(out, TSR_CHAR, error);
-  if (code >= 0) code = tsr__buffer_append_u64(out, 1, error);
-  if (code >= 0) code = tsr__buffer_append_u8(out, key != NULL, error);
-  if (code >= 0) code = tsr__buffer_append_u32(out, 0, error); /* size of the pipeline, below */
+  int rc = tsr__buffer_append_u32(out, version, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, 0, error); /* persisted size, below */
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, size, error);
+  if (rc >= 0) rc = tsr__buffer_append_u8(out, TSR_CHAR, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, 1, error);
+  if (rc >= 0) rc = tsr__buffer_append_u8(out, key != NULL, error);
+  if (rc >= 0) rc = tsr__buffer_append_u32(out, 0, error); /* size of the pipeline, below */
   uint64_t pipeline_at = out->size;
-  if (code >= 0) code = tsr__pipeline_write(&pipeline, version, out, error);
+  if (rc >= 0) rc = tsr__pipeline_write(&pipeline, version, out, error);
   uint64_t tile_at = out->size;
-  if (code >= 0) code = tsr__pipeline_encode(&pipeline, &shape, content, size, NULL, size, out, error);
-  if (code < 0) {
+  if (rc >= 0) rc = tsr__pipeline_encode(&pipeline, &shape, content, size, NULL, size, out, error);
+  if (rc < 0) {
     out->size = begin;
     return tsr__wrap(error, "generic tile");
   }

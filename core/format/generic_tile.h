@@ -18,7 +18,7 @@ typedef struct tsr_generic_tile {
   uint64_t persisted, size;
 } tsr_generic_tile;
 
-#define TSR_METADATA_MOST (UINT64_C(1) << 30) /* bytes of an object of metadata where nothing says less */
+#define TSR_METADATA_MAX (UINT64_C(1) << 30) /* bytes of an object of metadata where nothing says less */
 
 /* Decodes the generic tile at the front of `in`, appends its content to `out`; `consumed` is its size in the file. An
  * encrypted tile without key, or with one that does not fit, is TSR_AUTH, and so is a plain one where there is a key: it

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define MEMBER_LEAST 15
+#define MEMBER_MIN 15
 
 static int group_read_text(tsr_input *in, uint64_t size, tsr_arena *arena, char **text, tsr_error *error) {
   const uint8_t *bytes = tsr__input_take(in, size);
@@ -46,17 +46,17 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
   members->count = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "it", error));
   if (version < 1 || version > 2) return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
-  if (!tsr__input_fits(in, members->count, MEMBER_LEAST))
+  if (!tsr__input_fits(in, members->count, MEMBER_MIN))
     return tsr__fail(error, TSR_CORRUPT, "%llu members cannot stand in %llu bytes", (unsigned long long)members->count,
                      (unsigned long long)tsr__input_left(in));
   void *room;
   TSR_TRY(tsr__arena_array(arena, members->count, sizeof(tsr_member), &room, error));
   members->members = room;
   for (uint64_t i = 0; i < members->count; i++) {
-    int code = read_member(in, arena, members->members + i, error);
-    if (code < 0) {
+    int rc = read_member(in, arena, members->members + i, error);
+    if (rc < 0) {
       tsr__wrap(error, "member %llu", (unsigned long long)i);
-      return code;
+      return rc;
     }
   }
   if (tsr__input_left(in))
@@ -66,10 +66,10 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
 
 int tsr__group_decode(tsr_input *in, tsr_arena *arena, tsr_members *members, tsr_error *error) {
   tsr_members all = {0};
-  int code = read_members(in, arena, &all, error);
-  if (code < 0) tsr__wrap(error, "group");
+  int rc = read_members(in, arena, &all, error);
+  if (rc < 0) tsr__wrap(error, "group");
   else *members = all;
-  return code;
+  return rc;
 }
 
 static int group_write_text(tsr_buffer *out, const char *text, tsr_error *error) {
@@ -89,9 +89,9 @@ static int write_member(const tsr_member *member, tsr_buffer *out, tsr_error *er
 
 int tsr__group_encode(const tsr_members *members, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = tsr__buffer_append_u32(out, 2, error);
-  if (code >= 0) code = tsr__buffer_append_u64(out, members->count, error);
-  for (uint64_t i = 0; i < members->count && code >= 0; i++) code = write_member(members->members + i, out, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = tsr__buffer_append_u32(out, 2, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, members->count, error);
+  for (uint64_t i = 0; i < members->count && rc >= 0; i++) rc = write_member(members->members + i, out, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

@@ -2,7 +2,7 @@
 #ifndef TSR_GROUP_H
 #define TSR_GROUP_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 typedef struct tsr_member {

@@ -43,10 +43,10 @@ static int read_entries(tsr_input in, tsr_arena *arena, tsr_metadata_entry *entr
   uint64_t n = 0;
   for (; tsr__input_left(&in); n++) {
     uint64_t at = in.at;
-    int code = read_entry(&in, arena, entries ? entries + n : NULL, error);
-    if (code < 0) {
+    int rc = read_entry(&in, arena, entries ? entries + n : NULL, error);
+    if (rc < 0) {
       tsr__wrap(error, "metadata entry %llu at byte %llu", (unsigned long long)n, (unsigned long long)at);
-      return code;
+      return rc;
     }
   }
   *count = n;
@@ -77,7 +77,7 @@ static int write_entry(const tsr_metadata_entry *e, tsr_buffer *out, tsr_error *
 
 int tsr__metadata_encode(const tsr_metadata_entry *entry, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = write_entry(entry, out, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = write_entry(entry, out, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

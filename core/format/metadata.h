@@ -2,7 +2,7 @@
 #ifndef TSR_METADATA_H
 #define TSR_METADATA_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 typedef struct tsr_metadata_entry {

@@ -109,12 +109,12 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t versio
   TSR_TRY(allocate_level(rtree, level, count, arena, error));
   for (uint64_t i = 0; i < values && !in->failed; i += 2) {
     const tsr_field *field = &schema->fields[i / 2 % dimensions];
-    int code =
+    int rc =
         decode_range(in, field, version, rtree->keys[level] + i, rtree->sizes ? rtree->sizes[level] + i : NULL, error);
-    if (code == TSR_OK && is_above(rtree, field->values_per_cell == TSR_VARIABLE, level, i, level, i + 1)) {
-      code = tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
+    if (rc == TSR_OK && is_above(rtree, field->values_per_cell == TSR_VARIABLE, level, i, level, i + 1)) {
+      rc = tsr__fail(error, TSR_CORRUPT, "the low end is above the high end");
     }
-    if (code < 0) {
+    if (rc < 0) {
       return tsr__wrap(error, "R-tree level %u, box %llu, dimension '%s'", level,
                        (unsigned long long)(i / 2 / dimensions), field->name);
     }
@@ -342,7 +342,7 @@ static int rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32
 int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                       tsr_error *error) {
   uint64_t before = out->size;
-  int code = rtree_encode(rtree, schema, version, out, error);
-  if (code < 0) out->size = before;
-  return code;
+  int rc = rtree_encode(rtree, schema, version, out, error);
+  if (rc < 0) out->size = before;
+  return rc;
 }

@@ -2,7 +2,7 @@
 #ifndef TSR_RTREE_H
 #define TSR_RTREE_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "model/domain.h"
 
 #define TSR_RTREE_LEVELS 64 /* at most: a fanout of 2 needs no more for any count */

@@ -97,9 +97,9 @@ static int read_count(schema_decoder *d, uint64_t least, const char *what, uint3
 }
 
 static int read_pipeline(schema_decoder *d, const char *what, tsr_pipeline *pipeline) {
-  int code = tsr__pipeline_read(d->in, d->version, d->arena, pipeline, d->error);
-  if (code < 0) tsr__wrap(d->error, "%s", what);
-  return code;
+  int rc = tsr__pipeline_read(d->in, d->version, d->arena, pipeline, d->error);
+  if (rc < 0) tsr__wrap(d->error, "%s", what);
+  return rc;
 }
 
 static bool schema_is_zero(const uint8_t *bytes, uint64_t size) {
@@ -196,10 +196,10 @@ static int read_dimensions(schema_decoder *d, tsr_field **fields) {
     tsr_field *field = *fields + i;
     field->is_dimension = true;
     TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension's name", &field->name));
-    int code = read_dimension_body(d, common, field);
-    if (code < 0) {
+    int rc = read_dimension_body(d, common, field);
+    if (rc < 0) {
       tsr__wrap(d->error, "dimension %u '%s'", i, field->name);
-      return code;
+      return rc;
     }
   }
   return TSR_OK;
@@ -276,10 +276,10 @@ static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
   for (uint32_t i = 0; i < s->attribute_count; i++) {
     tsr_field *field = s->fields + s->dimension_count + i;
     TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an attribute's name", &field->name));
-    int code = read_attribute_body(d, field);
-    if (code < 0) {
+    int rc = read_attribute_body(d, field);
+    if (rc < 0) {
       tsr__wrap(d->error, "attribute %u '%s'", i, field->name);
-      return code;
+      return rc;
     }
   }
   return TSR_OK;
@@ -377,10 +377,10 @@ static int read_current_domain(schema_decoder *d) {
   TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_interval), &room, d->error));
   tsr_interval *intervals = room;
   for (uint32_t i = 0; i < s->dimension_count; i++) {
-    int code = schema_read_interval(d, s->fields + i, intervals + i);
-    if (code < 0) {
+    int rc = schema_read_interval(d, s->fields + i, intervals + i);
+    if (rc < 0) {
       tsr__wrap(d->error, "current domain of dimension '%s'", s->fields[i].name);
-      return code;
+      return rc;
     }
   }
   s->current_domain = intervals;
@@ -405,23 +405,23 @@ static int schema_check_names(schema_decoder *d) {
   TSR_TRY(tsr__alloc_array(d->arena->memory, most, sizeof(char *), &room, d->error));
   char **names = room;
   for (uint64_t i = 0; i < fields; i++) names[i] = s->fields[i].name;
-  int code = check_unique(d, names, fields, "fields are named");
-  if (code >= 0) {
+  int rc = check_unique(d, names, fields, "fields are named");
+  if (rc >= 0) {
     for (uint64_t i = 0; i < s->enumeration_count; i++) names[i] = s->enumerations[i].name;
-    code = check_unique(d, names, s->enumeration_count, "enumerations are named");
+    rc = check_unique(d, names, s->enumeration_count, "enumerations are named");
   }
-  for (uint64_t i = s->dimension_count; code >= 0 && i < fields; i++) {
+  for (uint64_t i = s->dimension_count; rc >= 0 && i < fields; i++) {
     const tsr_field *field = s->fields + i;
     if (!field->enumeration) continue;
     const void *key = &field->enumeration;
     if (!bsearch(key, names, s->enumeration_count, sizeof *names, tsr__names_compare))
-      code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has the enumeration '%s', which is not listed",
-                       field->name, field->enumeration);
+      rc = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has the enumeration '%s', which is not listed", field->name,
+                     field->enumeration);
     else if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
-      code = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has an enumeration but no single integer", field->name);
+      rc = tsr__fail(d->error, TSR_CORRUPT, "attribute '%s' has an enumeration but no single integer", field->name);
   }
   tsr__free(names);
-  return code;
+  return rc;
 }
 
 static int check_dense(schema_decoder *d) {
@@ -501,16 +501,16 @@ int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_sc
   schema_decoder d = {.in = in, .arena = arena, .schema = &s, .error = error};
   tsr_name parsed;
   void *copy;
-  int code = tsr__arena_copy(arena, name, strlen(name), &copy, error);
-  if (code >= 0) {
+  int rc = tsr__arena_copy(arena, name, strlen(name), &copy, error);
+  if (rc >= 0) {
     s.name = copy;
     if (tsr__name_parse(name, strlen(name), &parsed)) s.time = parsed.end;
-    code = read_schema(&d);
+    rc = read_schema(&d);
   }
-  if (code < 0)
+  if (rc < 0)
     tsr__wrap(error, "schema '%s', byte %llu of %llu", name, (unsigned long long)in->at, (unsigned long long)in->size);
   else *schema = s;
-  return code;
+  return rc;
 }
 
 int64_t tsr__schema_field(const tsr_schema *schema, const char *name) {

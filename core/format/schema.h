@@ -3,7 +3,7 @@
 #ifndef TSR_SCHEMA_H
 #define TSR_SCHEMA_H
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 /* Decodes and validates the content of a schema's generic tile. All memory of the schema comes from `arena`. `name` is

@@ -314,19 +314,19 @@ static int schema_rules_check_names(const tsr_schema *schema, tsr_memory *memory
   void *room;
   TSR_TRY(tsr__alloc_array(memory, TSR_MAX(fields, schema->enumeration_count), sizeof(char *), &room, error));
   char **names = room;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   for (uint64_t i = 0; i < fields; i++) names[i] = schema->fields[i].name;
   qsort(names, fields, sizeof *names, tsr__names_compare);
-  for (uint64_t i = 1; i < fields && code >= 0; i++)
+  for (uint64_t i = 1; i < fields && rc >= 0; i++)
     if (!strcmp(names[i - 1], names[i]))
-      code = tsr__fail(error, TSR_CONSTRAINT, "two dimensions or attributes are named '%s'", names[i]);
+      rc = tsr__fail(error, TSR_CONSTRAINT, "two dimensions or attributes are named '%s'", names[i]);
   for (uint64_t i = 0; i < schema->enumeration_count; i++) names[i] = schema->enumerations[i].name;
   qsort(names, schema->enumeration_count, sizeof *names, tsr__names_compare);
-  for (uint64_t i = 1; i < schema->enumeration_count && code >= 0; i++)
+  for (uint64_t i = 1; i < schema->enumeration_count && rc >= 0; i++)
     if (!strcmp(names[i - 1], names[i]))
-      code = tsr__fail(error, TSR_CONSTRAINT, "two enumerations are named '%s'", names[i]);
+      rc = tsr__fail(error, TSR_CONSTRAINT, "two enumerations are named '%s'", names[i]);
   tsr__free(names);
-  return code;
+  return rc;
 }
 
 static int check_kind(const tsr_schema *schema, tsr_error *error) {
@@ -367,19 +367,18 @@ static int check_grid(const tsr_schema *schema, tsr_memory *memory, tsr_error *e
   tsr_arena arena;
   tsr_grid grid;
   tsr__arena_init(&arena, memory);
-  int code = tsr__grid_make(schema, &arena, &grid, error);
+  int rc = tsr__grid_make(schema, &arena, &grid, error);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 static int schema_rules_check_fields(const tsr_schema *schema, tsr_error *error) {
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++) {
     const tsr_field *field = &schema->fields[i];
     bool dimension = i < schema->dimension_count;
-    int code = dimension ? schema_rules_check_dimension(schema, field, error) : check_attribute(schema, field, error);
-    if (code >= 0 && dimension && schema->current_domain)
-      code = check_current(field, &schema->current_domain[i], error);
-    if (code < 0) return tsr__wrap(error, "%s '%s'", dimension ? "dimension" : "attribute", field->name);
+    int rc = dimension ? schema_rules_check_dimension(schema, field, error) : check_attribute(schema, field, error);
+    if (rc >= 0 && dimension && schema->current_domain) rc = check_current(field, &schema->current_domain[i], error);
+    if (rc < 0) return tsr__wrap(error, "%s '%s'", dimension ? "dimension" : "attribute", field->name);
   }
   return TSR_OK;
 }
@@ -398,9 +397,9 @@ int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *e
   static const char *const names[] = {"filters of coordinates", "filters of offsets", "filters of validity"};
   static const tsr_datatype datatypes[] = {TSR_UINT64, TSR_UINT64, TSR_UINT8};
   for (int i = 0; i < 3; i++) {
-    int code = i ? check_pipeline(schema, lists[i], datatypes[i], 1, false, error) : check_chunks(lists[i], error);
-    if (code >= 0 && i) code = check_lossless(lists[i], error);
-    if (code < 0) return tsr__wrap(error, "%s", names[i]);
+    int rc = i ? check_pipeline(schema, lists[i], datatypes[i], 1, false, error) : check_chunks(lists[i], error);
+    if (rc >= 0 && i) rc = check_lossless(lists[i], error);
+    if (rc < 0) return tsr__wrap(error, "%s", names[i]);
   }
   return check_grid(schema, memory, error);
 }

@@ -105,8 +105,8 @@ static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, 
 
 int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int code = schema_write_write_schema(schema, out, error);
-  if (code < 0) {
+  int rc = schema_write_write_schema(schema, out, error);
+  if (rc < 0) {
     out->size = before;
     return tsr__wrap(error, "schema");
   }

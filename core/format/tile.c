@@ -58,8 +58,8 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
   if (slot >= metadata->slot_count || !metadata->slots[slot].present) {
     return tsr__fail(error, TSR_ERROR, "slot %u has no tiles", slot);
   }
-  tsr_special special;
-  int64_t field = tsr__fragment_slot_field(metadata, slot, &special);
+  tsr_system_column system_column;
+  int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
   tsr_tile_format made = {.datatype = TSR_UINT64,
                           .values_per_cell = 1,
                           .version = metadata->version,
@@ -72,7 +72,7 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
     made.values_per_cell = schema->fields[field].values_per_cell;
     made.nullable = schema->fields[field].nullable;
     made.values = tsr__schema_pipeline(schema, (uint32_t)field);
-  } else if (special == TSR_SLOT_COORDS) {
+  } else if (system_column == TSR_SLOT_COORDS) {
     made.datatype = schema->fields[0].datatype;
     made.coordinate_dimensions = schema->dimension_count;
     made.coordinates_split = metadata->version > 1 || tile_has_compressor(&schema->coords_filters);
@@ -114,14 +114,14 @@ static int decode_variable(const tsr_tile_format *format, const tsr_tile_source 
     TSR_TRY(tsr__pipeline_decode_strings(format->values, &shape, in, in_size, tile->values, tile->values_size,
                                          tile->offsets, tile->cells, memory, error));
   } else {
-    int code =
+    int rc =
         tsr__pipeline_decode(format->offsets, &offsets, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                              (uint8_t *)tile->offsets, tile->cells * sizeof(uint64_t), memory, error);
-    if (code < 0) return tsr__wrap(error, "offsets");
+    if (rc < 0) return tsr__wrap(error, "offsets");
     TSR_TRY(tsr__pipeline_decode(format->values, &shape, in, in_size, tile->values, tile->values_size, memory, error));
   }
-  int code = tile_check_offsets(tile, error);
-  return code < 0 ? tsr__wrap(error, "offsets") : TSR_OK;
+  int rc = tile_check_offsets(tile, error);
+  return rc < 0 ? tsr__wrap(error, "offsets") : TSR_OK;
 }
 
 /* Cell by cell to dimension after dimension. */
@@ -162,9 +162,9 @@ static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *so
 static int decode_validity(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                            tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
-  int code = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
-                                  source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
-  return code < 0 ? tsr__wrap(error, "validity") : TSR_OK;
+  int rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
+                                source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
+  return rc < 0 ? tsr__wrap(error, "validity") : TSR_OK;
 }
 
 /* The cells of the chunks that hold what is wanted. Below version 11 a chunk may end within a cell: then all. */
@@ -192,12 +192,12 @@ static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *
   TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED, values_size, error));
   if (variable) {
     bool held = tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
-    int code = check_size(source, TSR_PART_FIXED, held ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
-    if (code < 0) return tsr__wrap(error, "offsets");
+    int rc = check_size(source, TSR_PART_FIXED, held ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
+    if (rc < 0) return tsr__wrap(error, "offsets");
   }
   if (format->nullable) {
-    int code = check_size(source, TSR_PART_VALIDITY, source->cells, error);
-    if (code < 0) return tsr__wrap(error, "validity");
+    int rc = check_size(source, TSR_PART_VALIDITY, source->cells, error);
+    if (rc < 0) return tsr__wrap(error, "validity");
   }
   uint64_t first, end;
   TSR_TRY(tile_find_cells(format, source, cell_size, &first, &end, error));
@@ -225,12 +225,12 @@ int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *sourc
                      tsr_error *error) {
   tsr_tile *made = NULL;
   TSR_TRY(tile_make_tile(format, source, memory, &made, error));
-  int code = made->offsets ? decode_variable(format, source, memory, made, error)
-                           : decode_fixed(format, source, memory, made, error);
-  if (code == TSR_OK && made->validity) code = decode_validity(format, source, memory, made, error);
-  if (code < 0) {
+  int rc = made->offsets ? decode_variable(format, source, memory, made, error)
+                         : decode_fixed(format, source, memory, made, error);
+  if (rc == TSR_OK && made->validity) rc = decode_validity(format, source, memory, made, error);
+  if (rc < 0) {
     tsr__tile_drop(made);
-    return code;
+    return rc;
   }
   *tile = made;
   return TSR_OK;

@@ -20,7 +20,7 @@
 #include "array/listing.h"
 #include "array/progress.h"
 #include "array/snapshot.h"
-#include "read/load.h"
+#include "read/tile_loader.h"
 #include "write/write_boxes.h"
 #include "maintain/consolidate_files.h"
 #include "maintain/merge_dense.h"
@@ -132,24 +132,24 @@ static int consolidate_weigh(consolidation *c, consolidate_item *one, tsr_error 
 static int find_items(consolidation *c, tsr_error *error) {
   tsr_map hidden = {.memory = &c->memory}, by_name = {.memory = &c->memory};
   c->items.size = 0;
-  int code = tsr__replaced(c->array, &hidden, error);
+  int rc = tsr__replaced(c->array, &hidden, error);
   const tsr_commit_list *fragments = &c->array->listing->fragments;
-  for (uint64_t i = 0; i < fragments->count && code >= 0; i++)
+  for (uint64_t i = 0; i < fragments->count && rc >= 0; i++)
     if (!tsr__map_get(&hidden, fragments->items[i].name))
-      code = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, fragments->items[i].prepared, error);
+      rc = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, fragments->items[i].prepared, error);
   tsr__map_release(&hidden);
-  if (code >= 0) code = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
+  if (rc >= 0) rc = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
   sort_items(c);
-  if (code >= 0) code = map_fragments(c->snapshot, &by_name, error);
-  for (uint64_t i = 0; i < item_count(c) && code >= 0; i++) {
+  if (rc >= 0) rc = map_fragments(c->snapshot, &by_name, error);
+  for (uint64_t i = 0; i < item_count(c) && rc >= 0; i++) {
     consolidate_item *one = consolidate_item_at(c, i);
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
     if (found && !one->prepared && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
-    if (one->index >= 0) code = consolidate_weigh(c, one, error);
-    if (code >= 0 && i % 64 == 63) code = tsr__interrupted(c->array->environment, error);
+    if (one->index >= 0) rc = consolidate_weigh(c, one, error);
+    if (rc >= 0 && i % 64 == 63) rc = tsr__environment_cancelled(c->array->environment, error);
   }
   tsr__map_release(&by_name);
-  return code;
+  return rc;
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
@@ -240,19 +240,19 @@ static int add_boxes(const consolidation *c, const fragment_run *run, tsr_box_se
 static int cut_dense(consolidation *c, fragment_run *run, tsr_error *error) {
   tsr_box_set set = {.dimensions = c->snapshot->schema->dimension_count, .ends.memory = &c->memory};
   uint64_t best = 0, gain = 0;
-  int code = TSR_OK;
-  for (uint64_t n = 1; n <= run->count && n <= best + NO_GAIN && code >= 0; n++) {
-    code = consolidate_add_box(c, run->first + n - 1, &set, error);
+  int rc = TSR_OK;
+  for (uint64_t n = 1; n <= run->count && n <= best + NO_GAIN && rc >= 0; n++) {
+    rc = consolidate_add_box(c, run->first + n - 1, &set, error);
     const uint64_t boxes = tsr__box_set_count(&set);
     const fragment_run part = {run->first, n};
-    if (code < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
-    if (boxes > TSR_BOXES_MOST || has_between(c, &part)) continue;
+    if (rc < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
+    if (boxes > TSR_BOXES_MAX || has_between(c, &part)) continue;
     gain = n - boxes;
     best = n;
   }
   tsr__buffer_release(&set.ends);
   run->count = best;
-  return code;
+  return rc;
 }
 
 /* ---- A merged fragment ---------------------------------------------------------------------- */
@@ -324,17 +324,17 @@ static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *er
 
 static int consolidate_write_dense(merging *m, tsr_error *error) {
   tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
-  int code = add_boxes(m->c, &m->run, &set, error);
-  for (uint64_t i = 0; code >= 0 && i < tsr__box_set_count(&set); i++) {
+  int rc = add_boxes(m->c, &m->run, &set, error);
+  for (uint64_t i = 0; rc >= 0 && i < tsr__box_set_count(&set); i++) {
     const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions;
     uint64_t cells = 1;
     for (uint32_t d = 0; d < set.dimensions; d++) cells = tsr__mul_sat(cells, ends[2 * d + 1] - ends[2 * d] + 1);
     tsr__work_more(m->c->array->environment, cells);
   }
-  for (uint64_t i = 0; i < tsr__box_set_count(&set) && code >= 0; i++)
-    code = consolidate_write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
+  for (uint64_t i = 0; i < tsr__box_set_count(&set) && rc >= 0; i++)
+    rc = consolidate_write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
   tsr__buffer_release(&set.ends);
-  return code;
+  return rc;
 }
 
 /* ---- One run -------------------------------------------------------------------------------- */
@@ -363,19 +363,19 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   const consolidation *c = m->c;
   const tsr_snapshot *snapshot = m->plan.snapshot;
   tsr_map by_name = {.memory = m->plan.memory};
-  int code = map_fragments(snapshot, &by_name, error);
-  for (uint64_t i = 0; i < m->run.count && code >= 0; i++) {
+  int rc = map_fragments(snapshot, &by_name, error);
+  for (uint64_t i = 0; i < m->run.count && rc >= 0; i++) {
     const char *name = consolidate_item_at(c, m->run.first + i)->name;
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, name);
     if (!found) {
-      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
       break;
     }
     fragments[i] = (uint32_t)(found - snapshot->fragments);
     m->made.sources[i] = found->fragment;
   }
   tsr__map_release(&by_name);
-  return code;
+  return rc;
 }
 
 /* The run's fragments in a snapshot of its schema. */
@@ -395,7 +395,7 @@ static int plan_merge(merging *m, tsr_error *error) {
   m->plan.count = m->made.source_count = (uint32_t)m->run.count;
   m->plan.keep_times = c->keep_times;
   m->plan.purge = may_purge(m);
-  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MOST : 1, sizeof m->made.names[0], &room, error));
+  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MAX : 1, sizeof m->made.names[0], &room, error));
   m->made.names = room;
   return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
 }
@@ -405,17 +405,17 @@ static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error
   m.plan.array = c->array;
   m.plan.memory = &c->memory;
   m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
-  int code = plan_merge(&m, error);
-  bool worth = code >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
-  if (worth) code = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
-  if (code >= 0 && worth && m.made.count) {
-    code = tsr__replacement_commit(&m.made, error);
-    if (code >= 0) c->merged += run->count;
+  int rc = plan_merge(&m, error);
+  bool worth = rc >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
+  if (worth) rc = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
+  if (rc >= 0 && worth && m.made.count) {
+    rc = tsr__replacement_commit(&m.made, error);
+    if (rc >= 0) c->merged += run->count;
   }
   tsr__replacement_end(&m.made);
   tsr__map_release(&m.conditions.numbers);
   tsr_snapshot_close(m.plan.snapshot);
-  return code;
+  return rc;
 }
 
 /* ---- All runs ------------------------------------------------------------------------------- */
@@ -470,7 +470,7 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
       i++;
       continue;
     }
-    TSR_TRY(tsr__interrupted(c->array->environment, error));
+    TSR_TRY(tsr__environment_cancelled(c->array->environment, error));
     fragment_run run = find_run(c, i);
     if (c->dense && run.count) TSR_TRY(cut_dense(c, &run, error));
     if (named) TSR_TRY(check_named(c, &run, error));
@@ -498,13 +498,13 @@ static int check_filters(const tsr_schema *schema, tsr_error *error) {
 }
 
 static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
-  int code = check_filters(schema, error);
-  if (code >= 0) code = tsr__schema_check_writable(schema, error);
+  int rc = check_filters(schema, error);
+  if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
   uint64_t merged = 1;
-  for (int pass = 0; pass < PASSES && code >= 0 && merged; pass++) {
+  for (int pass = 0; pass < PASSES && rc >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);
     c->array->uncached = true;
-    code = run_pass(c, &merged, error);
+    rc = run_pass(c, &merged, error);
     c->array->uncached = false;
     tsr_snapshot_close(c->snapshot);
     c->snapshot = NULL;
@@ -512,7 +512,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
     if (!c->split || c->planning) break;
   }
   tsr__buffer_release(&c->items);
-  return code;
+  return rc;
 }
 
 static int consolidate_open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
@@ -558,9 +558,9 @@ int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_cons
   consolidate_begin(&c, array, options);
   tsr_work work;
   tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
-  int code = consolidate(&c, what, error);
+  int rc = consolidate(&c, what, error);
   tsr_work_end(array->environment, &work);
-  if (code < 0) return tsr__wrap(error, "array %s", array->path);
+  if (rc < 0) return tsr__wrap(error, "array %s", array->path);
   *merged = c.merged;
   return TSR_OK;
 }
@@ -571,8 +571,8 @@ int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options
   consolidation c;
   consolidate_begin(&c, array, options);
   c.planning = true;
-  int code = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
-  *fragments = code < 0 ? 0 : c.merged;
-  if (code == TSR_UNSUPPORTED || code == TSR_READONLY) return TSR_OK;
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  int rc = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
+  *fragments = rc < 0 ? 0 : c.merged;
+  if (rc == TSR_UNSUPPORTED || rc == TSR_READONLY) return TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }

@@ -30,7 +30,7 @@
 #include "array/timed_files.h"
 #include "maintain/replace.h"
 
-#define FILE_MOST                  (UINT64_C(1) << 30)
+#define FILE_MAX                   (UINT64_C(1) << 30)
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while others merge and vacuum */
 
 /* ---- Files that appear whole ---------------------------------------------------------------- */
@@ -57,20 +57,20 @@ static int consolidate_files_stage(tsr_store *store, const char *path, const voi
   consolidate_files_split(path, directory, &name);
   snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
-  int code = tsr__store_append(file, bytes, size, error);
-  if (code >= 0) code = tsr__store_sync(file, error);
+  int rc = tsr__store_append(file, bytes, size, error);
+  if (rc >= 0) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (code < 0) unstage(store, staged);
-  return code;
+  if (rc < 0) unstage(store, staged);
+  return rc;
 }
 
 static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const char *path, tsr_error *error) {
   char directory[160];
   const char *name;
   consolidate_files_split(path, directory, &name);
-  const int code = tsr__store_rename_exclusive(store, staged, path, error);
-  if (code < 0) unstage(store, staged);
-  return code < 0 ? code : tsr__store_sync_directory(store, directory, error);
+  const int rc = tsr__store_rename_exclusive(store, staged, path, error);
+  if (rc < 0) unstage(store, staged);
+  return rc < 0 ? rc : tsr__store_sync_directory(store, directory, error);
 }
 
 int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
@@ -84,35 +84,35 @@ int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines
   char staged[STAGED_SIZE];
   tsr_error one;
   TSR_TRY(consolidate_files_stage(store, path, lines->data, lines->size, staged, error));
-  int code = look(argument, error);
-  if (code <= 0) unstage(store, staged);
-  if (code == 0) return tsr__fail(error, TSR_ABORT, "%s: what it names was vacuumed meanwhile", path);
-  if (code < 0) return code;
-  code = name_staged(store, staged, path, &one);
-  if (code == TSR_NOT_FOUND)
+  int rc = look(argument, error);
+  if (rc <= 0) unstage(store, staged);
+  if (rc == 0) return tsr__fail(error, TSR_ABORT, "%s: what it names was vacuumed meanwhile", path);
+  if (rc < 0) return rc;
+  rc = name_staged(store, staged, path, &one);
+  if (rc == TSR_NOT_FOUND)
     return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed it before it had its name", path);
-  if (code < 0) *error = one;
-  return code;
+  if (rc < 0) *error = one;
+  return rc;
 }
 
 typedef struct consolidated_file { /* to be published */
   const char *directory, *suffix;
   uint64_t start, end;
   uint32_t version;
-  char twin[128]; /* a name that it is to have if that is free; or "" */
+  char variant[128]; /* a name that it is to have if that is free; or "" */
 } consolidated_file;
 
 /* 1, and its path; 0: it is there already. `look` NULL: it is no .con. */
 static int consolidate_files_publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes,
                                      tsr_con_look look, void *argument, char path[160], tsr_error *error) {
-  if (*file->twin) {
+  if (*file->variant) {
     tsr_error one;
     bool exists;
-    snprintf(path, 160, "%s/%.128s%s", file->directory, file->twin, file->suffix);
-    int code = look ? tsr__con_publish(store, path, bytes, look, argument, &one)
-                    : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
-    if (code >= 0) return 1;
-    if (code != TSR_EXISTS) return *error = one, code;
+    snprintf(path, 160, "%s/%.128s%s", file->directory, file->variant, file->suffix);
+    int rc = look ? tsr__con_publish(store, path, bytes, look, argument, &one)
+                  : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
+    if (rc >= 0) return 1;
+    if (rc != TSR_EXISTS) return *error = one, rc;
     TSR_TRY(tsr__store_find(store, path, &exists, error));
     if (exists) return 0; /* else what a crash has left is in the way */
   }
@@ -123,28 +123,28 @@ static int consolidate_files_publish(tsr_store *store, const consolidated_file *
 }
 
 /* The other one of a pair may be there: a .meta for new commits, a .con for new footers (the other is NULL). */
-static int find_twin(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers, consolidated_file *file,
-                     tsr_error *error) {
+static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers,
+                        consolidated_file *file, tsr_error *error) {
   const char *directory = commits ? "__fragment_meta" : "__commits", *suffix = commits ? ".meta" : ".con";
   tsr_listing entries = {.memory = &array->memory};
-  int code = tsr__store_list(array->store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0 && !*file->twin; i++) {
+  int rc = tsr__store_list(array->store, directory, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0 && !*file->variant; i++) {
     const char *name = entries.entries[i].name;
     const tsr_commit_file *other;
     tsr_name parsed;
     uint64_t stem;
     tsr_error unseen; /* gone, or damaged: no twin */
-    if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->twin || !tsr__name_parse(name, stem, &parsed))
+    if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->variant || !tsr__name_parse(name, stem, &parsed))
       continue;
     if (parsed.start != file->start || parsed.end != file->end) continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (tsr__array_commit_file(array, p.text, &other, &unseen) < 0) continue;
     if (tsr__commits_match(commits ? commits : &other->commits, commits ? &other->footers : footers))
-      snprintf(file->twin, sizeof file->twin, "%.*s", (int)stem, name);
+      snprintf(file->variant, sizeof file->variant, "%.*s", (int)stem, name);
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const char *name, tsr_buffer *out,
@@ -160,11 +160,11 @@ int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const 
 
 static int consolidate_files_make_directory(tsr_store *store, const char *directory, tsr_error *error) {
   tsr_error one;
-  int code = tsr__store_make_directory(store, directory, &one);
-  if (code >= 0) return tsr__store_sync_directory(store, "", error);
-  if (code == TSR_EXISTS) return TSR_OK;
+  int rc = tsr__store_make_directory(store, directory, &one);
+  if (rc >= 0) return tsr__store_sync_directory(store, "", error);
+  if (rc == TSR_EXISTS) return TSR_OK;
   *error = one;
-  return code;
+  return rc;
 }
 
 int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t version, const char *suffix,
@@ -184,28 +184,28 @@ int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t
 /* Names of loose commit files, and how many consolidated ones there are. */
 static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidated, tsr_error *error) {
   tsr_listing entries = {.memory = &array->memory};
-  int code = tsr__store_list(array->store, "__commits", &entries, error);
+  int rc = tsr__store_list(array->store, "__commits", &entries, error);
   *loose = *consolidated = 0;
-  if (code == TSR_NOT_FOUND) return TSR_OK;
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
   tsr_map known = {.memory = &array->memory};
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
     const tsr_commit_file *file;
     char path[300];
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
     snprintf(path, sizeof path, "__commits/%.280s", entries.entries[i].name);
     tsr_error one;
-    code = tsr__array_commit_file(array, path, &file, &one);
-    if (code == TSR_NOT_FOUND) { /* vacuumed meanwhile */
-      code = TSR_OK;
+    rc = tsr__array_commit_file(array, path, &file, &one);
+    if (rc == TSR_NOT_FOUND) { /* vacuumed meanwhile */
+      rc = TSR_OK;
       continue;
     }
-    if (code < 0) *error = one;
-    for (uint64_t k = 0; code >= 0 && k < file->commits.count; k++)
-      code = tsr__map_put(&known, file->commits.commits[k].name, file->commits.commits[k].name, error);
+    if (rc < 0) *error = one;
+    for (uint64_t k = 0; rc >= 0 && k < file->commits.count; k++)
+      rc = tsr__map_put(&known, file->commits.commits[k].name, file->commits.commits[k].name, error);
     (*consolidated)++;
   }
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name;
     uint64_t stem;
     if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".del", &stem)) continue;
@@ -214,16 +214,16 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
   }
   tsr__map_release(&known);
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
   if (item->bytes) return tsr__commits_encode_delete(item->name, item->bytes, item->size, out, error);
   tsr_buffer bytes = {.memory = &array->memory};
-  int code = tsr__store_read_all(array->store, item->path, FILE_MOST, &bytes, error);
-  if (code >= 0) code = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, out, error);
+  int rc = tsr__store_read_all(array->store, item->path, FILE_MAX, &bytes, error);
+  if (rc >= 0) rc = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, out, error);
   tsr__buffer_release(&bytes);
-  return code;
+  return rc;
 }
 
 static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
@@ -234,24 +234,24 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
 /* Entries of a new .con for all that is committed, without what merges have replaced, which a vacuum may be removing. */
 static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
-  int code = tsr__replaced(array, &replaced, error);
+  int rc = tsr__replaced(array, &replaced, error);
   const tsr_commit_listing *listing = array->listing;
-  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+  for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
-    code = tsr__interrupted(array->environment, error);
-    if (code < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
+    rc = tsr__environment_cancelled(array->environment, error);
+    if (rc < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
     note_times(&item->parsed, start, end);
-    code = tsr__commits_encode_write(item->name, out, error);
+    rc = tsr__commits_encode_write(item->name, out, error);
   }
-  for (uint64_t i = 0; i < listing->deletes.count && code >= 0; i++) {
+  for (uint64_t i = 0; i < listing->deletes.count && rc >= 0; i++) {
     note_times(&listing->deletes.items[i].parsed, start, end);
-    code = tsr__interrupted(array->environment, error);
-    if (code >= 0) code = put_delete(array, &listing->deletes.items[i], out, error);
+    rc = tsr__environment_cancelled(array->environment, error);
+    if (rc >= 0) rc = put_delete(array, &listing->deletes.items[i], out, error);
     tsr_work_done(array->environment, 1);
   }
   tsr__map_release(&replaced);
-  return code;
+  return rc;
 }
 
 /* A vacuum of another library does not look for what is staged: fragments of a new .con that it has removed since the last look
@@ -262,26 +262,26 @@ static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_e
   uint64_t start = UINT64_MAX, end = 0;
   char path[300];
   tsr_error one;
-  int code = tsr__array_commit_file(array, con, &file, &one);
-  if (code == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
-  if (code < 0) *error = one;
-  for (uint64_t i = 0; code >= 0 && i < file->commits.count; i++) {
+  int rc = tsr__array_commit_file(array, con, &file, &one);
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
+  if (rc < 0) *error = one;
+  for (uint64_t i = 0; rc >= 0 && i < file->commits.count; i++) {
     const tsr_commit *commit = &file->commits.commits[i];
     tsr_name parsed;
     bool exists = false;
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
-    code = tsr__directory_find(array->store, path, &exists, error);
-    if (code < 0 || exists) continue;
+    rc = tsr__directory_find(array->store, path, &exists, error);
+    if (rc < 0 || exists) continue;
     note_times(&parsed, &start, &end);
-    code = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
+    rc = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
   }
-  if (code >= 0 && lines.size) {
-    code = tsr__file_path("__commits", start, end, version, ".ign", path, error);
-    if (code >= 0) code = tsr__file_publish(array->store, path, lines.data, lines.size, error);
+  if (rc >= 0 && lines.size) {
+    rc = tsr__file_path("__commits", start, end, version, ".ign", path, error);
+    if (rc >= 0) rc = tsr__file_publish(array->store, path, lines.data, lines.size, error);
   }
   tsr__buffer_release(&lines);
-  return code;
+  return rc;
 }
 
 typedef struct consolidate_files_gathered { /* what a new .con is to name */
@@ -310,26 +310,26 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
   tsr_arena arena;
   char path[160];
   tsr__arena_init(&arena, &array->memory);
-  int code = tsr__commits_decode(&in, &arena, &g.commits, error);
-  if (code >= 0) code = find_twin(array, &g.commits, NULL, &file, error);
-  if (code >= 0) code = consolidate_files_publish(array->store, &file, lines, still_committed, &g, path, error);
+  int rc = tsr__commits_decode(&in, &arena, &g.commits, error);
+  if (rc >= 0) rc = find_variant(array, &g.commits, NULL, &file, error);
+  if (rc >= 0) rc = consolidate_files_publish(array->store, &file, lines, still_committed, &g, path, error);
   tsr__arena_release(&arena);
-  return code <= 0 ? code : settle_con(array, path, version, error);
+  return rc <= 0 ? rc : settle_con(array, path, version, error);
 }
 
 /* One .con of all that is committed. *written false: nothing is. */
 static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
-  int code = TSR_ABORT;
-  for (int i = 0; code == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
+  int rc = TSR_ABORT;
+  for (int i = 0; rc == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
     uint64_t start = UINT64_MAX, end = 0;
     out.size = 0;
-    code = gather_commits(array, &out, &start, &end, error);
+    rc = gather_commits(array, &out, &start, &end, error);
     *written = out.size > 0;
-    if (code >= 0 && out.size) code = write_con(array, version, &out, start, end, error);
+    if (rc >= 0 && out.size) rc = write_con(array, version, &out, start, end, error);
   }
   tsr__buffer_release(&out);
-  return code;
+  return rc;
 }
 
 /* Of each delete that a .con holds there is a file of its own: TileDB looks for it when it consolidates commits, and fails
@@ -341,10 +341,10 @@ static int restore_delete(tsr_store *store, const tsr_committed *item, bool *res
   bool exists;
   TSR_TRY(tsr__store_find(store, path.text, &exists, error));
   if (exists) return TSR_OK;
-  int code = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
-  if (code == TSR_EXISTS) return TSR_OK; /* another one does the same */
-  if (code >= 0 && (code = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
-  if (code < 0 && code != TSR_EXISTS && code != TSR_NOT_FOUND) return *error = one, code;
+  int rc = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
+  if (rc == TSR_EXISTS) return TSR_OK; /* another one does the same */
+  if (rc >= 0 && (rc = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
+  if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
   *restored = true;
   return TSR_OK;
 }
@@ -370,11 +370,11 @@ int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr
     const char *path = listing->unfinished.items[i].path;
     tsr_look look;
     tsr_error one;
-    int code = tsr__store_look(array->store, path, &look, &one);
-    if (code > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue; /* it may name .ok files */
-    if (code >= 0) code = tsr__store_remove(array->store, path, &one);
-    if (code == TSR_NOT_FOUND) continue;
-    if (code < 0) return *error = one, code;
+    int rc = tsr__store_look(array->store, path, &look, &one);
+    if (rc > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue; /* it may name .ok files */
+    if (rc >= 0) rc = tsr__store_remove(array->store, path, &one);
+    if (rc == TSR_NOT_FOUND) continue;
+    if (rc < 0) return *error = one, rc;
     (*removed)++;
   }
   TSR_TRY(tsr__store_sync_directory(array->store, "__commits", error));
@@ -435,20 +435,20 @@ typedef struct footers {
 static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
-  int code = TSR_OK;
+  int rc = TSR_OK;
   tsr__work_more(array->environment, snapshot->fragment_count);
-  for (uint64_t i = 0; i < snapshot->fragment_count && code >= 0; i++) {
+  for (uint64_t i = 0; i < snapshot->fragment_count && rc >= 0; i++) {
     tsr_fragment *fragment = snapshot->fragments[i].fragment;
     tsr_work_done(array->environment, 1);
     if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
     note_times(&fragment->parsed, &f->start, &f->end);
-    code = tsr__interrupted(array->environment, error);
-    if (code >= 0) code = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
-    if (code >= 0) code = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
-    if (code >= 0) code = consolidate_files_read_footer(array, fragment, &f->bytes, error);
+    rc = tsr__environment_cancelled(array->environment, error);
+    if (rc >= 0) rc = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
+    if (rc >= 0) rc = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
+    if (rc >= 0) rc = consolidate_files_read_footer(array, fragment, &f->bytes, error);
   }
   tsr_snapshot_close(snapshot); /* names live as long as the fragments are listed */
-  return code;
+  return rc;
 }
 
 static int encode_footers(const tsr_maintained *object, const footers *f, tsr_buffer *out, tsr_error *error) {
@@ -456,36 +456,36 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
   const uint64_t *starts = (const uint64_t *)(const void *)f->starts.data, count = f->starts.size / sizeof(uint64_t);
   tsr_buffer table = {.memory = out->memory};
   uint64_t size = 4;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   /* twice: footers stand behind the table, whose size is known only then */
-  for (int round = 0; round < 2 && code >= 0; round++) {
+  for (int round = 0; round < 2 && rc >= 0; round++) {
     table.size = 0;
-    code = tsr__buffer_append_u32(&table, (uint32_t)count, error);
-    for (uint64_t i = 0; i < count && code >= 0; i++) {
+    rc = tsr__buffer_append_u32(&table, (uint32_t)count, error);
+    for (uint64_t i = 0; i < count && rc >= 0; i++) {
       uint64_t before = table.size;
-      code = tsr__buffer_append_u64(&table, 0, error);
-      if (code >= 0 && object->version >= 9) code = tsr__buffer_printf(&table, error, "%s", names[i]);
-      else if (code >= 0) code = tsr__buffer_printf(&table, error, "file://%s/%s", object->path, names[i]);
-      if (code < 0) break;
+      rc = tsr__buffer_append_u64(&table, 0, error);
+      if (rc >= 0 && object->version >= 9) rc = tsr__buffer_printf(&table, error, "%s", names[i]);
+      else if (rc >= 0) rc = tsr__buffer_printf(&table, error, "file://%s/%s", object->path, names[i]);
+      if (rc < 0) break;
       tsr__store64(table.data + before, table.size - before - 8);
-      code = tsr__buffer_append_u64(&table, size + starts[i], error);
+      rc = tsr__buffer_append_u64(&table, size + starts[i], error);
     }
     size = table.size;
   }
-  if (code >= 0) code = tsr__buffer_append(out, table.data, table.size, error);
-  if (code >= 0) code = tsr__buffer_append(out, f->bytes.data, f->bytes.size, error);
+  if (rc >= 0) rc = tsr__buffer_append(out, table.data, table.size, error);
+  if (rc >= 0) rc = tsr__buffer_append(out, f->bytes.data, f->bytes.size, error);
   tsr__buffer_release(&table);
-  return code;
+  return rc;
 }
 
 static int find_con(tsr_array *array, const tsr_buffer *content, consolidated_file *file, tsr_error *error) {
   tsr_footers all;
   tsr_arena arena;
   tsr__arena_init(&arena, &array->memory);
-  int code = tsr__footers_decode(content->data, content->size, &arena, &all, error);
-  if (code >= 0) code = find_twin(array, NULL, &all, file, error);
+  int rc = tsr__footers_decode(content->data, content->size, &arena, &all, error);
+  if (rc >= 0) rc = find_variant(array, NULL, &all, file, error);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since, uint64_t as_of, uint64_t *merged,
@@ -496,25 +496,25 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
   tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
   consolidated_file file = {.directory = version < 12 ? "" : "__fragment_meta", .suffix = ".meta", .version = version};
   char path[160];
-  int code = gather_footers(array, since, as_of, &f, error);
+  int rc = gather_footers(array, since, as_of, &f, error);
   uint64_t count = f.starts.size / sizeof(uint64_t);
   file.start = f.start;
   file.end = f.end;
-  if (code >= 0 && count >= 2) {
-    code = encode_footers(&object, &f, &content, error);
-    if (code >= 0)
-      code = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
-    if (code >= 0 && *file.directory) code = consolidate_files_make_directory(array->store, file.directory, error);
-    if (code >= 0 && *file.directory) code = find_con(array, &content, &file, error);
-    if (code >= 0) code = consolidate_files_publish(array->store, &file, &tile, NULL, NULL, path, error);
-    if (code >= 0) *merged = count;
+  if (rc >= 0 && count >= 2) {
+    rc = encode_footers(&object, &f, &content, error);
+    if (rc >= 0)
+      rc = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
+    if (rc >= 0 && *file.directory) rc = consolidate_files_make_directory(array->store, file.directory, error);
+    if (rc >= 0 && *file.directory) rc = find_con(array, &content, &file, error);
+    if (rc >= 0) rc = consolidate_files_publish(array->store, &file, &tile, NULL, NULL, path, error);
+    if (rc >= 0) *merged = count;
   }
   tsr__buffer_release(&f.names);
   tsr__buffer_release(&f.starts);
   tsr__buffer_release(&f.bytes);
   tsr__buffer_release(&content);
   tsr__buffer_release(&tile);
-  return code;
+  return rc;
 }
 
 /* ---- Metadata ------------------------------------------------------------------------------- */
@@ -535,18 +535,18 @@ static int read_metadata(const tsr_maintained *object, const char *path, tsr_are
   tsr_buffer content = {.memory = arena->memory};
   tsr_generic_tile header;
   tsr_metadata_entries entries = {0};
-  int code = tsr__read_tile(object->store, object->key, path, FILE_MOST, &content, &header, error);
-  if (code >= 0) {
+  int rc = tsr__read_tile(object->store, object->key, path, FILE_MAX, &content, &header, error);
+  if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
-    code = tsr__metadata_decode(&in, arena, &entries, error);
-    if (code < 0) tsr__wrap(error, "%s", path);
+    rc = tsr__metadata_decode(&in, arena, &entries, error);
+    if (rc < 0) tsr__wrap(error, "%s", path);
   }
-  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     const consolidate_files_ranked one = {entries.entries[i], all->size / sizeof(consolidate_files_ranked)};
-    code = tsr__buffer_append(all, &one, sizeof one, error);
+    rc = tsr__buffer_append(all, &one, sizeof one, error);
   }
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 /* What is gone is kept, too: an older file, outside of the times given, may have it. */
@@ -567,32 +567,32 @@ static int consolidate_files_write_metadata(const tsr_maintained *object, const 
   tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
   uint64_t start = UINT64_MAX, end = 0;
   char path[160], vacuum[170];
-  int code = TSR_OK;
+  int rc = TSR_OK;
   tsr__work_more(object->environment, files->count);
-  for (uint64_t i = 0; i < files->count && code >= 0; i++) {
+  for (uint64_t i = 0; i < files->count && rc >= 0; i++) {
     const char *name = strrchr(files->paths[i], '/') + 1;
     tsr_work_done(object->environment, 1);
     tsr_name parsed;
-    code = tsr__interrupted(object->environment, error);
-    if (code >= 0) code = read_metadata(object, files->paths[i], arena, &all, error);
-    if (code >= 0) code = tsr__vacuum_line(object, "__meta", name, lines, error);
-    if (code >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);
+    rc = tsr__environment_cancelled(object->environment, error);
+    if (rc >= 0) rc = read_metadata(object, files->paths[i], arena, &all, error);
+    if (rc >= 0) rc = tsr__vacuum_line(object, "__meta", name, lines, error);
+    if (rc >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);
   }
-  if (code >= 0) code = encode_metadata(&all, out, error);
-  if (code >= 0) code = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
-  if (code >= 0) code = tsr__file_path("__meta", start, end, 0, "", path, error);
-  if (code >= 0) code = tsr__file_publish(object->store, path, tile.data, tile.size, error);
-  if (code >= 0) {
+  if (rc >= 0) rc = encode_metadata(&all, out, error);
+  if (rc >= 0) rc = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
+  if (rc >= 0) rc = tsr__file_path("__meta", start, end, 0, "", path, error);
+  if (rc >= 0) rc = tsr__file_publish(object->store, path, tile.data, tile.size, error);
+  if (rc >= 0) {
     snprintf(vacuum, sizeof vacuum, "%s.vac", path);
-    code = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
+    rc = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
     tsr_error unseen;
     bool exists = true; /* what it hides would be lost */
-    if (code < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
+    if (rc < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
       (void)tsr__store_remove(object->store, path, &unseen);
   }
   tsr__buffer_release(&all);
   tsr__buffer_release(&tile);
-  return code;
+  return rc;
 }
 
 static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
@@ -602,24 +602,24 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   tsr_timed_files files = {0};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int code = tsr__timed_files(object->environment, object->store, "__meta", since, as_of, &arena, &files, error);
-  if (code >= 0 && files.count >= 2) {
-    code = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
-    if (code >= 0) *merged = files.count;
+  int rc = tsr__timed_files(object->environment, object->store, "__meta", since, as_of, &arena, &files, error);
+  if (rc >= 0 && files.count >= 2) {
+    rc = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
+    if (rc >= 0) *merged = files.count;
   }
   tsr__buffer_release(&out);
   tsr__buffer_release(&lines);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 /* A listed file that is gone has been vacuumed meanwhile: what took its place is listed now. */
 int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
                               tsr_error *error) {
-  int code = TSR_NOT_FOUND;
-  for (int i = 0; code == TSR_NOT_FOUND && i < CONSOLIDATE_FILES_ATTEMPTS; i++)
-    code = try_metadata(object, since, as_of, merged, error);
-  return code;
+  int rc = TSR_NOT_FOUND;
+  for (int i = 0; rc == TSR_NOT_FOUND && i < CONSOLIDATE_FILES_ATTEMPTS; i++)
+    rc = try_metadata(object, since, as_of, merged, error);
+  return rc;
 }
 
 int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
@@ -635,10 +635,10 @@ int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *optio
   uint64_t count = 0, now = tsr__environment_present(group->environment);
   tsr_work work;
   tsr_work_begin(group->environment, &work, "consolidate", object.path, 0);
-  int code = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,
-                                       &count, error);
+  int rc = tsr__consolidate_metadata(&object, options->since, options->as_of ? TSR_MIN(options->as_of, now) : now,
+                                     &count, error);
   tsr_work_end(group->environment, &work);
-  if (code < 0) return tsr__wrap(error, "group %s", object.path);
+  if (rc < 0) return tsr__wrap(error, "group %s", object.path);
   *merged = count;
   return TSR_OK;
 }

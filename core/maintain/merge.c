@@ -16,7 +16,7 @@
 #include "model/domain.h"
 #include "model/order.h"
 #include "array/environment.h"
-#include "write/mix.h"
+#include "write/interleave.h"
 
 #define PICKS 8192u /* cells that are written at once */
 
@@ -50,7 +50,7 @@ typedef struct merger {
   uint32_t count;
   merge_place *heap;
   uint32_t heap_count;
-  tsr_mixer mixer;
+  tsr_interleaver interleaver;
   const tsr_column **columns; /* by source */
   tsr_pick *picks;
   uint64_t pick_count, written;
@@ -184,7 +184,7 @@ static int compare_kept(const merger *m, const tsr_buffer *row, const tsr_buffer
   return 0;
 }
 
-static uint64_t special_of(const merger *m, const merge_cursor *c, uint64_t cell, uint32_t which) {
+static uint64_t system_column_find(const merger *m, const merge_cursor *c, uint64_t cell, uint32_t which) {
   const tsr_column *column = &c->block.columns[m->fields + which];
   return tsr__load64((const uint8_t *)column->values + (column->constant ? 0 : cell) * sizeof(uint64_t));
 }
@@ -200,8 +200,8 @@ static bool merge_before(const merger *m, const merge_place *first, const merge_
   int order = merge_compare_cells(m, a, i, b, j);
   if (order) return order < 0;
   if (a->loaded != b->loaded) return !a->loaded;
-  if (a->loaded && m->o->specials) {
-    uint64_t x = special_of(m, a, i, 0), y = special_of(m, b, j, 0);
+  if (a->loaded && m->o->system_columns) {
+    uint64_t x = system_column_find(m, a, i, 0), y = system_column_find(m, b, j, 0);
     if (x != y) return x > y;
   }
   return a->number > b->number;
@@ -240,8 +240,8 @@ static void merge_sink(merger *m, uint32_t top) {
 /* Two cells of the cursor's block. */
 static int compare_own(const merger *m, const merge_cursor *c, uint64_t i, uint64_t j) {
   int order = merge_compare_cells(m, c, i, c, j);
-  if (order || !m->o->specials) return order;
-  uint64_t x = special_of(m, c, i, 0), y = special_of(m, c, j, 0);
+  if (order || !m->o->system_columns) return order;
+  uint64_t x = system_column_find(m, c, i, 0), y = system_column_find(m, c, j, 0);
   return x > y ? -1 : x < y;
 }
 
@@ -277,9 +277,9 @@ static int merge_sort_block(const merger *m, merge_cursor *c, tsr_error *error) 
 static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
   c->loaded = false;
   c->at = 0;
-  int r = c->source->next(c->source, &c->block, error);
-  if (r < 0) return r;
-  if (r == 0) {
+  int rc = c->source->next(c->source, &c->block, error);
+  if (rc < 0) return rc;
+  if (rc == 0) {
     c->ended = true;
     return TSR_OK;
   }
@@ -306,7 +306,7 @@ static int approach(merger *m, merge_cursor *c, tsr_error *error) {
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 static int merge_flush(merger *m, tsr_error *error) {
-  TSR_TRY(tsr__mixer_write(&m->mixer, m->columns, m->picks, m->pick_count, error));
+  TSR_TRY(tsr__interleaver_write(&m->interleaver, m->columns, m->picks, m->pick_count, error));
   m->written += m->pick_count;
   m->pick_count = 0;
   return TSR_OK;
@@ -315,8 +315,8 @@ static int merge_flush(merger *m, tsr_error *error) {
 /* Is the cell at the top of the heap to be written? */
 static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *chosen, tsr_error *error) {
   const tsr_merge_options *o = m->o;
-  uint64_t time = o->specials ? special_of(m, c, cell, 0) : 0;
-  bool purged = o->purge && o->specials == 3 && special_of(m, c, cell, 1) != UINT64_MAX;
+  uint64_t time = o->system_columns ? system_column_find(m, c, cell, 0) : 0;
+  bool purged = o->purge && o->system_columns == 3 && system_column_find(m, c, cell, 1) != UINT64_MAX;
   if (o->schema->allows_duplicates) {
     *chosen = !purged;
     return TSR_OK;
@@ -328,7 +328,7 @@ static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *c
   }
   bool fresh = order < 0;
   if (fresh) m->purging = false;
-  *chosen = fresh || (o->specials && time != m->previous_time);
+  *chosen = fresh || (o->system_columns && time != m->previous_time);
   m->purging = m->purging || (*chosen && purged);
   *chosen = *chosen && !m->purging;
   m->previous_time = time;
@@ -339,7 +339,7 @@ static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *c
 static int merge_advance(merger *m, merge_cursor *c, tsr_error *error) {
   if (++c->at < c->block.count) return TSR_OK;
   TSR_TRY(merge_flush(m, error)); /* its columns go */
-  TSR_TRY(tsr__interrupted(m->o->environment, error));
+  TSR_TRY(tsr__environment_cancelled(m->o->environment, error));
   TSR_TRY(keep_cell(m, c, merge_cell_of(c, c->block.count - 1), &c->last_row, &c->last_text, error));
   c->has_last = true;
   return approach(m, c, error);
@@ -415,8 +415,8 @@ static int merge_prepare(merger *m, tsr_merge_source *const *sources, tsr_fragme
   m->columns = room;
   TSR_TRY(tsr__alloc(memory, PICKS * sizeof(tsr_pick), &room, error));
   m->picks = room;
-  uint32_t written = m->o->purge ? TSR_MIN(m->o->specials, 1) : m->o->specials;
-  return tsr__mixer_init(&m->mixer, m->o->schema, written, false, memory, writer, error);
+  uint32_t written = m->o->purge ? TSR_MIN(m->o->system_columns, 1) : m->o->system_columns;
+  return tsr__interleaver_init(&m->interleaver, m->o->schema, written, false, memory, writer, error);
 }
 
 int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
@@ -424,8 +424,8 @@ int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *source
   merger m = {.o = options, .dimensions = options->schema->dimension_count, .count = count, .unsorted = UINT32_MAX};
   m.fields = m.dimensions + options->schema->attribute_count;
   m.previous_row.memory = m.previous_text.memory = options->memory;
-  int code = merge_prepare(&m, sources, writer, error);
-  if (code >= 0) code = run_merge(&m, error);
+  int rc = merge_prepare(&m, sources, writer, error);
+  if (rc >= 0) rc = run_merge(&m, error);
   for (uint32_t i = 0; m.cursors && i < count; i++) {
     tsr__buffer_release(&m.cursors[i].rows);
     tsr__buffer_release(&m.cursors[i].order_room);
@@ -434,7 +434,7 @@ int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *source
   }
   tsr__buffer_release(&m.previous_row);
   tsr__buffer_release(&m.previous_text);
-  tsr__mixer_release(&m.mixer);
+  tsr__interleaver_release(&m.interleaver);
   tsr__free(m.cursors);
   tsr__free(m.heap);
   tsr__free(m.columns);
@@ -442,6 +442,6 @@ int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *source
   tsr__free(m.dimension_of);
   tsr__free(m.is_tile);
   *unsorted = m.unsorted;
-  if (code >= 0) *cells = m.written;
-  return code;
+  if (rc >= 0) *cells = m.written;
+  return rc;
 }

@@ -6,7 +6,7 @@
 
 typedef struct tsr_merge_block { /* cells of a source that follow each other */
   uint64_t count; /* less than 2^32 */
-  const tsr_column *columns; /* one for each field, then the specials (u64): time, time of deletion, condition */
+  const tsr_column *columns; /* one for each field, then the system columns (u64): time, time of deletion, condition */
 } tsr_merge_block;
 
 typedef struct tsr_merge_source {
@@ -20,10 +20,10 @@ typedef struct tsr_merge_source {
 
 typedef struct tsr_merge_options {
   const tsr_schema *schema;
-  uint32_t specials; /* 0; 1: times; 3: times, times of deletion, conditions */
+  uint32_t system_columns; /* 0; 1: times; 3: times, times of deletion, conditions */
   /* Without duplicates: of equal coordinates only the newest is kept; where there are times all of different times are,
    * the newest first. With duplicates all are. */
-  /* Cells with a time of deletion go, and older ones of their coordinates: of the specials, times alone are written. */
+  /* Cells with a time of deletion go, and older ones of their coordinates: of the system columns, times alone are written. */
   bool purge;
   tsr_environment *environment;
   tsr_memory *memory;

@@ -13,8 +13,8 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
-#include "read/load.h"
-#include "write/mix.h"
+#include "read/tile_loader.h"
+#include "write/interleave.h"
 #include "maintain/merge_sparse.h"
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
@@ -26,12 +26,12 @@ typedef struct dense_merge {
   uint32_t fields;
   uint64_t *tile, *from, *to, *at; /* the present tile; a part of it and a cell, counted from its first */
   tsr_pick *picks;
-  tsr_want *wants; /* of the present tile's fragments: one for each attribute that they have */
+  tsr_tile_request *requests; /* of the present tile's fragments: one for each attribute that they have */
   uint64_t want_count;
   tsr_column *columns; /* [source * fields + field] */
   const tsr_column **sources;
   bool *used;
-  tsr_mixer mixer;
+  tsr_interleaver interleaver;
 } dense_merge;
 
 static const tsr_snapshot_fragment *merge_dense_fragment_of(const dense_merge *m, uint32_t source) {
@@ -97,9 +97,9 @@ static void choose_owners(dense_merge *m) {
                  own(m, s) > 0;
     if (!m->used[s]) continue;
     for (uint32_t f = m->grid->dimensions; f < m->fields; f++)
-      m->wants[m->want_count++] = (tsr_want){.fragment = fragment,
-                                             .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
-                                             .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
+      m->requests[m->want_count++] = (tsr_tile_request){.fragment = fragment,
+                                                        .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
+                                                        .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
   }
 }
 
@@ -108,7 +108,7 @@ static void show_columns(dense_merge *m, const tsr_schema *schema) {
   for (uint32_t s = m->plan->count; s-- > 0;) {
     m->sources[s] = m->columns + (uint64_t)s * m->fields;
     for (uint32_t f = m->grid->dimensions; f < m->fields && m->used[s]; f++) {
-      const tsr_tile *tile = m->wants[w++].tile;
+      const tsr_tile *tile = m->requests[w++].tile;
       m->columns[(uint64_t)s * m->fields + f] = (tsr_column){.values = tile->values,
                                                              .offsets = tile->offsets,
                                                              .validity = tile->validity,
@@ -120,18 +120,18 @@ static void show_columns(dense_merge *m, const tsr_schema *schema) {
 static int merge_dense_write_tile(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
   const tsr_merge_plan *plan = m->plan;
   choose_owners(m);
-  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->wants, m->want_count, plan->memory, error));
+  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->requests, m->want_count, plan->memory, error));
   show_columns(m, schema);
-  int code = tsr__mixer_write(&m->mixer, m->sources, m->picks, m->grid->tile_cells, error);
-  for (uint64_t i = 0; i < m->want_count; i++) tsr__tile_return(m->wants[i].tile, plan->memory);
-  return code;
+  int rc = tsr__interleaver_write(&m->interleaver, m->sources, m->picks, m->grid->tile_cells, error);
+  for (uint64_t i = 0; i < m->want_count; i++) tsr__tile_return(m->requests[i].tile, plan->memory);
+  return rc;
 }
 
 static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
   const tsr_grid *grid = m->grid;
   for (uint32_t d = 0; d < grid->dimensions; d++) m->tile[d] = m->low[d] / grid->extent[d];
   for (bool more = true; more;) {
-    TSR_TRY(tsr__interrupted(m->plan->array->environment, error));
+    TSR_TRY(tsr__environment_cancelled(m->plan->array->environment, error));
     TSR_TRY(merge_dense_write_tile(m, schema, error));
     more = false;
     for (uint32_t i = 0; i < grid->dimensions && !more; i++) {
@@ -153,8 +153,8 @@ static int merge_dense_prepare(dense_merge *m, tsr_arena *arena, tsr_error *erro
   m->at = m->to + n;
   TSR_TRY(tsr__arena_array(arena, m->grid->tile_cells, sizeof(tsr_pick), &room, error));
   m->picks = room;
-  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_want), &room, error));
-  m->wants = room;
+  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_tile_request), &room, error));
+  m->requests = room;
   TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_column), &room, error));
   m->columns = room;
   TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_column *), &room, error));
@@ -172,14 +172,14 @@ int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint
   tsr_fragment_writer *writer = NULL;
   m.fields = schema->dimension_count + schema->attribute_count;
   tsr__arena_init(&arena, plan->memory);
-  int code = tsr__array_grid(plan->array, schema, &m.grid, error);
-  if (code >= 0) code = merge_dense_prepare(&m, &arena, error);
-  if (code >= 0) code = tsr__fragment_writer_open(target, &writer, error);
-  if (code >= 0) code = tsr__mixer_init(&m.mixer, schema, 0, true, plan->memory, writer, error);
-  if (code >= 0) code = merge_dense_write_tiles(&m, schema, error);
-  if (code >= 0) code = tsr__fragment_writer_finish(writer, error);
-  tsr__mixer_release(&m.mixer);
+  int rc = tsr__array_grid(plan->array, schema, &m.grid, error);
+  if (rc >= 0) rc = merge_dense_prepare(&m, &arena, error);
+  if (rc >= 0) rc = tsr__fragment_writer_open(target, &writer, error);
+  if (rc >= 0) rc = tsr__interleaver_init(&m.interleaver, schema, 0, true, plan->memory, writer, error);
+  if (rc >= 0) rc = merge_dense_write_tiles(&m, schema, error);
+  if (rc >= 0) rc = tsr__fragment_writer_finish(writer, error);
+  tsr__interleaver_release(&m.interleaver);
   tsr__fragment_writer_close(writer);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }

@@ -18,7 +18,7 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
-#include "read/load.h"
+#include "read/tile_loader.h"
 #include "maintain/merge.h"
 
 enum { TIMES, DELETE_TIMES, DELETE_CONDITIONS };
@@ -29,7 +29,7 @@ typedef struct tile_source { /* tiles `at` to `end` of a fragment */
   const tsr_snapshot_fragment *fragment;
   uint32_t index; /* of its fragment in the plan */
   uint64_t at, end;
-  tsr_want *wants; /* of the present tile; one for each slot */
+  tsr_tile_request *requests; /* of the present tile; one for each slot */
   uint32_t want_count;
   bool loaded;
   tsr_column *columns; /* of the block */
@@ -45,7 +45,7 @@ typedef struct sparse_merge {
   const tsr_merge_plan *plan;
   const tsr_merge_conditions *conditions;
   const tsr_schema *schema, *present; /* of what is merged; the array's newest */
-  uint32_t fields, specials;
+  uint32_t fields, system_columns;
   tsr_arena arena;
   tile_source *sources;
   tsr_merge_source **list;
@@ -57,21 +57,23 @@ static const uint64_t never = UINT64_MAX;
 /* ---- The present tile ----------------------------------------------------------------------- */
 
 static void give_back(tile_source *s) {
-  for (uint32_t i = 0; s->loaded && i < s->want_count; i++) tsr__tile_return(s->wants[i].tile, s->merge->plan->memory);
+  for (uint32_t i = 0; s->loaded && i < s->want_count; i++)
+    tsr__tile_return(s->requests[i].tile, s->merge->plan->memory);
   s->loaded = false;
 }
 
 static const tsr_tile *merge_sparse_tile_of(const tile_source *s, int64_t slot) {
   for (uint32_t i = 0; i < s->want_count; i++)
-    if (s->wants[i].slot == (uint32_t)slot) return s->wants[i].tile;
+    if (s->requests[i].slot == (uint32_t)slot) return s->requests[i].tile;
   return NULL;
 }
 
 static void want(tile_source *s, int64_t slot) {
   for (uint32_t i = 0; i < s->want_count && slot >= 0; i++)
-    if (s->wants[i].slot == (uint32_t)slot) return;
+    if (s->requests[i].slot == (uint32_t)slot) return;
   if (slot < 0) return;
-  s->wants[s->want_count++] = (tsr_want){.fragment = s->fragment->fragment, .slot = (uint32_t)slot, .number = s->at};
+  s->requests[s->want_count++] =
+      (tsr_tile_request){.fragment = s->fragment->fragment, .slot = (uint32_t)slot, .number = s->at};
 }
 
 static int merge_sparse_find_field(const tile_source *s, const tsr_condition *condition, const char *name,
@@ -86,7 +88,7 @@ static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
   s->want_count = 0;
   for (uint32_t f = 0; f < s->merge->fields; f++) want(s, s->fragment->slots[f]);
   for (int i = TIMES; i <= DELETE_CONDITIONS; i++)
-    want(s, tsr__fragment_special_slot(m, (tsr_special)(TSR_SLOT_TIMES + i)));
+    want(s, tsr__fragment_system_slot(m, (tsr_system_column)(TSR_SLOT_TIMES + i)));
   for (uint32_t i = 0; i < s->fragment->condition_count; i++)
     for (uint32_t k = 0; k < s->fragment->conditions[i]->field_count; k++) {
       const tsr_field *field;
@@ -95,7 +97,7 @@ static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
                                       &slot, error));
       want(s, slot);
     }
-  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->wants, s->want_count, plan->memory, error));
+  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->requests, s->want_count, plan->memory, error));
   s->loaded = true;
   return TSR_OK;
 }
@@ -110,8 +112,9 @@ static void slot_column(const tile_source *s, const tsr_field *field, uint32_t d
     column->values = tile->values + dimension * tile->cells * field->cell_size;
 }
 
-static void special_column(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
-  int64_t slot = tsr__fragment_special_slot(&s->fragment->fragment->metadata, (tsr_special)(TSR_SLOT_TIMES + which));
+static void system_column_of(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
+  int64_t slot =
+      tsr__fragment_system_slot(&s->fragment->fragment->metadata, (tsr_system_column)(TSR_SLOT_TIMES + which));
   *column = (tsr_column){.values = constant, .cell_size = sizeof(uint64_t), .constant = true};
   if (slot >= 0) *column = (tsr_column){.values = merge_sparse_tile_of(s, slot)->values, .cell_size = sizeof(uint64_t)};
 }
@@ -145,11 +148,10 @@ static int apply(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep,
   void *room;
   TSR_TRY(tsr__alloc_array(s->merge->plan->memory, condition->field_count, sizeof(tsr_column), &room, error));
   g.columns = room;
-  int code = tsr__condition_evaluate(condition, merge_sparse_condition_column, &g, NULL, cells, keep,
-                                     s->merge->plan->memory, error);
+  int rc = tsr__condition_evaluate(condition, merge_sparse_condition_column, &g, NULL, cells, keep,
+                                   s->merge->plan->memory, error);
   tsr__free(room);
-  if (code < 0)
-    return tsr__wrap(error, "fragment %s, tile %llu", s->fragment->fragment->name, (unsigned long long)s->at);
+  if (rc < 0) return tsr__wrap(error, "fragment %s, tile %llu", s->fragment->fragment->name, (unsigned long long)s->at);
   uint64_t *dates = (uint64_t *)(void *)s->dates.data, *conditions = (uint64_t *)(void *)s->conditions.data;
   const tsr_column *times = &s->columns[s->merge->fields];
   for (uint64_t i = 0; i < cells; i++) {
@@ -182,19 +184,19 @@ static int date_cells(tile_source *s, uint64_t cells, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&s->dates, cells * sizeof(uint64_t), error));
   TSR_TRY(tsr__buffer_reserve(&s->conditions, cells * sizeof(uint64_t), error));
   uint64_t *dates = (uint64_t *)(void *)s->dates.data, *conditions = (uint64_t *)(void *)s->conditions.data;
-  special_column(s, DELETE_TIMES, &never, &stored);
-  special_column(s, DELETE_CONDITIONS, &never, &by);
+  system_column_of(s, DELETE_TIMES, &never, &stored);
+  system_column_of(s, DELETE_CONDITIONS, &never, &by);
   for (uint64_t i = 0; i < cells; i++)
     dates[i] = stored.constant ? never : tsr__load64((const uint8_t *)stored.values + 8 * i);
   TSR_TRY(renumber(s, &by, cells, conditions, error));
   void *keep;
   TSR_TRY(tsr__alloc(s->merge->plan->memory, cells, &keep, error));
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < s->fragment->condition_count && code >= 0; i++) code = apply(s, i, cells, keep, error);
+  int rc = TSR_OK;
+  for (uint32_t i = 0; i < s->fragment->condition_count && rc >= 0; i++) rc = apply(s, i, cells, keep, error);
   tsr__free(keep);
   s->columns[s->merge->fields + DELETE_TIMES] = (tsr_column){.values = dates, .cell_size = sizeof(uint64_t)};
   s->columns[s->merge->fields + DELETE_CONDITIONS] = (tsr_column){.values = conditions, .cell_size = sizeof(uint64_t)};
-  return code;
+  return rc;
 }
 
 /* ---- The source ----------------------------------------------------------------------------- */
@@ -211,8 +213,8 @@ static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, t
   uint64_t cells = tsr__fragment_tile_cells(&s->fragment->fragment->metadata, s->at);
   for (uint32_t f = 0; f < s->merge->fields; f++)
     slot_column(s, &schema->fields[f], f, s->fragment->slots[f], &s->columns[f]);
-  if (s->merge->specials) special_column(s, TIMES, &s->time, &s->columns[s->merge->fields]);
-  if (s->merge->specials == 3) TSR_TRY(date_cells(s, cells, error));
+  if (s->merge->system_columns) system_column_of(s, TIMES, &s->time, &s->columns[s->merge->fields]);
+  if (s->merge->system_columns == 3) TSR_TRY(date_cells(s, cells, error));
   *block = (tsr_merge_block){cells, s->columns};
   return 1;
 }
@@ -260,8 +262,8 @@ static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t e
   s->time = fragment->fragment->parsed.start;
   s->dates.memory = s->conditions.memory = s->corner_bytes.memory = m->plan->memory;
   m->list[m->count++] = &s->base;
-  TSR_TRY(tsr__arena_array(&m->arena, metadata->slot_count, sizeof(tsr_want), &room, error));
-  s->wants = room;
+  TSR_TRY(tsr__arena_array(&m->arena, metadata->slot_count, sizeof(tsr_tile_request), &room, error));
+  s->requests = room;
   TSR_TRY(tsr__arena_array(&m->arena, m->fields + 3, sizeof(tsr_column), &room, error));
   s->columns = room;
   TSR_TRY(tsr__arena_array(&m->arena, dimensions, sizeof(tsr_column), &room, error));
@@ -315,7 +317,7 @@ static int open_sources(sparse_merge *m, const bool *apart, tsr_error *error) {
   TSR_TRY(tsr__arena_array(&m->arena, most, sizeof(tsr_merge_source *), &room, error));
   m->list = room;
   for (uint32_t i = 0; i < m->plan->count; i++) {
-    TSR_TRY(tsr__interrupted(m->plan->array->environment, error));
+    TSR_TRY(tsr__environment_cancelled(m->plan->array->environment, error));
     TSR_TRY(merge_sparse_add_fragment(m, i, apart[i], error));
   }
   return TSR_OK;
@@ -325,15 +327,15 @@ static int write_merged(sparse_merge *m, const tsr_fragment_target *target, uint
                         tsr_error *error) {
   tsr_fragment_writer *writer = NULL;
   tsr_merge_options options = {.schema = m->schema,
-                               .specials = m->specials,
+                               .system_columns = m->system_columns,
                                .purge = m->plan->purge,
                                .environment = m->plan->array->environment,
                                .memory = m->plan->memory};
-  int code = tsr__fragment_writer_open(target, &writer, error);
-  if (code >= 0) code = tsr__merge(&options, m->list, m->count, writer, cells, unsorted, error);
-  if (code >= 0 && *cells) code = tsr__fragment_writer_finish(writer, error);
+  int rc = tsr__fragment_writer_open(target, &writer, error);
+  if (rc >= 0) rc = tsr__merge(&options, m->list, m->count, writer, cells, unsorted, error);
+  if (rc >= 0 && *cells) rc = tsr__fragment_writer_finish(writer, error);
   tsr__fragment_writer_close(writer);
-  return code;
+  return rc;
 }
 
 /* Nothing is left of an attempt but the directory. */
@@ -346,11 +348,11 @@ static int merge_sparse_attempt(sparse_merge *m, bool *apart, const tsr_fragment
                                 tsr_error *error) {
   for (;;) {
     uint32_t unsorted = UINT32_MAX;
-    int code = open_sources(m, apart, error);
-    if (code >= 0) code = write_merged(m, target, cells, &unsorted, error);
+    int rc = open_sources(m, apart, error);
+    if (rc >= 0) rc = write_merged(m, target, cells, &unsorted, error);
     uint32_t index = unsorted < m->count ? m->sources[unsorted].index : UINT32_MAX;
     close_sources(m);
-    if (code != TSR_CORRUPT || index == UINT32_MAX || apart[index]) return code;
+    if (rc != TSR_CORRUPT || index == UINT32_MAX || apart[index]) return rc;
     apart[index] = true;
     TSR_TRY(merge_sparse_clear(target, error));
   }
@@ -361,15 +363,15 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
   const tsr_schema *schema = target->schema;
   sparse_merge m = {.plan = plan, .conditions = conditions, .schema = schema};
   m.fields = schema->dimension_count + schema->attribute_count;
-  m.specials = !plan->keep_times ? 0 : conditions->dated ? 3 : 1;
+  m.system_columns = !plan->keep_times ? 0 : conditions->dated ? 3 : 1;
   void *apart;
   TSR_TRY(tsr__array_schema_at(plan->array, UINT64_MAX, &m.present, error));
   TSR_TRY(tsr__alloc_array(plan->memory, plan->count, sizeof(bool), &apart, error));
   tsr__arena_init(&m.arena, plan->memory);
-  int code = merge_sparse_attempt(&m, apart, target, cells, error);
+  int rc = merge_sparse_attempt(&m, apart, target, cells, error);
   tsr__arena_release(&m.arena);
   tsr__free(apart);
-  return code;
+  return rc;
 }
 
 /* ---- Conditions ----------------------------------------------------------------------------- */
@@ -395,7 +397,7 @@ int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merg
   for (uint32_t i = 0; i < plan->count; i++) {
     const tsr_snapshot_fragment *item = &plan->snapshot->fragments[plan->fragments[i]];
     tsr_fragment_metadata *m = &item->fragment->metadata;
-    TSR_TRY(tsr__interrupted(plan->array->environment, error));
+    TSR_TRY(tsr__environment_cancelled(plan->array->environment, error));
     TSR_TRY(tsr__fragment_processed(plan->array, item->fragment, error));
     for (uint32_t p = 0; p < m->processed_count; p++)
       TSR_TRY(add_name(conditions, &room, m->processed[p], arena, error));

@@ -47,10 +47,10 @@ static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
   bool locked;
   f->writer = TSR_WRITER_UNKNOWN;
   if (!f->pending.locked) return 1;
-  const int code = tsr__pending_is_locked(r->array->store, f->marker, &locked, &one);
-  if (code == TSR_NOT_FOUND) return 0; /* published or taken back meanwhile */
-  if (code == TSR_NOMEM) return *error = one, code;
-  if (code >= 0) f->writer = locked ? TSR_WRITER_LIVES : TSR_WRITER_GONE;
+  const int rc = tsr__pending_is_locked(r->array->store, f->marker, &locked, &one);
+  if (rc == TSR_NOT_FOUND) return 0; /* published or taken back meanwhile */
+  if (rc == TSR_NOMEM) return *error = one, rc;
+  if (rc >= 0) f->writer = locked ? TSR_WRITER_LIVES : TSR_WRITER_GONE;
   return 1;
 }
 
@@ -62,10 +62,10 @@ static int find_markers(recovery *r, tsr_error *error) {
     const char *path = prepared->items[i].path; /* of the listing, which is renewed */
     TSR_TRY(tsr__arena_copy(&r->arena, path, strlen(path), &copy, error));
     one.marker = copy;
-    int code = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
-    if (code > 0) code = find_writer(r, &one, error);
-    if (code > 0) code = tsr__buffer_append(&r->markers, &one, sizeof one, error);
-    if (code < 0) return code;
+    int rc = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
+    if (rc > 0) rc = find_writer(r, &one, error);
+    if (rc > 0) rc = tsr__buffer_append(&r->markers, &one, sizeof one, error);
+    if (rc < 0) return rc;
   }
   return TSR_OK;
 }
@@ -145,11 +145,11 @@ static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_prepared prepared = recover_describe(f, false, 0);
   if (f->writer == TSR_WRITER_LIVES) return 0;
-  int code = tsr__published_has(&r->published, &f->pending, error);
-  if (code < 0) return code;
-  if (code > 0) { /* whoever published it may have died before all of its files were there */
-    TSR_TRY(code = tsr__pending_published(store, f->pending.commit, error));
-    if (code > 0) TSR_TRY(tsr__pending_publish(store, f->pending.commit, true, error));
+  int rc = tsr__published_has(&r->published, &f->pending, error);
+  if (rc < 0) return rc;
+  if (rc > 0) { /* whoever published it may have died before all of its files were there */
+    TSR_TRY(rc = tsr__pending_published(store, f->pending.commit, error));
+    if (rc > 0) TSR_TRY(tsr__pending_publish(store, f->pending.commit, true, error));
     TSR_TRY(tsr__pending_unmark(store, f->marker, error));
     return 0;
   }
@@ -166,18 +166,18 @@ static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
 }
 
 static int publish_one(recovery *r, recover_found *f, tsr_error *error) {
-  const int code = f->publish ? recover_publish(r, f, error) : 0;
-  if (code >= 0 && f->publish) TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
-  return code;
+  const int rc = f->publish ? recover_publish(r, f, error) : 0;
+  if (rc >= 0 && f->publish) TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
+  return rc;
 }
 
 static int settle_all(recovery *r, int (*one)(recovery *r, recover_found *f, tsr_error *error), tsr_error *error) {
-  int code = TSR_OK;
-  for (uint64_t i = 0; code >= 0 && i < marker_count(r); i++) {
-    code = one(r, marker_at(r, i), error);
-    if (code > 0) r->changed++;
+  int rc = TSR_OK;
+  for (uint64_t i = 0; rc >= 0 && i < marker_count(r); i++) {
+    rc = one(r, marker_at(r, i), error);
+    if (rc > 0) r->changed++;
   }
-  return code;
+  return rc;
 }
 
 static bool all_live(const recovery *r) {
@@ -192,9 +192,7 @@ static void recover_release(recovery *r) {
 }
 
 /* Is this a reason to stop, rather than to leave all markers as they are? A damaged file is not: it says nothing. */
-static bool must_stop(int code) {
-  return code == TSR_NOMEM || code == TSR_INTERRUPT || code == TSR_BUSY || code == TSR_IO;
-}
+static bool must_stop(int rc) { return rc == TSR_NOMEM || rc == TSR_INTERRUPT || rc == TSR_BUSY || rc == TSR_IO; }
 
 /* What is to be undone goes first: what an attempt to publish a commit late has left must not look like what a writer has in
  * hand. */
@@ -203,13 +201,13 @@ static int recover_recover(recovery *r, tsr_error *error) {
   TSR_TRY(tsr__array_list(r->array, true, false, error));
   TSR_TRY(find_markers(r, error));
   if (all_live(r)) return TSR_OK;
-  int code = tsr__published_open(r->array, &r->published, &doubt);
-  if (code < 0 && must_stop(code)) return *error = doubt, code;
-  if (code >= 0) {
-    code = settle_all(r, recover_settle, error);
-    if (code >= 0) code = settle_all(r, publish_one, error);
+  int rc = tsr__published_open(r->array, &r->published, &doubt);
+  if (rc < 0 && must_stop(rc)) return *error = doubt, rc;
+  if (rc >= 0) {
+    rc = settle_all(r, recover_settle, error);
+    if (rc >= 0) rc = settle_all(r, publish_one, error);
     tsr__published_release(&r->published);
-    TSR_TRY(code);
+    TSR_TRY(rc);
   }
   return tsr__array_list(r->array, true, true, error);
 }
@@ -220,10 +218,10 @@ int tsr_array_recover(tsr_array *array, const char *file,
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .file = file, .decide = decide, .argument = argument, .markers.memory = &array->memory};
   tsr__arena_init(&r.arena, &array->memory);
-  const int code = recover_recover(&r, error);
+  const int rc = recover_recover(&r, error);
   if (changed) *changed += r.changed;
   recover_release(&r);
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 /* ---- What nobody can commit any more ------------------------------------------------------------------------------ */
@@ -265,9 +263,9 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
 static int remove_torn(recovery *r, tsr_error *error) {
   tsr_listing entries = {.memory = &r->array->memory};
   tsr_store *store = r->array->store;
-  int code = tsr__store_list(store, "__commits", &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; code >= 0 && i < entries.count; i++) {
+  int rc = tsr__store_list(store, "__commits", &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     uint64_t stem, age;
     tsr_pending pending;
     bool locked = false;
@@ -276,24 +274,24 @@ static int remove_torn(recovery *r, tsr_error *error) {
         !tsr__name_suffix(entries.entries[i].name, TSR_PENDING_SUFFIX, &stem))
       continue;
     tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
-    if ((code = tsr__pending_read(store, p.text, &r->arena, &pending, error)) != 0) continue; /* whole, or an error */
+    if ((rc = tsr__pending_read(store, p.text, &r->arena, &pending, error)) != 0) continue; /* whole, or an error */
     if (find_age(r, p.text, &age, &one) < 0 || age < RECOVER_DAY) continue; /* gone, or being written */
     if (tsr__pending_is_locked(store, p.text, &locked, &one) >= 0 && locked) continue;
-    code = tsr__pending_unmark(store, p.text, error);
-    r->changed += code >= 0;
+    rc = tsr__pending_unmark(store, p.text, error);
+    r->changed += rc >= 0;
   }
   tsr__listing_release(&entries);
-  return code < 0 ? code : TSR_OK;
+  return rc < 0 ? rc : TSR_OK;
 }
 
 /* What this database has committed and what is gone is an error to those who list it. */
 static int disown(recovery *r, tsr_error *error) {
   TSR_TRY(tsr__published_open(r->array, &r->published, error));
-  int code = find_markers(r, error);
-  if (code >= 0) code = settle_all(r, disown_one, error);
-  if (code >= 0) code = remove_torn(r, error);
+  int rc = find_markers(r, error);
+  if (rc >= 0) rc = settle_all(r, disown_one, error);
+  if (rc >= 0) rc = remove_torn(r, error);
   tsr__published_release(&r->published);
-  TSR_TRY(code);
+  TSR_TRY(rc);
   TSR_TRY(tsr__array_list(r->array, true, true, error));
   if (!r->refused) return TSR_OK;
   return tsr__fail(error, TSR_BUSY, "%s: %llu prepared commits were removed, %llu are left", r->why,
@@ -305,10 +303,10 @@ int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, con
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .decide = decide, .argument = argument, .markers.memory = &array->memory};
   tsr__arena_init(&r.arena, &array->memory);
-  const int code = disown(&r, error);
+  const int rc = disown(&r, error);
   if (changed) *changed += r.changed;
   recover_release(&r);
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error) {
@@ -317,26 +315,26 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   bool exists = false;
   if (!tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_RANGE, "'%s' is no commit's path", commit);
-  const int code = tsr__store_find(array->store, marker, &exists, error);
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
+  const int rc = tsr__store_find(array->store, marker, &exists, error);
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }
 
 /* ---- Looking ------------------------------------------------------------------------------------------------------- */
 
 static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared *prepared), tsr_error *error) {
   TSR_TRY(tsr__published_open(r->array, &r->published, error));
-  int code = find_markers(r, error);
-  for (uint64_t i = 0; code >= 0 && i < marker_count(r); i++) {
+  int rc = find_markers(r, error);
+  for (uint64_t i = 0; rc >= 0 && i < marker_count(r); i++) {
     const recover_found *f = marker_at(r, i);
     uint64_t age = 0;
     const int published = tsr__published_has(&r->published, &f->pending, error);
-    code = published < 0 ? published : find_age(r, f->marker, &age, error);
-    if (code == TSR_NOT_FOUND) continue; /* gone meanwhile */
+    rc = published < 0 ? published : find_age(r, f->marker, &age, error);
+    if (rc == TSR_NOT_FOUND) continue; /* gone meanwhile */
     const tsr_prepared prepared = recover_describe(f, published > 0, age);
-    if (code >= 0 && (code = show(r->argument, &prepared)) < 0) code = tsr__fail(error, code, "stopped by the caller");
+    if (rc >= 0 && (rc = show(r->argument, &prepared)) < 0) rc = tsr__fail(error, rc, "stopped by the caller");
   }
   tsr__published_release(&r->published);
-  TSR_TRY(code == TSR_NOT_FOUND ? TSR_OK : code);
+  TSR_TRY(rc == TSR_NOT_FOUND ? TSR_OK : rc);
   return tsr__array_list(r->array, true, true, error);
 }
 
@@ -345,7 +343,7 @@ int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_p
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .argument = argument, .markers.memory = &array->memory};
   tsr__arena_init(&r.arena, &array->memory);
-  const int code = show_all(&r, show, error);
+  const int rc = show_all(&r, show, error);
   recover_release(&r);
-  return code < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }

@@ -42,7 +42,7 @@
 #include "maintain/replace.h"
 
 #define RECOVER_LATE_ATTEMPTS 8
-#define LIST_MOST             (UINT64_C(1) << 30) /* bytes of a staged commit */
+#define LIST_MAX              (UINT64_C(1) << 30) /* bytes of a staged commit */
 
 typedef struct late {
   tsr_array *array;
@@ -83,9 +83,9 @@ static int hides(late *l, const tsr_committed *item, tsr_error *error) {
   if (tsr__late_spans(&item->parsed, l->time, l->dense)) return 1;
   if (l->dense || item->parsed.start > l->time || item->parsed.end <= l->time) return 0;
   TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
-  const int code = !fragment->metadata.has_times;
+  const int rc = !fragment->metadata.has_times;
   tsr__array_fragment_drop(l->array, fragment);
-  return code;
+  return rc;
 }
 
 /* A merge that is at work now, and what somebody is writing. */
@@ -111,18 +111,18 @@ static int is_late(late *l, tsr_error *error) {
   TSR_TRY(tsr__array_schema_at(l->array, UINT64_MAX, &newest, error));
   if (!newest->dense && newest->allows_duplicates) return 0;
   l->dense = newest->dense;
-  int code = tsr__replaced(l->array, &hidden, error);
+  int rc = tsr__replaced(l->array, &hidden, error);
   const tsr_commit_list *fragments = &l->array->listing->fragments;
   bool merged = false;
-  for (uint64_t i = 0; code >= 0 && i < l->pending->fragment_count; i++)
+  for (uint64_t i = 0; rc >= 0 && i < l->pending->fragment_count; i++)
     merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it is part of a merge itself */
-  for (uint64_t i = 0; code >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
+  for (uint64_t i = 0; rc >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
     if (tsr__map_get(&hidden, fragments->items[i].name)) continue;
-    code = hides(l, &fragments->items[i], error);
-    l->spanned = code > 0;
+    rc = hides(l, &fragments->items[i], error);
+    l->spanned = rc > 0;
   }
   tsr__map_release(&hidden);
-  if (code < 0 || merged) return code < 0 ? code : 0;
+  if (rc < 0 || merged) return rc < 0 ? rc : 0;
   if (l->dense || newest->version < TSR_TIMED_VERSION || l->spanned)
     TSR_TRY(tsr__young_fragments(l->array, &l->memory, recover_late_find_young, l, error));
   return l->spanned;
@@ -179,7 +179,7 @@ static int read_carried(late *l, tsr_error *error) {
   uint64_t stem;
   if (!tsr__name_suffix(l->pending->commit, ".con", &stem)) return TSR_OK;
   tsr__pending_paths(l->pending->commit, marker, staged);
-  TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MOST, &l->staged, error));
+  TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MAX, &l->staged, error));
   tsr_input in = tsr__input(l->staged.data, l->staged.size);
   return tsr__commits_decode(&in, &l->arena, &l->carried, error);
 }
@@ -219,10 +219,10 @@ static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batc
     TSR_TRY(tsr__alloc_array(&l->memory, batch->count, sizeof(uint32_t), &block, error));
     for (uint64_t i = 0; i < batch->count; i++) ((uint32_t *)block)[i] = (uint32_t)(batch->first + i);
   }
-  const int code = tsr_writer_append(writer, columns, block ? block : batch->selection, batch->count, error);
+  const int rc = tsr_writer_append(writer, columns, block ? block : batch->selection, batch->count, error);
   tsr__free(block);
   l->kept += batch->count;
-  return code;
+  return rc;
 }
 
 /* The box around the cells of a commit of one fragment. */
@@ -252,12 +252,12 @@ static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error
   TSR_TRY(tsr__arena_array(&l->arena, dimensions, sizeof(tsr_range), &room, error));
   recover_late_make_ranges(l, ranges, room);
   const tsr_request request = {.dimensions = ranges};
-  int code = tsr_reader_open(l->snapshot, &reader, error);
-  if (code >= 0) code = tsr_reader_start(reader, &request, error);
-  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
-    if (is_own_batch(l, batch)) code = recover_late_append_batch(l, reader, batch, columns, writer, error);
+  int rc = tsr_reader_open(l->snapshot, &reader, error);
+  if (rc >= 0) rc = tsr_reader_start(reader, &request, error);
+  while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+    if (is_own_batch(l, batch)) rc = recover_late_append_batch(l, reader, batch, columns, writer, error);
   tsr_reader_close(reader);
-  return code;
+  return rc;
 }
 
 /* ---- Boxes -------------------------------------------------------------------------------------------------------- */
@@ -314,29 +314,29 @@ static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, 
 /* All boxes of all items. 1; 0, and nothing is written, where they are no boxes, or more than a commit may have. */
 static int each_box(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
   tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
-  int code = 1;
+  int rc = 1;
   *count = 0;
-  for (uint64_t i = 0; code > 0 && i < l->snapshot->fragment_count; i++) {
+  for (uint64_t i = 0; rc > 0 && i < l->snapshot->fragment_count; i++) {
     const tsr_fragment *f = l->snapshot->fragments[i].fragment;
     if (!recover_late_is_own(l, f->name) || f->metadata.empty_domain) continue;
-    if ((code = find_rest(l, i, &set, error)) <= 0) break;
+    if ((rc = find_rest(l, i, &set, error)) <= 0) break;
     *count += tsr__box_set_count(&set);
     if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
-    for (uint64_t b = 0; writer && code > 0 && b < tsr__box_set_count(&set); b++) {
+    for (uint64_t b = 0; writer && rc > 0 && b < tsr__box_set_count(&set); b++) {
       const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + b * 2 * set.dimensions;
-      if ((code = recover_late_copy_box(l, i, ends, writer, error)) >= 0) code = 1;
+      if ((rc = recover_late_copy_box(l, i, ends, writer, error)) >= 0) rc = 1;
     }
   }
   tsr__buffer_release(&set.ends);
-  return code;
+  return rc;
 }
 
 /* Below version 12 a commit has one box: cells that lie between are written again as they are (write_boxes.c). */
 static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
   uint64_t count;
-  const int code = each_box(l, NULL, &count, error);
-  if (code < 0) return code;
-  if (code == 0 || (writer->version < 12 && count > 1)) return recover_late_copy_cells(l, writer, error);
+  const int rc = each_box(l, NULL, &count, error);
+  if (rc < 0) return rc;
+  if (rc == 0 || (writer->version < 12 && count > 1)) return recover_late_copy_cells(l, writer, error);
   return each_box(l, writer, &count, error);
 }
 
@@ -357,9 +357,9 @@ static int publish_other(late *l, tsr_writer *writer, tsr_error *error) {
   if (recover_late_has_changed(l)) return 0;
   record.dropped = l->total - TSR_MIN(l->kept, l->total);
   memcpy(record.commit, tsr_writer_commit(writer), strlen(tsr_writer_commit(writer)) + 1);
-  const int code = tsr__late_write(l->array->store, l->pending->commit, &record, error);
-  if (code == TSR_EXISTS) return 0;
-  TSR_TRY(code);
+  const int rc = tsr__late_write(l->array->store, l->pending->commit, &record, error);
+  if (rc == TSR_EXISTS) return 0;
+  TSR_TRY(rc);
   if (*record.commit) TSR_TRY(tsr_writer_publish(writer, error));
   return 1;
 }
@@ -370,21 +370,21 @@ static int write_other(late *l, tsr_error *error) {
   tsr_writer_options options = {.owner = owner && tsr__pending_owner_valid(owner) ? owner : NULL,
                                 .owner_file = l->file,
                                 .time = l->in_hand ? l->time : 0};
-  int code = recover_late_open_present(l, error);
-  if (code >= 0) code = recover_late_count_cells(l, error);
-  if (code >= 0) code = read_carried(l, error);
+  int rc = recover_late_open_present(l, error);
+  if (rc >= 0) rc = recover_late_count_cells(l, error);
+  if (rc >= 0) rc = read_carried(l, error);
   options.schema = l->schema;
-  if (code >= 0) code = tsr_writer_open(l->array, &options, &writer, error);
-  if (code >= 0) {
+  if (rc >= 0) rc = tsr_writer_open(l->array, &options, &writer, error);
+  if (rc >= 0) {
     writer->carried = &l->carried;
     writer->listed = true;
     if (l->schema)
-      code = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
+      rc = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
   }
-  if (code >= 0) code = publish_other(l, writer, error);
-  if (code <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  if (rc >= 0) rc = publish_other(l, writer, error);
+  if (rc <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);
   tsr_writer_close(writer);
-  return code;
+  return rc;
 }
 
 static void recover_late_release(late *l) {
@@ -403,12 +403,12 @@ static void recover_late_release(late *l) {
 /* Is the other commit published, by any file that says so? Its own may have been consolidated and vacuumed. */
 static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
   tsr_published published;
-  int code = tsr__pending_published(l->array->store, commit, error);
-  if (code || !pending->commit) return code;
+  int rc = tsr__pending_published(l->array->store, commit, error);
+  if (rc || !pending->commit) return rc;
   TSR_TRY(tsr__published_open(l->array, &published, error));
-  code = tsr__published_has(&published, pending, error);
+  rc = tsr__published_has(&published, pending, error);
   tsr__published_release(&published);
-  return code;
+  return rc;
 }
 
 /* Takes the other commit away, unless it is published: its list goes first, which its publication would rename. 1 if it is. */
@@ -418,11 +418,11 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   tsr_pending pending = {0};
   if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
   const bool new_layout = strncmp(commit, "__commits/", 10) == 0;
-  int code = tsr__pending_read(store, marker, &l->arena, &pending, error);
-  if (code >= 0) code = recover_late_is_published(l, commit, &pending, error);
-  if (code) return code;
+  int rc = tsr__pending_read(store, marker, &l->arena, &pending, error);
+  if (rc >= 0) rc = recover_late_is_published(l, commit, &pending, error);
+  if (rc) return rc;
   if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
-  if ((code = tsr__pending_published(store, commit, error)) != 0) return code; /* it was faster */
+  if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* it was faster */
   for (uint64_t i = 0; i < pending.fragment_count; i++) {
     snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending.fragments[i]);
     TSR_TRY(tsr__fragment_remove(store, path, error));
@@ -434,21 +434,21 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
 /* 1: it has been published late, and what was prepared may go; 0: there is no record, or no more. */
 static int look_up(late *l, tsr_error *error) {
   tsr_late record;
-  const int code = tsr__late_read(l->array->store, l->pending->commit, &record, error);
-  if (code <= 0) return code;
+  const int rc = tsr__late_read(l->array->store, l->pending->commit, &record, error);
+  if (rc <= 0) return rc;
   return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
 }
 
 static int recover_late_publish_late(late *l, tsr_error *error) {
   for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
-    int code = look_up(l, error);
-    if (code) return code;
-    code = tsr__pending_whole(l->array->store, l->pending, error);
-    if (code <= 0) return code; /* it was published and merged before, or it is lost: recovery finds out */
-    if ((code = is_late(l, error)) <= 0) return code;
-    code = write_other(l, error);
+    int rc = look_up(l, error);
+    if (rc) return rc;
+    rc = tsr__pending_whole(l->array->store, l->pending, error);
+    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recovery finds out */
+    if ((rc = is_late(l, error)) <= 0) return rc;
+    rc = write_other(l, error);
     recover_late_release(l);
-    if (code && code != TSR_ABORT) return code;
+    if (rc && rc != TSR_ABORT) return rc;
   }
   return tsr__fail(error, TSR_BUSY, "%s: others commit faster than it can be published", l->pending->commit);
 }
@@ -462,8 +462,8 @@ int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
   l.seen.memory = l.staged.memory = &l.memory;
-  const int code = recover_late_publish_late(&l, error);
+  const int rc = recover_late_publish_late(&l, error);
   recover_late_release(&l);
   tsr__arena_release(&l.arena);
-  return code;
+  return rc;
 }

@@ -26,7 +26,7 @@
 #include "array/pending.h"
 #include "maintain/consolidate_files.h"
 
-#define VACUUM_MOST      (UINT64_C(1) << 30) /* bytes of a vacuum file */
+#define VACUUM_MAX       (UINT64_C(1) << 30) /* bytes of a vacuum file */
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
 #define REPLACE_ATTEMPTS 8 /* while others merge and vacuum */
 #define REPLACE_DIGITS   24 /* of a UUID, that merged fragments share */
@@ -56,20 +56,20 @@ static bool stem_of(const char *name, char stem[128]) {
 /* What the names of merges that are staged have in common. */
 static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
   tsr_listing entries = {.memory = stems->memory};
-  int code = tsr__store_list(array->store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = tsr__store_list(array->store, directory, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name, stem[128];
     uint64_t size;
     void *copy;
     if (*name != '.' || !tsr__name_suffix(name, TSR_STAGED_VACUUM, &size)) continue;
     name[size] = 0;
     if (!stem_of(name + 1, stem)) continue;
-    code = tsr__arena_copy(arena, stem, strlen(stem), &copy, error);
-    if (code >= 0) code = tsr__map_put(stems, copy, copy, error);
+    rc = tsr__arena_copy(arena, stem, strlen(stem), &copy, error);
+    if (rc >= 0) rc = tsr__map_put(stems, copy, copy, error);
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 /* Of prepared commits, whose owner may publish them at any time, however old they are: names of their fragments. */
@@ -92,9 +92,9 @@ typedef struct unlisted { /* directories that are no fragments yet: by the names
 static int replace_find_young(tsr_array *array, const char *directory, const unlisted *known, tsr_young_fragment found,
                               void *argument, tsr_error *error) {
   tsr_listing entries = {.memory = known->staged.memory};
-  int code = tsr__store_list(array->store, directory, &entries, error);
-  if (code == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = tsr__store_list(array->store, directory, &entries, error);
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const char *name = entries.entries[i].name;
     char stem[128];
     tsr_name parsed;
@@ -104,15 +104,15 @@ static int replace_find_young(tsr_array *array, const char *directory, const unl
     if (tsr__map_get(&array->listing->names, name)) continue;
     if (stem_of(name, stem) && tsr__map_get(&known->staged, stem)) continue;
     tsr_path p = tsr__path_of(directory, name, "");
-    code = tsr__store_modified(array->store, p.text, &modified, &one);
-    if (code < 0 && code != TSR_NOT_FOUND) *error = one;
-    if (code == TSR_NOT_FOUND) code = TSR_OK; /* abandoned meanwhile, or a merge that has ended */
-    else if (code >= 0 &&
+    rc = tsr__store_modified(array->store, p.text, &modified, &one);
+    if (rc < 0 && rc != TSR_NOT_FOUND) *error = one;
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* abandoned meanwhile, or a merge that has ended */
+    else if (rc >= 0 &&
              (tsr__add_sat(modified, REPLACE_YOUNG) > tsr__environment_now() || tsr__map_get(&known->prepared, name)))
-      code = found(argument, name, &parsed, error);
+      rc = found(argument, name, &parsed, error);
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
@@ -120,15 +120,15 @@ int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragmen
   unlisted known = {.staged.memory = memory, .prepared.memory = memory};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int code = find_staged(array, "", &arena, &known.staged, error);
-  if (code >= 0) code = find_staged(array, "__commits", &arena, &known.staged, error);
-  if (code >= 0) code = find_prepared(array, &arena, &known.prepared, error);
-  if (code >= 0) code = replace_find_young(array, "", &known, found, argument, error);
-  if (code >= 0) code = replace_find_young(array, "__fragments", &known, found, argument, error);
+  int rc = find_staged(array, "", &arena, &known.staged, error);
+  if (rc >= 0) rc = find_staged(array, "__commits", &arena, &known.staged, error);
+  if (rc >= 0) rc = find_prepared(array, &arena, &known.prepared, error);
+  if (rc >= 0) rc = replace_find_young(array, "", &known, found, argument, error);
+  if (rc >= 0) rc = replace_find_young(array, "__fragments", &known, found, argument, error);
   tsr__map_release(&known.staged);
   tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 /* ---- Other merges --------------------------------------------------------------------------- */
@@ -146,8 +146,8 @@ static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *err
 
 int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   for (int i = 0;; i++) {
-    const int code = replace_add_replaced(array, names, error);
-    if (code != TSR_NOT_FOUND) return code;
+    const int rc = replace_add_replaced(array, names, error);
+    if (rc != TSR_NOT_FOUND) return rc;
     if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "others merge and vacuum faster than it can be seen");
     tsr__map_release(names); /* vacuumed, or a merge has ended and it has its last name */
     TSR_TRY(tsr__array_list(array, true, true, error));
@@ -162,15 +162,15 @@ static int names_source(const tsr_replacement *r, const char *file, bool *found,
   tsr_error unseen;
   *found = false;
   tsr__arena_init(&arena, r->memory);
-  int code = tsr__store_read_all(r->array->store, file, VACUUM_MOST, &bytes, error);
+  int rc = tsr__store_read_all(r->array->store, file, VACUUM_MAX, &bytes, error);
   tsr_input in = tsr__input(bytes.data, bytes.size);
-  if (code == TSR_NOT_FOUND) code = TSR_OK; /* it is done, or was taken back */
-  else if (code >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
+  if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* it is done, or was taken back */
+  else if (rc >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
   for (uint64_t n = 0; n < names.count && !*found; n++)
     for (uint32_t s = 0; s < r->source_count && !*found; s++) *found = strcmp(names.names[n], r->sources[s]->name) == 0;
   tsr__arena_release(&arena);
   tsr__buffer_release(&bytes);
-  return code;
+  return rc;
 }
 
 /* Takes a merge's commit away, then its fragments. Where there is none, it was taken already, or is committed. */
@@ -181,24 +181,24 @@ static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error 
   char stem[128], other[128];
   tsr_path commit = replace_path_of(replace_commits_directory(r), ".", name, ""),
            vacuum = replace_path_of(replace_commits_directory(r), ".", name, TSR_STAGED_VACUUM);
-  int code = tsr__store_remove(store, commit.text, &one);
-  if (code == TSR_NOT_FOUND || !stem_of(name, stem)) return TSR_OK;
-  if (code < 0) return *error = one, code;
-  code = tsr__store_list(store, r->version < 12 ? "" : "__fragments", &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = tsr__store_remove(store, commit.text, &one);
+  if (rc == TSR_NOT_FOUND || !stem_of(name, stem)) return TSR_OK;
+  if (rc < 0) return *error = one, rc;
+  rc = tsr__store_list(store, r->version < 12 ? "" : "__fragments", &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
     tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
     (void)tsr__fragment_remove(store, p.text, &one); /* its process may be doing the same */
   }
   tsr__listing_release(&entries);
-  if (code >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
-  return code;
+  if (rc >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
+  return rc;
 }
 
 static int cancel_others(const tsr_replacement *r, tsr_error *error) {
   tsr_listing entries = {.memory = r->memory};
-  int code = tsr__store_list(r->array->store, r->version < 12 ? "" : "__commits", &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = tsr__store_list(r->array->store, r->version < 12 ? "" : "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name;
     uint64_t size;
     bool found = false;
@@ -206,11 +206,11 @@ static int cancel_others(const tsr_replacement *r, tsr_error *error) {
     tsr_path p = replace_path_of(replace_commits_directory(r), "", name, "");
     name[size] = 0;
     if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
-    code = names_source(r, p.text, &found, error);
-    if (code >= 0 && found) code = replace_cancel(r, name + 1, error);
+    rc = names_source(r, p.text, &found, error);
+    if (rc >= 0 && found) rc = replace_cancel(r, name + 1, error);
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 /* ---- One merge ------------------------------------------------------------------------------ */
@@ -224,10 +224,10 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
   snprintf(r->names[r->count], sizeof r->names[0], ".%s", name.uuid);
   if (r->version >= 12) {
     tsr_error unseen;
-    int code = tsr__store_make_directory(store, "__fragments", &unseen);
-    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
-    code = tsr__store_make_directory(store, "__commits", &unseen);
-    if (code < 0 && code != TSR_EXISTS) return *error = unseen, code;
+    int rc = tsr__store_make_directory(store, "__fragments", &unseen);
+    if (rc < 0 && rc != TSR_EXISTS) return *error = unseen, rc;
+    rc = tsr__store_make_directory(store, "__commits", &unseen);
+    if (rc < 0 && rc != TSR_EXISTS) return *error = unseen, rc;
     TSR_TRY(tsr__store_sync_directory(store, "", error));
   }
   snprintf(directory, 160, "%s%.128s", replace_fragments_directory(r), r->names[r->count]);
@@ -243,11 +243,11 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
   tsr_file *file;
   snprintf(staged, 160, "%s.%.110s%s", replace_commits_directory(r), name, suffix);
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
-  int code = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
-  if (code >= 0) code = tsr__store_sync(file, error);
+  int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
+  if (rc >= 0) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (code >= 0) code = tsr__store_sync_directory(store, r->version < 12 ? "" : "__commits", error);
-  return code;
+  if (rc >= 0) rc = tsr__store_sync_directory(store, r->version < 12 ? "" : "__commits", error);
+  return rc;
 }
 
 /* The fragments' names to come. */
@@ -266,17 +266,16 @@ static int replace_choose_names(const tsr_replacement *r, char (*names)[128], ts
 static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
   const tsr_maintained object = {.array = r->array, .version = r->version, .path = r->array->path};
   tsr_buffer lines = {.memory = r->memory};
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < r->count && r->count > 1 && code >= 0; i++)
-    code = tsr__commits_encode_write(names[i], &lines, error);
-  if (code >= 0) code = replace_stage(r, names[0], "", &lines, r->staged, error);
+  int rc = TSR_OK;
+  for (uint32_t i = 0; i < r->count && r->count > 1 && rc >= 0; i++)
+    rc = tsr__commits_encode_write(names[i], &lines, error);
+  if (rc >= 0) rc = replace_stage(r, names[0], "", &lines, r->staged, error);
   lines.size = 0;
-  for (uint32_t i = 0; i < r->source_count && code >= 0; i++)
-    code =
-        tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : "__fragments", r->sources[i]->name, &lines, error);
-  if (code >= 0) code = replace_stage(r, names[0], TSR_STAGED_VACUUM, &lines, r->vacuum, error);
+  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
+    rc = tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : "__fragments", r->sources[i]->name, &lines, error);
+  if (rc >= 0) rc = replace_stage(r, names[0], TSR_STAGED_VACUUM, &lines, r->vacuum, error);
   tsr__buffer_release(&lines);
-  return code;
+  return rc;
 }
 
 static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *error) {
@@ -301,21 +300,21 @@ static int refuse_between(void *argument, const char *name, const tsr_name *pars
 static int check_sources(tsr_replacement *r, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
   TSR_TRY(tsr__array_list(r->array, true, true, error));
-  int code = tsr__replaced(r->array, &known, error);
+  int rc = tsr__replaced(r->array, &known, error);
   const tsr_commit_listing *listing = r->array->listing;
-  for (uint32_t i = 0; i < r->source_count && code >= 0; i++) {
+  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++) {
     char *name = r->sources[i]->name;
     if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))
-      code = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
   }
-  for (uint32_t i = 0; i < r->source_count && code >= 0; i++)
-    code = tsr__map_put(&known, r->sources[i]->name, r->sources[i]->name, error);
-  for (uint64_t i = 0; i < listing->fragments.count && code >= 0; i++) {
+  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
+    rc = tsr__map_put(&known, r->sources[i]->name, r->sources[i]->name, error);
+  for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
-    if (!tsr__map_get(&known, item->name)) code = refuse_between(r, item->name, &item->parsed, error);
+    if (!tsr__map_get(&known, item->name)) rc = refuse_between(r, item->name, &item->parsed, error);
   }
   tsr__map_release(&known);
-  return code < 0 ? code : tsr__young_fragments(r->array, r->memory, refuse_between, r, error);
+  return rc < 0 ? rc : tsr__young_fragments(r->array, r->memory, refuse_between, r, error);
 }
 
 static int commit(tsr_replacement *r, tsr_error *error) {
@@ -327,20 +326,20 @@ static int commit(tsr_replacement *r, tsr_error *error) {
                                                 : ".wrt");
   tsr_path vacuum = replace_path_of(replace_commits_directory(r), "", r->names[0], ".vac");
   char staged[sizeof r->vacuum];
-  int code = tsr__store_rename_exclusive(store, r->staged, to.text, error);
-  if (code == TSR_NOT_FOUND)
+  int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
+  if (rc == TSR_NOT_FOUND)
     return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
   bool exists =
       true; /* a rename that fails may have been done: then, and where nobody can tell, nothing is taken back */
   tsr_error one;
-  if (code < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return code;
+  if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return rc;
   memcpy(staged, r->vacuum, sizeof staged);
   r->count = 0;
   *r->staged = *r->vacuum = 0;
-  TSR_TRY(code);
+  TSR_TRY(rc);
   TSR_TRY(tsr__store_sync_directory(store, parent, error));
-  code = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
-  if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code; /* else a vacuum has done it, and more */
+  rc = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc; /* else a vacuum has done it, and more */
   return tsr__store_sync_directory(store, parent, error);
 }
 
@@ -348,13 +347,13 @@ int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
   void *room;
   TSR_TRY(tsr__alloc_array(r->memory, r->count, sizeof r->names[0], &room, error));
   char(*names)[128] = room;
-  int code = replace_choose_names(r, names, error);
-  if (code >= 0) code = stage_all(r, names, error);
-  if (code >= 0) code = name_fragments(r, names, error);
+  int rc = replace_choose_names(r, names, error);
+  if (rc >= 0) rc = stage_all(r, names, error);
+  if (rc >= 0) rc = name_fragments(r, names, error);
   tsr__free(room);
-  if (code >= 0) code = cancel_others(r, error);
-  if (code >= 0) code = check_sources(r, error);
-  return code < 0 ? code : commit(r, error);
+  if (rc >= 0) rc = cancel_others(r, error);
+  if (rc >= 0) rc = check_sources(r, error);
+  return rc < 0 ? rc : commit(r, error);
 }
 
 void tsr__replacement_end(tsr_replacement *r) {

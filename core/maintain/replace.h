@@ -1,4 +1,4 @@
-/* replace.h: what the files of consolidation and vacuum share. mix.c: cells of several sources become one stream;
+/* replace.h: what the files of consolidation and vacuum share. interleave.c: cells of several sources become one stream;
  * merge.c: sorted sources become one in global order; merge_sparse.c, merge_dense.c: fragments become a merged one;
  * consolidate.c: which fragments; replace.c: how they are replaced; consolidate_files.c: commits, footers and metadata;
  * vacuum.c: what was replaced goes.
@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "array/fragment.h"
 
-typedef struct tsr_replacement { /* array, memory, version, names (room for TSR_BOXES_MOST) are set; end takes back what
+typedef struct tsr_replacement { /* array, memory, version, names (room for TSR_BOXES_MAX) are set; end takes back what
                                   * is not committed */
   tsr_array *array;
   tsr_memory *memory;

@@ -50,11 +50,11 @@ typedef struct vacuum {
 /* 1: it was there; 0: it was not. */
 static int remove_file(vacuum *v, const char *name, tsr_error *error) {
   tsr_error one;
-  int code = tsr__store_remove(v->store, name, &one);
-  if (code >= 0) return 1;
-  if (code == TSR_NOT_FOUND) return 0;
+  int rc = tsr__store_remove(v->store, name, &one);
+  if (rc >= 0) return 1;
+  if (rc == TSR_NOT_FOUND) return 0;
   *error = one;
-  return code;
+  return rc;
 }
 
 static int sync_if_there(vacuum *v, const char *directory, tsr_error *error) {
@@ -66,34 +66,34 @@ static int sync_if_there(vacuum *v, const char *directory, tsr_error *error) {
 /* A listing of what may not be there. */
 static int vacuum_list(vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error) {
   *entries = (tsr_listing){.memory = v->store->memory};
-  int code = tsr__store_list(v->store, directory, entries, error);
-  return code == TSR_NOT_FOUND ? TSR_OK : code;
+  int rc = tsr__store_list(v->store, directory, entries, error);
+  return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
 /* A .con or .ign; NULL if another vacuum has removed it. */
 static int vacuum_read_file(vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
   tsr_path p = tsr__path_of("__commits", name, "");
   tsr_error one;
-  int code = tsr__array_commit_file(v->array, p.text, file, &one);
-  if (code >= 0) return TSR_OK;
+  int rc = tsr__array_commit_file(v->array, p.text, file, &one);
+  if (rc >= 0) return TSR_OK;
   *file = NULL;
-  if (code == TSR_NOT_FOUND) return TSR_OK;
+  if (rc == TSR_NOT_FOUND) return TSR_OK;
   *error = one;
-  return code;
+  return rc;
 }
 
 /* ---- Vacuum files --------------------------------------------------------------------------- */
 
 static int read_vacuum(vacuum *v, const char *file, vacuum_file *out, tsr_error *error) {
   tsr_buffer bytes = {.memory = v->store->memory};
-  int code = tsr__store_read_all(v->store, file, UINT64_C(1) << 30, &bytes, error);
-  if (code >= 0) {
+  int rc = tsr__store_read_all(v->store, file, UINT64_C(1) << 30, &bytes, error);
+  if (rc >= 0) {
     tsr_input in = tsr__input(bytes.data, bytes.size);
-    code = tsr__names_decode(&in, &v->arena, &out->names, error);
-    if (code < 0) tsr__wrap(error, "%s", file);
+    rc = tsr__names_decode(&in, &v->arena, &out->names, error);
+    if (rc < 0) tsr__wrap(error, "%s", file);
   }
   tsr__buffer_release(&bytes);
-  return code;
+  return rc;
 }
 
 /* All of a directory, of `files`: vacuum_file. */
@@ -111,9 +111,9 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
     one.path = copy;
     tsr_error unread;
-    int code = read_vacuum(v, one.path, &one, &unread);
-    if (code == TSR_NOT_FOUND) continue; /* another vacuum was faster */
-    if (code < 0) return *error = unread, code;
+    int rc = read_vacuum(v, one.path, &one, &unread);
+    if (rc == TSR_NOT_FOUND) continue; /* another vacuum was faster */
+    if (rc < 0) return *error = unread, rc;
     tsr__work_more(v->environment, one.names.count);
     TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
   }
@@ -163,7 +163,7 @@ static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, const vacuu
   if (!tsr__listing_has(entries, file->name)) return TSR_OK;
   for (uint64_t n = file->names.count; n-- > 0;) { /* the newest first: earlier times lose what is later, not before */
     tsr_work_done(v->environment, 1);
-    TSR_TRY(tsr__interrupted(v->environment, error));
+    TSR_TRY(tsr__environment_cancelled(v->environment, error));
     if (!is_source(file, file->names.names[n])) continue;
     tsr_path p = tsr__path_of("__meta", file->names.names[n], "");
     int found = remove_file(v, p.text, error);
@@ -195,15 +195,15 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
   tsr_buffer files = {.memory = v->store->memory};
   tsr_map waiting = {.memory = v->store->memory};
   vacuum_file *file;
-  int code = vacuum_list(v, "__meta", &entries, error);
-  if (code >= 0) code = add_vacuums(v, "__meta", &entries, &files, error);
-  if (code >= 0) code = map_vacuums(&files, &waiting, error);
-  while (code >= 0 && (file = next_vacuum(&files, &waiting))) code = vacuum_metadata_of(v, &entries, file, error);
-  if (code >= 0) code = remove_metadata_vacuums(v, &entries, &files, error);
+  int rc = vacuum_list(v, "__meta", &entries, error);
+  if (rc >= 0) rc = add_vacuums(v, "__meta", &entries, &files, error);
+  if (rc >= 0) rc = map_vacuums(&files, &waiting, error);
+  while (rc >= 0 && (file = next_vacuum(&files, &waiting))) rc = vacuum_metadata_of(v, &entries, file, error);
+  if (rc >= 0) rc = remove_metadata_vacuums(v, &entries, &files, error);
   tsr__map_release(&waiting);
   tsr__buffer_release(&files);
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 /* ---- Fragments ------------------------------------------------------------------------------ */
@@ -212,8 +212,8 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
 static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
   tsr_listing entries;
   bool finished = false;
-  int code = vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *text = entries.entries[i].name;
     uint64_t stem;
     tsr_name parsed;
@@ -225,13 +225,13 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
     tsr_path to = tsr__path_of(directory, text + 1, ".vac");
     tsr_error one;
     finished = true;
-    code = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
-    if (code == TSR_EXISTS) code = remove_file(v, from.text, &one);
-    if (code == TSR_NOT_FOUND) code = TSR_OK;
-    if (code < 0) *error = one;
+    rc = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
+    if (rc == TSR_EXISTS) rc = remove_file(v, from.text, &one);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
+    if (rc < 0) *error = one;
   }
   tsr__listing_release(&entries);
-  return code < 0 || !finished ? code : sync_if_there(v, directory, error);
+  return rc < 0 || !finished ? rc : sync_if_there(v, directory, error);
 }
 
 /* Living entries of all .con files, by name. */
@@ -306,11 +306,11 @@ typedef struct sources_look { /* for still_loose */
 static int still_loose(void *argument, tsr_error *error) {
   const sources_look *look = argument;
   commits_of now;
-  const int code = find_commits(look->v, look->sources, &now, error);
+  const int rc = find_commits(look->v, look->sources, &now, error);
   const tsr_buffer *a = &now.con, *b = &look->found->con;
-  const bool same = code >= 0 && a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
+  const bool same = rc >= 0 && a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
   release_commits(&now);
-  return code < 0 ? code : same;
+  return rc < 0 ? rc : same;
 }
 
 /* Commits of their own become one .con. TSR_ABORT: others have taken some away meanwhile. */
@@ -351,14 +351,14 @@ static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found,
   tsr_map living = {.memory = memory}, ignored = {.memory = memory};
   const char *const *names = (const char *const *)(const void *)sources->data;
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
-  int code = vacuum_list(v, "__commits", &entries, error);
-  if (code >= 0) code = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
-  for (uint64_t i = 0; i < sources->size / sizeof *names && code >= 0; i++)
-    code = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, found, error);
+  int rc = vacuum_list(v, "__commits", &entries, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
+  for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
+    rc = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, found, error);
   tsr__map_release(&living);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 static void release_commits(commits_of *found) {
@@ -370,43 +370,43 @@ static void release_commits(commits_of *found) {
 static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
   bool exists = false;
   TSR_TRY(tsr__directory_find(v->store, "__commits", &exists, error));
-  int code = TSR_ABORT;
-  for (int i = 0; code == TSR_ABORT && i < VACUUM_ATTEMPTS; i++) {
+  int rc = TSR_ABORT;
+  for (int i = 0; rc == TSR_ABORT && i < VACUUM_ATTEMPTS; i++) {
     commits_of found;
-    code = find_commits(v, sources, &found, error);
-    if (code >= 0) code = uncommit_found(v, sources, at_once && exists, &found, error);
+    rc = find_commits(v, sources, &found, error);
+    if (rc >= 0) rc = uncommit_found(v, sources, at_once && exists, &found, error);
     release_commits(&found);
   }
-  return code;
+  return rc;
 }
 
 /* Another process may have listed the sources before they were merged, and have them in a .con that it has staged: that never
  * gets its name then. What is staged after this, finds that the sources are not committed any more (still_committed). */
 static int remove_staged_con(vacuum *v, tsr_error *error) {
   tsr_listing entries;
-  int code = vacuum_list(v, "", &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, "", &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const char *name = entries.entries[i].name;
     uint64_t stem;
     tsr_name parsed;
     if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || !tsr__name_suffix(name, ".con.tmp", &stem))
       continue;
     if (!tsr__name_parse(name + 1, stem - 1, &parsed)) continue;
-    code = remove_file(v, name, error);
-    if (code >= 0) v->removed += (uint64_t)code;
+    rc = remove_file(v, name, error);
+    if (rc >= 0) v->removed += (uint64_t)rc;
   }
   tsr__listing_release(&entries);
-  return code < 0 ? code : TSR_OK;
+  return rc < 0 ? rc : TSR_OK;
 }
 
 /* Or it has named it since: then that is cancelled. Asked again when the fragments have gone, for the sake of libraries that do
  * not stage. */
 static int cancel_late(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   commits_of found;
-  int code = find_commits(v, sources, &found, error);
-  if (code >= 0 && found.listed) code = publish_ignored(v, &found, error);
+  int rc = find_commits(v, sources, &found, error);
+  if (rc >= 0 && found.listed) rc = publish_ignored(v, &found, error);
   release_commits(&found);
-  return code;
+  return rc;
 }
 
 /* The fragment is not committed any more. */
@@ -450,7 +450,7 @@ static int vacuum_sources(vacuum *v, bool at_once, const tsr_buffer *sources, ts
   TSR_TRY(remove_staged_con(v, error));
   TSR_TRY(cancel_late(v, sources, error));
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
-    TSR_TRY(tsr__interrupted(v->environment, error));
+    TSR_TRY(tsr__environment_cancelled(v->environment, error));
     TSR_TRY(remove_directory(v, names[i], &root, error));
     tsr_work_done(v->environment, 1);
   }
@@ -512,17 +512,17 @@ static int vacuum_replaced(vacuum *v, const tsr_buffer *files, tsr_error *error)
   replaced all = {.sources.memory = memory, .files.memory = memory};
   tsr_map waiting = {.memory = memory}, covered = {.memory = memory};
   vacuum_file *file;
-  int code = map_vacuums(files, &waiting, error);
-  if (code >= 0) code = vacuum_find_covered(v, files, &covered, error);
-  while (code >= 0 && (file = next_vacuum(files, &waiting))) code = vacuum_add_replaced(v, file, &covered, &all, error);
-  if (code >= 0 && all.files.size) code = vacuum_sources(v, all.at_once, &all.sources, error);
+  int rc = map_vacuums(files, &waiting, error);
+  if (rc >= 0) rc = vacuum_find_covered(v, files, &covered, error);
+  while (rc >= 0 && (file = next_vacuum(files, &waiting))) rc = vacuum_add_replaced(v, file, &covered, &all, error);
+  if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
   const vacuum_file *const *done = (const vacuum_file *const *)(const void *)all.files.data;
-  for (uint64_t i = 0; i < all.files.size / sizeof *done && code >= 0; i++) code = remove_vacuum(v, done[i], error);
+  for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++) rc = remove_vacuum(v, done[i], error);
   tsr__map_release(&waiting);
   tsr__map_release(&covered);
   tsr__buffer_release(&all.sources);
   tsr__buffer_release(&all.files);
-  return code;
+  return rc;
 }
 
 /* ---- Debris --------------------------------------------------------------------------------- */
@@ -530,20 +530,20 @@ static int vacuum_replaced(vacuum *v, const tsr_buffer *files, tsr_error *error)
 /* The texts of all pending markers. */
 static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
   tsr_listing entries;
-  int code = vacuum_list(v, "__commits", &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".pending", &stem)) continue;
     tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
-    code = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
-    if (code >= 0) code = tsr__buffer_append_u8(texts, '\n', error);
-    if (code >= 0) code = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
-    if (code == TSR_NOT_FOUND) code = TSR_OK; /* published meanwhile */
-    if (code >= 0) code = tsr__buffer_append_u8(texts, '\n', error);
+    rc = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
+    if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
+    if (rc >= 0) rc = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* published meanwhile */
+    if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
   }
   tsr__listing_release(&entries);
-  if (code >= 0) code = tsr__buffer_append_u8(texts, 0, error);
-  return code;
+  if (rc >= 0) rc = tsr__buffer_append_u8(texts, 0, error);
+  return rc;
 }
 
 static bool is_marked(const tsr_buffer *texts, const char *name) {
@@ -576,8 +576,8 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
 
 static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
   tsr_listing entries;
-  int code = vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const char *name = entries.entries[i].name;
     tsr_name parsed;
     bool named = tsr__name_parse(name, strlen(name), &parsed);
@@ -585,18 +585,18 @@ static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *mar
     if (named && (tsr__map_get(&v->array->listing->names, name) || (*directory && parsed.version < 12))) continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
-    code = tsr__fragment_remove(v->store, p.text, error);
-    v->removed += code >= 0;
+    rc = tsr__fragment_remove(v->store, p.text, error);
+    v->removed += rc >= 0;
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 /* ".NAME...": what was to become a commit, a vacuum file, or a consolidated file; ".UUID": a schema, or metadata. */
 static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
   tsr_listing entries;
-  int code = vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const char *name = entries.entries[i].name, *end = strchr(name + 1, '.');
     const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
     char stem[160];
@@ -607,11 +607,11 @@ static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *mar
     tsr_path p = tsr__path_of(directory, name, "");
     if (!vacuum_is_provisional(name) && !tsr__name_parse(stem, size, &parsed)) continue;
     if (is_marked(markers, stem) || !vacuum_is_old(v, p.text, false)) continue;
-    code = remove_file(v, p.text, error);
-    if (code >= 0) v->removed += (uint64_t)code;
+    rc = remove_file(v, p.text, error);
+    if (rc >= 0) v->removed += (uint64_t)rc;
   }
   tsr__listing_release(&entries);
-  return code < 0 ? code : TSR_OK;
+  return rc < 0 ? rc : TSR_OK;
 }
 
 /* Unfinished .con files. */
@@ -632,23 +632,23 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
   TSR_TRY(finish_staged(v, "__commits", error));
   TSR_TRY(finish_staged(v, "", error));
   TSR_TRY(tsr__array_list(v->array, true, true, error));
-  int code = vacuum_list(v, "__commits", &commits, error);
-  if (code >= 0) code = add_vacuums(v, "__commits", &commits, &files, error);
-  if (code >= 0) code = vacuum_list(v, "", &root, error);
-  if (code >= 0) code = add_vacuums(v, "", &root, &files, error);
-  if (code >= 0) code = vacuum_replaced(v, &files, error);
-  if (code >= 0) code = tsr__array_list(v->array, true, true, error);
-  if (code >= 0) code = read_markers(v, &markers, error);
-  if (code >= 0) code = remove_debris(v, "__fragments", &markers, error);
-  if (code >= 0) code = remove_debris(v, "", &markers, error);
-  if (code >= 0) code = remove_staged(v, "__commits", &markers, error);
-  if (code >= 0) code = remove_staged(v, "", &markers, error);
-  if (code >= 0) code = tsr__array_list(v->array, true, true, error);
+  int rc = vacuum_list(v, "__commits", &commits, error);
+  if (rc >= 0) rc = add_vacuums(v, "__commits", &commits, &files, error);
+  if (rc >= 0) rc = vacuum_list(v, "", &root, error);
+  if (rc >= 0) rc = add_vacuums(v, "", &root, &files, error);
+  if (rc >= 0) rc = vacuum_replaced(v, &files, error);
+  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
+  if (rc >= 0) rc = read_markers(v, &markers, error);
+  if (rc >= 0) rc = remove_debris(v, "__fragments", &markers, error);
+  if (rc >= 0) rc = remove_debris(v, "", &markers, error);
+  if (rc >= 0) rc = remove_staged(v, "__commits", &markers, error);
+  if (rc >= 0) rc = remove_staged(v, "", &markers, error);
+  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   tsr__buffer_release(&files);
   tsr__buffer_release(&markers);
   tsr__listing_release(&commits);
   tsr__listing_release(&root);
-  return code;
+  return rc;
 }
 
 /* ---- Commits -------------------------------------------------------------------------------- */
@@ -693,10 +693,10 @@ static int read_con(vacuum *v, const char *name, consolidated *con, tsr_error *e
   *con = (consolidated){.name = name};
   TSR_TRY(vacuum_read_file(v, name, &con->file, error));
   if (!con->file) return TSR_OK;
-  int code = tsr__store_modified(v->store, p.text, &con->modified, &one);
-  if (code == TSR_NOT_FOUND) return con->file = NULL, TSR_OK;
-  if (code < 0) *error = one;
-  return code;
+  int rc = tsr__store_modified(v->store, p.text, &con->modified, &one);
+  if (rc == TSR_NOT_FOUND) return con->file = NULL, TSR_OK;
+  if (rc < 0) *error = one;
+  return rc;
 }
 
 /* What all processes see alike, whatever they know of what is ignored: else each of two could go for the other's sake. */
@@ -732,18 +732,18 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
 /* Names of fragments in .con files. *cut: of some of these nobody knows what it will name. */
 static int find_in_con(vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
   tsr_listing entries;
-  int code = vacuum_list(v, "__commits", &entries, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, "__commits", &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
-    code = vacuum_read_file(v, entries.entries[i].name, &file, error);
-    *cut |= code >= 0 && file && file->rest.cut;
-    for (uint64_t n = 0; code >= 0 && file && n < file->commits.count; n++)
-      code = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
+    rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
+    *cut |= rc >= 0 && file && file->rest.cut;
+    for (uint64_t n = 0; rc >= 0 && file && n < file->commits.count; n++)
+      rc = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
   }
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 /* Those whose names no .con has any more. They are listed first: the .con for which one came was there before it, but one
@@ -752,25 +752,25 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
   bool cut = false;
-  int code = vacuum_list(v, "__commits", &entries, error);
-  if (code >= 0) code = find_in_con(v, &in_con, &cut, error);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  int rc = vacuum_list(v, "__commits", &entries, error);
+  if (rc >= 0) rc = find_in_con(v, &in_con, &cut, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;
     bool needed = cut;
     if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
-    code = vacuum_read_file(v, entries.entries[i].name, &file, error);
-    for (uint64_t n = 0; code >= 0 && file && n < file->names.count && !needed; n++) {
+    rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
+    for (uint64_t n = 0; rc >= 0 && file && n < file->names.count && !needed; n++) {
       tsr_path name = tsr__path_of("", file->names.names[n], "");
       char *dot = strrchr(name.text, '.');
       if (dot) *dot = 0;
       needed = tsr__map_get(&in_con, name.text) != NULL;
     }
-    if (code >= 0 && file && !needed) code = remove_commits(v, entries.entries[i].name, error);
+    if (rc >= 0 && file && !needed) rc = remove_commits(v, entries.entries[i].name, error);
   }
   tsr__map_release(&in_con);
   tsr__listing_release(&entries);
-  return code;
+  return rc;
 }
 
 static int vacuum_commits(vacuum *v, tsr_error *error) {
@@ -778,26 +778,26 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
   tsr_map living = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   TSR_TRY(mend(v, error));
-  int code = vacuum_list(v, "__commits", &entries, error);
-  if (code >= 0) code = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
+  int rc = vacuum_list(v, "__commits", &entries, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
   tsr__work_more(v->environment, entries.count);
-  for (uint64_t i = 0; i < entries.count && code >= 0; i++) {
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
     tsr_work_done(v->environment, 1);
-    if ((code = tsr__interrupted(v->environment, error)) < 0) break;
+    if ((rc = tsr__environment_cancelled(v->environment, error)) < 0) break;
     if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
     tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;
-    if (tsr__map_get(&living, name.text)) code = remove_commits(v, entries.entries[i].name, error);
+    if (tsr__map_get(&living, name.text)) rc = remove_commits(v, entries.entries[i].name, error);
   }
-  if (code >= 0) code = vacuum_consolidated(v, &entries, &ignored, error);
-  if (code >= 0) code = sync_if_there(v, "__commits", error);
-  if (code >= 0) code = vacuum_ignored(v, error);
-  if (code >= 0) code = sync_if_there(v, "__commits", error);
+  if (rc >= 0) rc = vacuum_consolidated(v, &entries, &ignored, error);
+  if (rc >= 0) rc = sync_if_there(v, "__commits", error);
+  if (rc >= 0) rc = vacuum_ignored(v, error);
+  if (rc >= 0) rc = sync_if_there(v, "__commits", error);
   tsr__map_release(&living);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
-  return code < 0 ? code : tsr__array_list(v->array, true, true, error);
+  return rc < 0 ? rc : tsr__array_list(v->array, true, true, error);
 }
 
 /* ---- Footers -------------------------------------------------------------------------------- */
@@ -806,9 +806,9 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
 static int is_damaged(vacuum *v, const tsr_committed *item, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_error one;
-  const int code = tsr__array_commit_file(v->array, item->path, &file, &one);
-  if (code == TSR_NOT_FOUND || code == TSR_BUSY) return 0;
-  if (code < 0) return *error = one, code;
+  const int rc = tsr__array_commit_file(v->array, item->path, &file, &one);
+  if (rc == TSR_NOT_FOUND || rc == TSR_BUSY) return 0;
+  if (rc < 0) return *error = one, rc;
   return file->damaged;
 }
 
@@ -846,17 +846,17 @@ static int vacuum_run(vacuum *v, tsr_maintenance what, const char *name, tsr_err
   TSR_TRY(check_links(v, error));
   static int (*const parts[])(vacuum *, tsr_error *) = {vacuum_fragments, vacuum_commits, vacuum_footers,
                                                         vacuum_metadata};
-  int code = TSR_OK;
+  int rc = TSR_OK;
   tsr_work work;
   tsr_work_begin(v->environment, &work, "vacuum", name, 0);
-  for (unsigned i = 0; i < 4 && code >= 0; i++) {
+  for (unsigned i = 0; i < 4 && rc >= 0; i++) {
     if (!(what & 1u << i)) continue;
     tsr__arena_init(&v->arena, v->store->memory);
-    code = parts[i](v, error);
+    rc = parts[i](v, error);
     tsr__arena_release(&v->arena);
   }
   tsr_work_end(v->environment, &work);
-  return code;
+  return rc;
 }
 
 int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error) {

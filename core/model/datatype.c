@@ -40,24 +40,24 @@ tsr_kind tsr_datatype_kind(tsr_datatype datatype) {
   return known(datatype) ? (tsr_kind)datatypes[datatype].kind : TSR_KIND_BYTES;
 }
 
-tsr_machine tsr__datatype_machine(tsr_datatype datatype) {
+tsr_physical_type tsr__datatype_physical(tsr_datatype datatype) {
   switch (tsr_datatype_kind(datatype)) {
-  case TSR_KIND_FLOAT: return datatype == TSR_FLOAT32 ? TSR_MACHINE_F32 : TSR_MACHINE_F64;
+  case TSR_KIND_FLOAT: return datatype == TSR_FLOAT32 ? TSR_PHYSICAL_F32 : TSR_PHYSICAL_F64;
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return TSR_MACHINE_I64;
+  case TSR_KIND_TIME: return TSR_PHYSICAL_I64;
   case TSR_KIND_SIGNED:
     switch (tsr_datatype_size(datatype)) {
-    case 1: return TSR_MACHINE_I8;
-    case 2: return TSR_MACHINE_I16;
-    case 4: return TSR_MACHINE_I32;
-    default: return TSR_MACHINE_I64;
+    case 1: return TSR_PHYSICAL_I8;
+    case 2: return TSR_PHYSICAL_I16;
+    case 4: return TSR_PHYSICAL_I32;
+    default: return TSR_PHYSICAL_I64;
     }
   default:
     switch (tsr_datatype_size(datatype)) {
-    case 2: return TSR_MACHINE_U16;
-    case 4: return TSR_MACHINE_U32;
-    case 8: return TSR_MACHINE_U64;
-    default: return TSR_MACHINE_U8;
+    case 2: return TSR_PHYSICAL_U16;
+    case 4: return TSR_PHYSICAL_U32;
+    case 8: return TSR_PHYSICAL_U64;
+    default: return TSR_PHYSICAL_U8;
     }
   }
 }
@@ -81,9 +81,9 @@ int tsr__datatype_parse(const char *name, uint64_t size) {
   const char *text = upper;
   strip(&text, "TILEDB_");
   bool string = strip(&text, "STRING_");
-  for (int code = 0; code < TSR_DATATYPE_COUNT; code++) {
-    if (strcmp(text, datatypes[code].name) != 0) continue;
-    return string && (code < TSR_ASCII || code > TSR_UCS4) ? -1 : code;
+  for (int rc = 0; rc < TSR_DATATYPE_COUNT; rc++) {
+    if (strcmp(text, datatypes[rc].name) != 0) continue;
+    return string && (rc < TSR_ASCII || rc > TSR_UCS4) ? -1 : rc;
   }
   return -1;
 }
@@ -153,16 +153,16 @@ static inline uint64_t key_f32(float value) {
 
 void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys) {
   const uint8_t *bytes = values;
-  switch (tsr__datatype_machine(datatype)) {
+  switch (tsr__datatype_physical(datatype)) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name:                                                                                             \
+  case TSR_PHYSICAL_##name:                                                                                            \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
       type value;                                                                                                      \
       memcpy(&value, bytes + i * sizeof value, sizeof value);                                                          \
       keys[i] = KEY_##name(value);                                                                                     \
     }                                                                                                                  \
     break;
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
@@ -180,48 +180,48 @@ uint64_t tsr__key(tsr_datatype datatype, const void *value) {
 }
 
 void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value) {
-  switch (tsr__datatype_machine(datatype)) {
-  case TSR_MACHINE_F32: {
+  switch (tsr__datatype_physical(datatype)) {
+  case TSR_PHYSICAL_F32: {
     uint32_t bits = key & SIGN32 ? (uint32_t)key & ~SIGN32 : ~(uint32_t)key;
     if (key < tsr__key_min(datatype) || key > tsr__key_max(datatype)) bits = UINT32_C(0x7fc00000);
     tsr__store32(value, bits == SIGN32 ? 0 : bits);
     break;
   }
-  case TSR_MACHINE_F64: {
+  case TSR_PHYSICAL_F64: {
     uint64_t bits = key & SIGN64 ? key & ~SIGN64 : ~key;
     if (key < tsr__key_min(datatype) || key > tsr__key_max(datatype)) bits = UINT64_C(0x7ff8000000000000);
     tsr__store64(value, bits == SIGN64 ? 0 : bits);
     break;
   }
-  case TSR_MACHINE_I8:
-  case TSR_MACHINE_I16:
-  case TSR_MACHINE_I32:
-  case TSR_MACHINE_I64: key ^= SIGN64; /* fall through */
+  case TSR_PHYSICAL_I8:
+  case TSR_PHYSICAL_I16:
+  case TSR_PHYSICAL_I32:
+  case TSR_PHYSICAL_I64: key ^= SIGN64; /* fall through */
   default: memcpy(value, &key, tsr_datatype_size(datatype)); break;
   }
 }
 
 uint64_t tsr__key_min(tsr_datatype datatype) {
-  switch (tsr__datatype_machine(datatype)) {
-  case TSR_MACHINE_I8: return key_signed(INT8_MIN);
-  case TSR_MACHINE_I16: return key_signed(INT16_MIN);
-  case TSR_MACHINE_I32: return key_signed(INT32_MIN);
-  case TSR_MACHINE_F32: return key_f32(-__builtin_inff());
-  case TSR_MACHINE_F64: return key_f64(-__builtin_inf());
+  switch (tsr__datatype_physical(datatype)) {
+  case TSR_PHYSICAL_I8: return key_signed(INT8_MIN);
+  case TSR_PHYSICAL_I16: return key_signed(INT16_MIN);
+  case TSR_PHYSICAL_I32: return key_signed(INT32_MIN);
+  case TSR_PHYSICAL_F32: return key_f32(-__builtin_inff());
+  case TSR_PHYSICAL_F64: return key_f64(-__builtin_inf());
   default: return 0;
   }
 }
 
 uint64_t tsr__key_max(tsr_datatype datatype) {
-  switch (tsr__datatype_machine(datatype)) {
-  case TSR_MACHINE_I8: return key_signed(INT8_MAX);
-  case TSR_MACHINE_I16: return key_signed(INT16_MAX);
-  case TSR_MACHINE_I32: return key_signed(INT32_MAX);
-  case TSR_MACHINE_U8: return UINT8_MAX;
-  case TSR_MACHINE_U16: return UINT16_MAX;
-  case TSR_MACHINE_U32: return UINT32_MAX;
-  case TSR_MACHINE_F32: return key_f32(__builtin_inff());
-  case TSR_MACHINE_F64: return key_f64(__builtin_inf());
+  switch (tsr__datatype_physical(datatype)) {
+  case TSR_PHYSICAL_I8: return key_signed(INT8_MAX);
+  case TSR_PHYSICAL_I16: return key_signed(INT16_MAX);
+  case TSR_PHYSICAL_I32: return key_signed(INT32_MAX);
+  case TSR_PHYSICAL_U8: return UINT8_MAX;
+  case TSR_PHYSICAL_U16: return UINT16_MAX;
+  case TSR_PHYSICAL_U32: return UINT32_MAX;
+  case TSR_PHYSICAL_F32: return key_f32(__builtin_inff());
+  case TSR_PHYSICAL_F64: return key_f64(__builtin_inf());
   default: return UINT64_MAX;
   }
 }

@@ -26,36 +26,36 @@ bool tsr__datatype_is_dimension(tsr_datatype datatype);
 void tsr__datatype_fill(tsr_datatype datatype, void *value);
 
 /* The machine's type of one value: what typed loops switch on. TEXT, BYTES and BOOL are unsigned. */
-#define TSR_MACHINES(X)                                                                                                \
+#define TSR_PHYSICAL_TYPES(X)                                                                                          \
   X(I8, int8_t)                                                                                                        \
   X(I16, int16_t)                                                                                                      \
   X(I32, int32_t)                                                                                                      \
   X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t) X(F32, float) X(F64, double)
 
-typedef enum tsr_machine {
-#define X(name, type) TSR_MACHINE_##name,
-  TSR_MACHINES(X)
+typedef enum tsr_physical_type {
+#define X(name, type) TSR_PHYSICAL_##name,
+  TSR_PHYSICAL_TYPES(X)
 #undef X
-} tsr_machine;
+} tsr_physical_type;
 
-tsr_machine tsr__datatype_machine(tsr_datatype datatype);
+tsr_physical_type tsr__datatype_physical(tsr_datatype datatype);
 
 /* One value, unaligned, as a double. */
-static inline double tsr__machine_double(tsr_machine machine, const void *value) {
+static inline double tsr__physical_double(tsr_physical_type machine, const void *value) {
   switch (machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     type v;                                                                                                            \
     memcpy(&v, value, sizeof v);                                                                                       \
     return (double)v;                                                                                                  \
   }
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
   return 0;
 }
 static inline double tsr__value_double(tsr_datatype datatype, const void *value) {
-  return tsr__machine_double(tsr__datatype_machine(datatype), value);
+  return tsr__physical_double(tsr__datatype_physical(datatype), value);
 }
 static inline bool tsr__datatype_is_integral(tsr_datatype datatype) {
   const tsr_kind kind = tsr_datatype_kind(datatype);

@@ -208,11 +208,11 @@ static int count_calendar(tsr_datatype datatype, date d, moment m, int64_t *valu
   return TSR_OK;
 }
 
-static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t size, int code, const char *why,
+static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t size, int rc, const char *why,
                            tsr_error *error) {
   uint64_t shown = TSR_MIN(size, 64);
   while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80) shown--; /* no half character */
-  return tsr__fail(error, code, "'%.*s%s' is no %s: %s", (int)shown, text, shown < size ? "..." : "",
+  return tsr__fail(error, rc, "'%.*s%s' is no %s: %s", (int)shown, text, shown < size ? "..." : "",
                    tsr_datatype_name(datatype), why);
 }
 
@@ -246,14 +246,14 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
 
   int64_t found;
   why = "it is outside the range of the type";
-  int code;
+  int rc;
   if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH) {
-    code = count_calendar(datatype, d, m, &found, &why);
+    rc = count_calendar(datatype, d, m, &found, &why);
   } else {
     if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
-    code = count_units(datetime_unit_of(datatype), m, &found, &why);
+    rc = count_units(datetime_unit_of(datatype), m, &found, &why);
   }
-  if (code < 0) return datetime_refuse(datatype, text, size, code, why, error);
+  if (rc < 0) return datetime_refuse(datatype, text, size, rc, why, error);
   *value = found;
   return TSR_OK;
 }

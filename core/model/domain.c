@@ -382,7 +382,7 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
     }                                                                                                                  \
     return kept;                                                                                                       \
   }
-TSR_MACHINES(DEFINE_SELECT)
+TSR_PHYSICAL_TYPES(DEFINE_SELECT)
 
 /* Several spans: blocks of cells become keys, each key is looked up. */
 static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
@@ -424,15 +424,15 @@ uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const 
   if (spans->nans) return select_nans(datatype, values, selection, count, out);
   if (spans->count == 0) return 0;
   if (spans->count > 1) return select_several(spans, datatype, values, selection, count, out);
-  switch (tsr__datatype_machine(datatype)) {
+  switch (tsr__datatype_physical(datatype)) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: {                                                                                           \
+  case TSR_PHYSICAL_##name: {                                                                                          \
     type low, high;                                                                                                    \
     tsr__key_value(datatype, spans->spans[0].low, &low);                                                               \
     tsr__key_value(datatype, spans->spans[0].high, &high);                                                             \
     return select_##name(low, high, values, selection, count, out);                                                    \
   }
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
   return 0;
@@ -471,7 +471,7 @@ uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, c
 
 /* ---- Dense geometry ---- */
 
-static int domain_make_side(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
+static int domain_boxes_make_span(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
   tsr_datatype datatype = dimension->datatype;
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (kind == TSR_KIND_FLOAT || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN)
@@ -505,7 +505,7 @@ int tsr__grid_make(const tsr_schema *schema, tsr_arena *arena, tsr_grid *grid, t
   made.low_key = made.extent + n;
   bool fits = true;
   for (uint32_t d = 0; d < n; d++) {
-    if (domain_make_side(&schema->fields[d], &made, d, error) < 0)
+    if (domain_boxes_make_span(&schema->fields[d], &made, d, error) < 0)
       return tsr__wrap(error, "dimension '%s'", schema->fields[d].name);
     fits = fits && tsr__mul(made.tile_cells, made.extent[d], &made.tile_cells);
   }

@@ -95,15 +95,15 @@ int tsr__box_set_add(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   tsr_box_set pieces = {.dimensions = set->dimensions, .ends.memory = set->ends.memory};
   void *room;
   TSR_TRY(tsr__alloc_array(set->ends.memory, 4 * (uint64_t)set->dimensions, sizeof(uint64_t), &room, error));
-  int code = TSR_OK;
-  for (uint32_t d = 0; d < set->dimensions && code >= 0; d++) {
-    code = tsr__buffer_append_u64(&pieces.ends, low[d], error);
-    if (code >= 0) code = tsr__buffer_append_u64(&pieces.ends, high[d], error);
+  int rc = TSR_OK;
+  for (uint32_t d = 0; d < set->dimensions && rc >= 0; d++) {
+    rc = tsr__buffer_append_u64(&pieces.ends, low[d], error);
+    if (rc >= 0) rc = tsr__buffer_append_u64(&pieces.ends, high[d], error);
   }
-  if (code >= 0) code = add_pieces(set, &pieces, room, error);
+  if (rc >= 0) rc = add_pieces(set, &pieces, room, error);
   tsr__buffer_release(&pieces.ends);
   tsr__free(room);
-  return code;
+  return rc;
 }
 
 int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high, tsr_error *error) {
@@ -112,19 +112,19 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   void *memory;
   TSR_TRY(tsr__alloc_array(set->ends.memory, 6 * (uint64_t)n, sizeof(uint64_t), &memory, error));
   uint64_t *box = memory, *room = box + 2 * n;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   for (uint32_t d = 0; d < n; d++) {
     box[2 * d] = low[d];
     box[2 * d + 1] = high[d];
   }
-  for (uint64_t i = 0; i < tsr__box_set_count(set) && code >= 0;) {
+  for (uint64_t i = 0; i < tsr__box_set_count(set) && rc >= 0;) {
     const bool meets = domain_boxes_meet(n, box_at(set, i), box);
-    if (meets) code = domain_boxes_cut(set, i, box, room, error); /* what is left of it stands at the end */
+    if (meets) rc = domain_boxes_cut(set, i, box, room, error); /* what is left of it stands at the end */
     else i++;
     found |= meets;
   }
   tsr__free(memory);
-  return code < 0 ? code : found;
+  return rc < 0 ? rc : found;
 }
 
 uint64_t tsr__box_set_cells(const tsr_box_set *set) {

@@ -31,8 +31,8 @@ static uint64_t order_truncate(double value) {
 
 uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
   if (!dimension->has_extent) return 0;
-  switch (tsr__datatype_machine(dimension->datatype)) {
-  case TSR_MACHINE_F32: {
+  switch (tsr__datatype_physical(dimension->datatype)) {
+  case TSR_PHYSICAL_F32: {
     float v, low, extent;
     memcpy(&v, value, 4);
     memcpy(&low, dimension->low, 4);
@@ -40,7 +40,7 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
     float quotient = (v - low) / extent;
     return order_truncate((double)quotient);
   }
-  case TSR_MACHINE_F64: {
+  case TSR_PHYSICAL_F64: {
     double v, low, extent;
     memcpy(&v, value, 8);
     memcpy(&low, dimension->low, 8);
@@ -58,9 +58,9 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
 }
 
 static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {
-  tsr_machine machine = tsr__datatype_machine(dimension->datatype);
-  double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
-  double share = (tsr__machine_double(machine, value) - low) / (high - low); /* NaN where low = high */
+  tsr_physical_type machine = tsr__datatype_physical(dimension->datatype);
+  double low = tsr__physical_double(machine, dimension->low), high = tsr__physical_double(machine, dimension->high);
+  double share = (tsr__physical_double(machine, value) - low) / (high - low); /* NaN where low = high */
   uint64_t most = (UINT64_C(1) << bits) - 1, bucket = order_truncate(share * (double)most);
   /* Only bits 0..bits-1 take part in a curve of several dimensions; of a line's 2^63 the curve makes its end. */
   return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
@@ -148,19 +148,20 @@ static uint64_t spread(uint64_t bits) {
 }
 
 static void buckets_of(const tsr_field *dimension, const uint8_t *values, uint64_t count, uint32_t *buckets) {
-  const tsr_machine machine = tsr__datatype_machine(dimension->datatype);
-  const double low = tsr__machine_double(machine, dimension->low), high = tsr__machine_double(machine, dimension->high);
+  const tsr_physical_type machine = tsr__datatype_physical(dimension->datatype);
+  const double low = tsr__physical_double(machine, dimension->low),
+               high = tsr__physical_double(machine, dimension->high);
   const uint32_t most = INT32_MAX;
   switch (machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name:                                                                                             \
+  case TSR_PHYSICAL_##name:                                                                                            \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
       type v;                                                                                                          \
       memcpy(&v, values + i * sizeof v, sizeof v);                                                                     \
       buckets[i] = (uint32_t)(order_truncate(((double)v - low) / (high - low) * (double)most) & most);                 \
     }                                                                                                                  \
     break;
-    TSR_MACHINES(X)
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }

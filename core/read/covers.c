@@ -1,7 +1,7 @@
 /* covers.c: where a dense request has to look for cells that have been written.
  *
  * A dense array may have 10^10 tiles of which fragments meet two. Where nothing is wanted of cells that were never written, or
- * all of them can be taken at once, the walk over tiles (read_dense.c) and the slabs of an order (read_ordered.c) keep to
+ * all of them can be taken at once, the walk over tiles (read_dense.c) and the key ranges of an order (read_ordered.c) keep to
  * covers: boxes that hold all cells of the fragments, and as little else as is cheap to find out.
  *
  * A dense fragment is its box. A sparse one says little by its own where it has few cells far apart: then it is the boxes of
@@ -17,7 +17,7 @@
 #include "read/plan.h"
 
 #define WIDE_TILES  16u /* space tiles that a sparse fragment may span before it is looked into */
-#define PARTS_MOST  4096u /* covers of one sparse fragment */
+#define PARTS_MAX   4096u /* covers of one sparse fragment */
 #define COVER_BYTES 64u /* that a cover takes for each dimension, about */
 #define COVERS_PART 16 /* of the budget, for covers of sparse fragments */
 
@@ -104,7 +104,7 @@ static int covers_add_cells(covers_list *l, const tsr_fragment *run, tsr_error *
         high[fast] = TSR_MIN(end, grid->last[fast]);
         continue;
       }
-      if (l->plan->cover_count - before == PARTS_MOST || l->plan->cover_count >= l->most) {
+      if (l->plan->cover_count - before == PARTS_MAX || l->plan->cover_count >= l->most) {
         l->plan->cover_count = before;
         return 0;
       }
@@ -121,17 +121,17 @@ static int add_sparse(covers_list *l, const tsr_plan_box *box, tsr_error *error)
   tsr_fragment *fragment = l->snapshot->fragments[box->fragment].fragment;
   uint64_t tiles = 1;
   for (uint32_t d = 0; d < l->snapshot->grid.dimensions; d++)
-    tiles = tsr__mul_sat(tiles,
-                         tsr__side_tiles(&l->plan->sides[d], l->snapshot->grid.extent[d], box->low[d], box->high[d]));
+    tiles = tsr__mul_sat(tiles, tsr__dimension_selection_tiles(&l->plan->selections[d], l->snapshot->grid.extent[d],
+                                                               box->low[d], box->high[d]));
   if (tiles <= WIDE_TILES || l->plan->cover_count >= l->most) return covers_add_box(l, box->low, box->high, error);
   if (fragment->tiles) {
-    const int r = covers_add_cells(l, fragment, error);
-    if (r != 0) return r < 0 ? r : TSR_OK;
+    const int rc = covers_add_cells(l, fragment, error);
+    if (rc != 0) return rc < 0 ? rc : TSR_OK;
   }
   const tsr_rtree *rtree;
   TSR_TRY(tsr__fragment_rtree(l->snapshot->array, fragment, &rtree, error));
   const uint64_t leaves = rtree->levels > 0 ? rtree->counts[rtree->levels - 1] : 0;
-  if (leaves == 0 || leaves > PARTS_MOST || leaves > l->most - l->plan->cover_count)
+  if (leaves == 0 || leaves > PARTS_MAX || leaves > l->most - l->plan->cover_count)
     return covers_add_box(l, box->low, box->high, error);
   return add_leaves(l, box, rtree, error);
 }
@@ -147,10 +147,10 @@ int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, t
   return TSR_OK;
 }
 
-uint64_t tsr__side_values_within(const tsr_side *side, uint64_t low, uint64_t high) {
+uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
   uint64_t n = 0;
-  for (uint64_t i = 0; i < side->count && side->spans[i].low <= high; i++) {
-    const uint64_t a = TSR_MAX(side->spans[i].low, low), b = TSR_MIN(side->spans[i].high, high);
+  for (uint64_t i = 0; i < selected->count && selected->spans[i].low <= high; i++) {
+    const uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
     if (a <= b) n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
   }
   return n;

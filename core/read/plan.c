@@ -57,8 +57,8 @@ static bool fragment_meets(const tsr_schema *schema, const tsr_fragment *fragmen
 }
 
 /* What the spans want of the box low..high of a dense array. */
-static int plan_make_side(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high, tsr_arena *arena,
-                          tsr_side *side, tsr_error *error) {
+static int plan_select_dimension(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high,
+                                 tsr_arena *arena, tsr_dimension_selection *selected, tsr_error *error) {
   const uint64_t first = low_key + low, last = low_key + high;
   const tsr_span whole = {first, last};
   const tsr_span *all = spans->all ? &whole : spans->spans;
@@ -72,24 +72,25 @@ static int plan_make_side(const tsr_spans *spans, uint64_t low_key, uint64_t low
   while (to < end && all[to].low <= last) to++;
   void *memory;
   TSR_TRY(tsr__arena_alloc(arena, (to - from) * sizeof(tsr_span), &memory, error));
-  side->spans = memory;
-  side->count = to - from;
+  selected->spans = memory;
+  selected->count = to - from;
   for (uint64_t i = from; i < to; i++)
-    side->spans[i - from] = (tsr_span){TSR_MAX(all[i].low, first) - low_key, TSR_MIN(all[i].high, last) - low_key};
+    selected->spans[i - from] = (tsr_span){TSR_MAX(all[i].low, first) - low_key, TSR_MIN(all[i].high, last) - low_key};
   return TSR_OK;
 }
 
-uint64_t tsr__side_values(const tsr_side *side) {
+uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected) {
   uint64_t n = 0;
-  for (uint64_t i = 0; i < side->count; i++)
-    n = tsr__add_sat(n, tsr__add_sat(side->spans[i].high - side->spans[i].low, 1));
+  for (uint64_t i = 0; i < selected->count; i++)
+    n = tsr__add_sat(n, tsr__add_sat(selected->spans[i].high - selected->spans[i].low, 1));
   return n;
 }
 
-uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high) {
+uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
+                                        uint64_t high) {
   uint64_t n = 0, next = 0; /* next: the first tile that has not been counted */
-  for (uint64_t i = 0; i < side->count; i++) {
-    uint64_t a = TSR_MAX(side->spans[i].low, low), b = TSR_MIN(side->spans[i].high, high);
+  for (uint64_t i = 0; i < selected->count; i++) {
+    uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
     if (a > b) continue;
     a = TSR_MAX(a / extent, next);
     b = b / extent;
@@ -100,9 +101,9 @@ uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, ui
   return n;
 }
 
-static bool side_meets(const tsr_side *side, uint64_t low, uint64_t high) {
-  for (uint64_t i = 0; i < side->count && side->spans[i].low <= high; i++)
-    if (side->spans[i].high >= low) return true;
+static bool side_meets(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
+  for (uint64_t i = 0; i < selected->count && selected->spans[i].low <= high; i++)
+    if (selected->spans[i].high >= low) return true;
   return false;
 }
 
@@ -131,7 +132,7 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   return TSR_OK;
 }
 
-/* scale_float rounds. Boxes are of the values before it, so neither skips a tile nor spares a look at its cells. */
+/* scale_float rounds. Boxes are of the values before it, so neither skips a tile nor contexts a look at its cells. */
 static bool is_lossy(const tsr_schema *schema) {
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d))) return true;
@@ -219,12 +220,12 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
     plan->empty = true;
     return TSR_OK;
   }
-  TSR_TRY(tsr__arena_array(arena, grid->dimensions, sizeof(tsr_side), &memory, error));
-  plan->sides = memory;
+  TSR_TRY(tsr__arena_array(arena, grid->dimensions, sizeof(tsr_dimension_selection), &memory, error));
+  plan->selections = memory;
   for (uint32_t d = 0; d < grid->dimensions; d++) {
-    TSR_TRY(plan_make_side(&plan->spans[d], grid->low_key[d], snapshot->box_low[d], snapshot->box_high[d], arena,
-                           &plan->sides[d], error));
-    if (plan->sides[d].count == 0) plan->empty = true;
+    TSR_TRY(plan_select_dimension(&plan->spans[d], grid->low_key[d], snapshot->box_low[d], snapshot->box_high[d], arena,
+                                  &plan->selections[d], error));
+    if (plan->selections[d].count == 0) plan->empty = true;
   }
   uint64_t considered = 0, met = 0;
   if (!plan->empty) {
@@ -238,9 +239,10 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
       uint64_t tiles = 1;
       bool meets = true;
       for (uint32_t d = 0; d < grid->dimensions && meets; d++) {
-        meets = side_meets(&plan->sides[d], box->low[d], box->high[d]);
+        meets = side_meets(&plan->selections[d], box->low[d], box->high[d]);
         if (meets && count)
-          tiles = tsr__mul_sat(tiles, tsr__side_tiles(&plan->sides[d], grid->extent[d], box->low[d], box->high[d]));
+          tiles = tsr__mul_sat(
+              tiles, tsr__dimension_selection_tiles(&plan->selections[d], grid->extent[d], box->low[d], box->high[d]));
       }
       if (!meets) continue;
       plan->box_count++;
@@ -482,17 +484,19 @@ static int estimate_sparse(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_e
 static void estimate_dense(const tsr_snapshot *snapshot, const tsr_plan *plan, tsr_estimate *estimate) {
   const tsr_grid *grid = &snapshot->grid;
   estimate->rows = 1;
-  for (uint32_t d = 0; d < grid->dimensions; d++) estimate->rows *= (double)tsr__side_values(&plan->sides[d]);
+  for (uint32_t d = 0; d < grid->dimensions; d++)
+    estimate->rows *= (double)tsr__dimension_selection_values(&plan->selections[d]);
   for (uint64_t i = plan->box_count;
        i-- > 0;) { /* the newest first; what lies behind one that covers all is not read */
     const tsr_plan_box *box = &plan->boxes[i];
     bool covers = !box->sparse;
     double tiles = 1, cells = 1;
     for (uint32_t d = 0; d < grid->dimensions; d++) {
-      const tsr_side *side = &plan->sides[d];
-      tiles *= (double)tsr__side_tiles(side, grid->extent[d], box->low[d], box->high[d]);
-      cells *= (double)tsr__side_values_within(side, box->low[d], box->high[d]);
-      if (side->spans[0].low < box->low[d] || side->spans[side->count - 1].high > box->high[d]) covers = false;
+      const tsr_dimension_selection *selected = &plan->selections[d];
+      tiles *= (double)tsr__dimension_selection_tiles(selected, grid->extent[d], box->low[d], box->high[d]);
+      cells *= (double)tsr__dimension_selection_values_within(selected, box->low[d], box->high[d]);
+      if (selected->spans[0].low < box->low[d] || selected->spans[selected->count - 1].high > box->high[d])
+        covers = false;
     }
     estimate->fragments++;
     estimate->tiles += tiles;
@@ -509,15 +513,15 @@ int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr
   tsr_plan plan = {0};
   tsr_estimate result = {0};
   tsr__arena_init(&arena, &snapshot->array->memory);
-  int r = plan_make_spans(snapshot->schema, request->dimensions, &arena, &plan.spans, &plan.empty, error);
-  if (r >= 0 && !plan.empty && snapshot->schema->dense) {
-    r = plan_dense(snapshot, false, &arena, &plan, error);
-    if (r >= 0 && !plan.empty) estimate_dense(snapshot, &plan, &result);
-  } else if (r >= 0 && !plan.empty) {
-    r = estimate_sparse(snapshot, plan.spans, &result, error);
+  int rc = plan_make_spans(snapshot->schema, request->dimensions, &arena, &plan.spans, &plan.empty, error);
+  if (rc >= 0 && !plan.empty && snapshot->schema->dense) {
+    rc = plan_dense(snapshot, false, &arena, &plan, error);
+    if (rc >= 0 && !plan.empty) estimate_dense(snapshot, &plan, &result);
+  } else if (rc >= 0 && !plan.empty) {
+    rc = estimate_sparse(snapshot, plan.spans, &result, error);
   }
   tsr__arena_release(&arena);
-  if (r < 0) return tsr__wrap(error, "%s", snapshot->array->path);
+  if (rc < 0) return tsr__wrap(error, "%s", snapshot->array->path);
   *estimate = result;
   return TSR_OK;
 }

@@ -10,11 +10,12 @@ typedef struct tsr_plan_tile {
   uint64_t tile;
 } tsr_plan_tile;
 
-typedef struct tsr_side { /* of a dense request, on one dimension: ordinals within the non-empty domain, sorted, apart
+typedef struct
+    tsr_dimension_selection { /* of a dense request, on one dimension: ordinals within the non-empty domain, sorted, apart
                            */
   uint64_t count;
   tsr_span *spans;
-} tsr_side;
+} tsr_dimension_selection;
 
 typedef struct tsr_plan_box { /* dense: a fragment whose box meets the request */
   uint32_t fragment;
@@ -35,7 +36,7 @@ typedef struct tsr_plan {
   uint64_t tile_count;
   tsr_plan_tile *tiles;
   /* dense: what the request wants of each dimension, fragments oldest first; tiles are enumerated by read_dense.c */
-  tsr_side *sides;
+  tsr_dimension_selection *selections;
   uint64_t box_count;
   tsr_plan_box *boxes;
   uint64_t cover_count; /* covers.c */
@@ -53,7 +54,8 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
 bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
 
 /* How many values the sides hold, and how many tiles of `extent` they meet, counted from `low` to `high`. */
-uint64_t tsr__side_values(const tsr_side *side);
-uint64_t tsr__side_tiles(const tsr_side *side, uint64_t extent, uint64_t low, uint64_t high);
+uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected);
+uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
+                                        uint64_t high);
 
 #endif

@@ -6,8 +6,8 @@
  * Statistics say nothing, or too much, in many cases (errata.md, "Statistics"). A tile is passed over only where:
  * - its minimum and maximum are those of single numbers, datetimes or times, or of CHAR and ASCII from version 18 on
  *   (before, TileDB compared past their ends); no UTF8, no other variable or multi-valued attribute
- * - of floats the sum is less than SUM_MOST: a NaN resets bounds and makes the sum NaN, but for a sum that an infinity
- *   or too large values made stick, which leaves it at the greatest double; and the bounds are less than BOUND_MOST,
+ * - of floats the sum is less than SUM_MAX: a NaN resets bounds and makes the sum NaN, but for a sum that an infinity
+ *   or too large values made stick, which leaves it at the greatest double; and the bounds are less than BOUND_MAX,
  *   so that nothing after that brought the sum down again
  * - text: compared up to the first NUL, so the bounds are widened by all that may stand behind it; in dense arrays
  * never where it is variable, and where it is nullable only from version 21 on
@@ -31,8 +31,8 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-#define SUM_MOST        1e300
-#define BOUND_MOST      1e290
+#define SUM_MAX         1e300
+#define BOUND_MAX       1e290
 #define PREDICATE_BLOCK 65536u /* cells that are looked at together */
 #define NEGATED         512u /* the same where a test is negated */
 #define TEXT_BOUND      256u /* bytes of a text bound that count */
@@ -208,18 +208,18 @@ uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const 
 
 /* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
 
-int tsr__tests_want(tsr_reader *reader, tsr_held *held, tsr_error *error) {
-  const int64_t *slots = reader->snapshot->fragments[held->fragment].slots;
+int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
+  const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
   for (uint32_t i = 0; i < reader->test_count; i++)
-    TSR_TRY(tsr__reader_want(reader, held, slots[reader->tests[i].field], error));
+    TSR_TRY(tsr__reader_request(reader, pinned, slots[reader->tests[i].field], error));
   return TSR_OK;
 }
 
-int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const uint32_t *selection, uint64_t *count,
-                      uint32_t *out, tsr_error *error) {
+int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
+                      uint64_t *count, uint32_t *out, tsr_error *error) {
   for (uint32_t i = 0; i<reader->test_count && * count> 0; i++) {
     tsr_column column;
-    if (held) TSR_TRY(tsr__reader_column(reader, held, reader->tests[i].field, first, &column, error));
+    if (pinned) TSR_TRY(tsr__reader_column(reader, pinned, reader->tests[i].field, first, &column, error));
     else column = reader->fills[reader->tests[i].field];
     *count = tsr__test_select(reader, &reader->tests[i], &column, selection, *count, out);
     selection = out;
@@ -227,13 +227,13 @@ int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const 
   return TSR_OK;
 }
 
-int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error) {
+int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
   tsr_buffer *room = &reader->chosen;
   room->size = 0;
-  TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(held->end - held->first, PREDICATE_BLOCK) * sizeof(uint32_t), error));
-  for (uint64_t first = held->first; first < held->end; first += PREDICATE_BLOCK) {
-    uint64_t count = TSR_MIN(held->end - first, PREDICATE_BLOCK);
-    TSR_TRY(tsr__tests_select(reader, held, first, NULL, &count, (uint32_t *)(void *)room->data, error));
+  TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(pinned->end - pinned->first, PREDICATE_BLOCK) * sizeof(uint32_t), error));
+  for (uint64_t first = pinned->first; first < pinned->end; first += PREDICATE_BLOCK) {
+    uint64_t count = TSR_MIN(pinned->end - first, PREDICATE_BLOCK);
+    TSR_TRY(tsr__tests_select(reader, pinned, first, NULL, &count, (uint32_t *)(void *)room->data, error));
     if (count > 0) return 1;
   }
   return 0;
@@ -284,7 +284,7 @@ bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uin
       d[i + 1] = (double)f;
     }
   }
-  return fabs(d[0]) < SUM_MOST && fabs(d[1]) < BOUND_MOST && fabs(d[2]) < BOUND_MOST; /* false for NaN */
+  return fabs(d[0]) < SUM_MAX && fabs(d[1]) < BOUND_MAX && fabs(d[2]) < BOUND_MAX; /* false for NaN */
 }
 
 bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *s, uint64_t tile,
@@ -318,10 +318,10 @@ int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot
   tsr_file *file = NULL;
   if (own ? !m->own_statistics : !m->slots[slot].statistics)
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  const int r = own ? tsr__fragment_metadata_own_statistics(m, slot, file, key, statistics, error)
-                    : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
+  const int rc = own ? tsr__fragment_metadata_own_statistics(m, slot, file, key, statistics, error)
+                     : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
   if (file) tsr__array_files_done(array);
-  if (r >= 0) return TSR_OK;
+  if (rc >= 0) return TSR_OK;
   return tsr__array_damage(tsr__wrap(error, "fragment %s", fragment->name), error);
 }
 
@@ -336,8 +336,8 @@ static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_t
                                            uint32_t *number) {
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[fragment].fragment->metadata;
   const int64_t slot = reader->snapshot->fragments[fragment].slots[test->field];
-  tsr_special special;
-  const int64_t field = slot < 0 ? -1 : tsr__fragment_slot_field(m, (uint32_t)slot, &special);
+  tsr_system_column system_column;
+  const int64_t field = slot < 0 ? -1 : tsr__fragment_slot_field(m, (uint32_t)slot, &system_column);
   if (field < 0) return NULL;
   *number = (uint32_t)field;
   return &m->schema->fields[field];

@@ -4,7 +4,7 @@
 
 #include "array/fragment.h"
 
-typedef struct tsr_held tsr_held;
+typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 typedef struct tsr_test { /* a predicate, made ready */
   uint32_t field;
@@ -41,11 +41,11 @@ int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error
 uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
                           const uint32_t *selection, uint64_t count, uint32_t *out);
 
-/* The same by all tests, for a held tile whose cells count from `first` (NULL: cells that were never written). */
-int tsr__tests_select(tsr_reader *reader, tsr_held *held, uint64_t first, const uint32_t *selection, uint64_t *count,
-                      uint32_t *out, tsr_error *error);
-int tsr__tests_any(tsr_reader *reader, tsr_held *held, tsr_error *error); /* 1: some cell of the tile passes */
-int tsr__tests_want(tsr_reader *reader, tsr_held *held, tsr_error *error); /* the fields of the tests */
+/* The same by all tests, for a pinned tile whose cells count from `first` (NULL: cells that were never written). */
+int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
+                      uint64_t *count, uint32_t *out, tsr_error *error);
+int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error); /* 1: some cell of the tile passes */
+int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error); /* the fields of the tests */
 bool tsr__tests_pass_unwritten(const tsr_reader *reader); /* do all of them hold of a cell that was never written? */
 
 #endif

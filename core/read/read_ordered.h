@@ -4,11 +4,11 @@
 
 #include "tessera.h"
 
-typedef struct tsr_source tsr_source;
+typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 /* The rows of reader->plan in an order of dimensions; `limit` as in a request. Closed by tsr__read_ordered_free alone. */
 int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
-                           tsr_source **source, tsr_error *error);
+                           tsr_batch_iterator **iterator, tsr_error *error);
 void tsr__read_ordered_free(tsr_reader *reader);
 void tsr__read_ordered_forget(tsr_reader *reader); /* the tiles that its inner reader keeps */
 

@@ -12,13 +12,13 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-typedef struct point_source {
-  tsr_source base;
+typedef struct point_iterator {
+  tsr_batch_iterator base;
   tsr_reader *reader;
-  tsr_held *held;
+  tsr_pinned_tile *pinned;
   bool given;
   uint64_t ordinals[]; /* by dimension */
-} point_source;
+} point_iterator;
 
 /* The one range of a dimension that is one value, or NULL. */
 static const tsr_range *single_range(const tsr_ranges *ranges) {
@@ -71,22 +71,22 @@ static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *o
   return 1;
 }
 
-static int read_point_next(tsr_source *source, tsr_batch *batch, tsr_error *error) {
-  point_source *s = (point_source *)source;
+static int read_point_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+  point_iterator *s = (point_iterator *)iterator;
   (void)error;
   if (s->given) return 0;
-  const tsr_fragment *fragment = s->reader->snapshot->fragments[s->held->fragment].fragment;
+  const tsr_fragment *fragment = s->reader->snapshot->fragments[s->pinned->fragment].fragment;
   s->given = true;
   batch->count = 1;
-  batch->row_base = fragment->row_base + (int64_t)(s->held->number * fragment->cells_per_tile + s->held->first);
+  batch->row_base = fragment->row_base + (int64_t)(s->pinned->number * fragment->cells_per_tile + s->pinned->first);
   batch->written = true;
-  batch->fragment = s->held->fragment;
+  batch->fragment = s->pinned->fragment;
   batch->time = tsr__fragment_time(fragment);
   return 1;
 }
 
-static int read_point_column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
-  point_source *s = (point_source *)source;
+static int read_point_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+  point_iterator *s = (point_iterator *)iterator;
   const tsr_snapshot *snapshot = s->reader->snapshot;
   if (field < snapshot->grid.dimensions) {
     const tsr_field *f = &snapshot->schema->fields[field];
@@ -97,28 +97,31 @@ static int read_point_column_of(tsr_source *source, uint32_t field, tsr_column *
     *column = (tsr_column){.values = buffer->data, .cell_size = f->cell_size, .constant = true};
     return TSR_OK;
   }
-  const int64_t slot = snapshot->fragments[s->held->fragment].slots[field];
-  if (slot >= 0 && !s->held->tiles[slot]) TSR_TRY(tsr__reader_want_fields(s->reader, s->held, error)); /* all at once */
-  return tsr__reader_column(s->reader, s->held, field, s->held->first, column, error);
+  const int64_t slot = snapshot->fragments[s->pinned->fragment].slots[field];
+  if (slot >= 0 && !s->pinned->tiles[slot])
+    TSR_TRY(tsr__reader_request_fields(s->reader, s->pinned, error)); /* all at once */
+  return tsr__reader_column(s->reader, s->pinned, field, s->pinned->first, column, error);
 }
 
-static void close_point(tsr_source *source) {
-  point_source *s = (point_source *)source;
-  tsr__reader_drop(s->reader, s->held);
-  s->held = NULL;
+static void close_point(tsr_batch_iterator *iterator) {
+  point_iterator *s = (point_iterator *)iterator;
+  tsr__reader_drop(s->reader, s->pinned);
+  s->pinned = NULL;
 }
 
-int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_source **source, tsr_error *error) {
+int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
+                         tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   void *memory;
   uint32_t owner = 0;
   if (!snapshot->schema->dense || !request->dimensions || reader->test_count > 0 || reader->take) return 0;
   if (!single_range(&request->dimensions[0])) return 0;
-  TSR_TRY(tsr__arena_alloc(&reader->arena, sizeof(point_source) + grid->dimensions * sizeof(uint64_t), &memory, error));
-  point_source *s = memory;
-  *s = (point_source){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
-                      .reader = reader};
+  TSR_TRY(
+      tsr__arena_alloc(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &memory, error));
+  point_iterator *s = memory;
+  *s = (point_iterator){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
+                        .reader = reader};
   if (read_point_find_ordinals(snapshot, request->dimensions, s->ordinals) <= 0 ||
       !read_point_find_owner(snapshot, s->ordinals, &owner))
     return 0;
@@ -128,9 +131,9 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_sou
     const uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - k : k;
     number = number * fragment->tile_count[d] + (s->ordinals[d] / grid->extent[d] - fragment->tile_low[d]);
   }
-  TSR_TRY(tsr__reader_hold(reader, owner, number, grid->tile_cells, &s->held, error));
-  s->held->first = tsr__grid_cell(grid, s->ordinals);
-  s->held->end = s->held->first + 1;
-  *source = &s->base;
+  TSR_TRY(tsr__reader_hold(reader, owner, number, grid->tile_cells, &s->pinned, error));
+  s->pinned->first = tsr__grid_cell(grid, s->ordinals);
+  s->pinned->end = s->pinned->first + 1;
+  *iterator = &s->base;
   return 1;
 }

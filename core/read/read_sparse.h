@@ -4,8 +4,8 @@
 
 #include "tessera.h"
 
-typedef struct tsr_source tsr_source;
+typedef struct tsr_batch_iterator tsr_batch_iterator;
 
-int tsr__read_sparse_open(tsr_reader *reader, tsr_source **source, tsr_error *error);
+int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* reader.c: readers as callers see them, and what both kinds of reading share: held tiles, columns, windows.
+/* reader.c: readers as callers see them, and what both kinds of reading share: pinned tiles, columns, windows.
  *
  * A reader keeps its memory from start to start: its arenas keep their largest block, tiles in hand come from a free
  * list, so that a join can start it for each outer row.
@@ -111,7 +111,7 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window, &r->memory);
   tsr__arena_init(&r->ahead.arena, &r->memory);
-  r->ahead.wants.memory = r->wants.memory = r->selection.memory = r->owners.memory = r->sorted.memory =
+  r->ahead.requests.memory = r->requests.memory = r->selection.memory = r->owners.memory = r->sorted.memory =
       r->numbers.memory = &r->memory;
   r->chosen.memory = &r->memory;
   r->done = true;
@@ -127,8 +127,8 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
 }
 
 static void close_source(tsr_reader *reader) {
-  if (reader->source) reader->source->close(reader->source);
-  reader->source = NULL;
+  if (reader->iterator) reader->iterator->close(reader->iterator);
+  reader->iterator = NULL;
   reader->done = true;
 }
 
@@ -144,15 +144,15 @@ void tsr_reader_close(tsr_reader *reader) {
   forget_kept(reader, 0);
   tsr__read_ordered_free(reader);
   while (reader->free) {
-    tsr_held *held = reader->free;
-    reader->free = held->next;
-    tsr__free(held);
+    tsr_pinned_tile *pinned = reader->free;
+    reader->free = pinned->next;
+    tsr__free(pinned);
   }
   for (uint32_t d = 0; reader->values && d < reader->snapshot->schema->dimension_count; d++)
     tsr__buffer_release(&reader->values[d]);
   tsr__free(reader->values);
-  tsr__buffer_release(&reader->wants);
-  tsr__buffer_release(&reader->ahead.wants);
+  tsr__buffer_release(&reader->requests);
+  tsr__buffer_release(&reader->ahead.requests);
   tsr__buffer_release(&reader->selection);
   tsr__buffer_release(&reader->owners);
   tsr__buffer_release(&reader->sorted);
@@ -189,7 +189,7 @@ static void rewind_reader(tsr_reader *reader) {
   reader->started = true;
   tsr__arena_reset(&reader->window);
   tsr__arena_reset(&reader->arena);
-  reader->wants.size = 0;
+  reader->requests.size = 0;
   reader->window_tiles = 1;
   reader->given = 0;
   reader->distinct = false;
@@ -205,8 +205,8 @@ static int make_covers(tsr_reader *reader, tsr_error *error) {
 }
 
 static int open_source(tsr_reader *reader, tsr_error *error) {
-  if (reader->snapshot->schema->dense) return tsr__read_dense_open(reader, &reader->source, error);
-  return tsr__read_sparse_open(reader, &reader->source, error);
+  if (reader->snapshot->schema->dense) return tsr__read_dense_open(reader, &reader->iterator, error);
+  return tsr__read_sparse_open(reader, &reader->iterator, error);
 }
 
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error) {
@@ -234,7 +234,7 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   reader->limit = 0;
   reader->times = false;
   if (reader->threads == 0) reader->threads = 1;
-  return tsr__interrupted(reader->snapshot->array->environment, error);
+  return tsr__environment_cancelled(reader->snapshot->array->environment, error);
 }
 
 /* Does the plain order of a dense array serve? One fragment, tiles one after the other along the slowest dimension
@@ -249,7 +249,8 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   uint32_t asked = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
     const uint32_t d = grid->col_major_cells ? grid->dimensions - 1 - k : k;
-    const uint64_t low = plan->sides[d].spans[0].low, high = plan->sides[d].spans[plan->sides[d].count - 1].high;
+    const uint64_t low = plan->selections[d].spans[0].low,
+                   high = plan->selections[d].spans[plan->selections[d].count - 1].high;
     const bool is_next = asked < request->order_count && request->order[asked].dimension == d;
     if (asked < request->order_count && low != high && (!is_next || request->order[asked].descending)) return false;
     asked += is_next;
@@ -270,7 +271,7 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
   TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(tsr_spans), &memory, error));
   tsr_spans *spans = memory;
   for (uint32_t d = 0; d < n; d++) {
-    const uint64_t key = snapshot->grid.low_key[d] + plan->sides[d].spans[0].low;
+    const uint64_t key = snapshot->grid.low_key[d] + plan->selections[d].spans[0].low;
     bool ordered = false;
     for (uint32_t i = 0; i < request->order_count && !ordered; i++) ordered = request->order[i].dimension == d;
     spans[d] = plan->spans[d];
@@ -301,25 +302,25 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   const uint32_t n = reader_field_count(snapshot->schema);
   if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
   else memset(reader->fields, 0, n * sizeof(bool));
-  int r = tsr__tests_make(reader, request, error);
-  reader->passes_unwritten = r >= 0 && !reader->written_only && tsr__tests_pass_unwritten(reader);
+  int rc = tsr__tests_make(reader, request, error);
+  reader->passes_unwritten = rc >= 0 && !reader->written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);
-  if (r >= 0 && (r = tsr__read_point_open(reader, request, &reader->source, error)) > 0) {
+  if (rc >= 0 && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
     reader->plan = (tsr_plan){0};
     reader->done = false;
     return TSR_OK;
   }
-  if (r >= 0) r = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
-  for (uint32_t i = 0; r >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
-  if (r >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
-    r = start_distinct(reader, request, error);
-  if (r >= 0) r = make_covers(reader, error);
-  if (r >= 0 && !reader->plan.empty)
-    r = request->order_count == 0 || is_ordered(reader, request)
-            ? open_source(reader, error)
-            : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->source,
-                                     error);
-  if (r < 0) return tsr__wrap(error, "%s", snapshot->array->path);
+  if (rc >= 0) rc = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
+  for (uint32_t i = 0; rc >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
+  if (rc >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
+    rc = start_distinct(reader, request, error);
+  if (rc >= 0) rc = make_covers(reader, error);
+  if (rc >= 0 && !reader->plan.empty)
+    rc = request->order_count == 0 || is_ordered(reader, request)
+             ? open_source(reader, error)
+             : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->iterator,
+                                      error);
+  if (rc < 0) return tsr__wrap(error, "%s", snapshot->array->path);
   reader->done = reader->plan.empty;
   return TSR_OK;
 }
@@ -329,11 +330,11 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
   if (reader->done) return 0;
   memset(reader->column_ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
   reader->batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
-  const int r = reader->source->next(reader->source, &reader->batch, error);
-  reader->done = r <= 0;
-  if (r < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
-  if (r > 0) *batch = &reader->batch;
-  return r;
+  const int rc = reader->iterator->next(reader->iterator, &reader->batch, error);
+  reader->done = rc <= 0;
+  if (rc < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
+  if (rc > 0) *batch = &reader->batch;
+  return rc;
 }
 
 int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error) {
@@ -344,7 +345,7 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
   if (reader->done) return tsr__fail(error, TSR_ERROR, "a column asked for where there is no batch");
   if (!reader->column_ready[field]) {
     tsr_column c = {0};
-    if (reader->source->column(reader->source, field, &c, error) < 0)
+    if (reader->iterator->column(reader->iterator, field, &c, error) < 0)
       return tsr__wrap(error, "%s", reader->snapshot->array->path);
     reader->columns[field] = c;
     reader->column_ready[field] = true;
@@ -360,8 +361,9 @@ uint64_t tsr__reader_cells(const tsr_reader *reader) {
   uint64_t cells = 1;
   if (plan->empty) return 0;
   if (!schema->dense) return tsr__mul_sat(plan->tile_count, schema->capacity);
-  if (!plan->sides) return 1; /* a single cell, for which there is no plan: read_point.c */
-  for (uint32_t d = 0; d < schema->dimension_count; d++) cells = tsr__mul_sat(cells, tsr__side_values(&plan->sides[d]));
+  if (!plan->selections) return 1; /* a single cell, for which there is no plan: read_point.c */
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    cells = tsr__mul_sat(cells, tsr__dimension_selection_values(&plan->selections[d]));
   return cells;
 }
 
@@ -369,7 +371,7 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
                      uint64_t count, uint64_t *keys) {
   const uint8_t *values = column->values;
   const uint64_t size = column->cell_size;
-  uint8_t gathered[TSR_KEYS_MOST * sizeof(uint64_t)];
+  uint8_t block[TSR_KEYS_MAX * sizeof(uint64_t)];
   if (column->constant) {
     const uint64_t key = tsr__key(datatype, values);
     for (uint64_t r = 0; r < count; r++) keys[r] = key;
@@ -380,8 +382,7 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
     switch (size) {
 #define GATHER(bytes)                                                                                                  \
   case bytes:                                                                                                          \
-    for (uint64_t r = 0; r < count; r++)                                                                               \
-      memcpy(gathered + r * (bytes), values + (uint64_t)cells[r] * (bytes), (bytes));                                  \
+    for (uint64_t r = 0; r < count; r++) memcpy(block + r * (bytes), values + (uint64_t)cells[r] * (bytes), (bytes));  \
     break;
       GATHER(1)
       GATHER(2)
@@ -389,7 +390,7 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
       GATHER(8)
 #undef GATHER
     }
-    values = gathered;
+    values = block;
   } else {
     values += (batch->first + from) * size;
   }
@@ -398,9 +399,9 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
 
 /* ---- Tiles in hand ---------------------------------------------------------------------------------------------- */
 
-int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,
+int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
                      tsr_error *error) {
-  tsr_held *h = reader->free;
+  tsr_pinned_tile *h = reader->free;
   if (h) {
     reader->free = h->next;
   } else {
@@ -414,25 +415,25 @@ int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   h->first = 0;
   h->counted = false;
   h->next = NULL;
-  *held = h;
+  *pinned = h;
   return TSR_OK;
 }
 
-static tsr_want *wants_of(const tsr_buffer *buffer, uint64_t *count) {
-  *count = buffer->size / sizeof(tsr_want);
-  return (tsr_want *)(void *)buffer->data;
+static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) {
+  *count = buffer->size / sizeof(tsr_tile_request);
+  return (tsr_tile_request *)(void *)buffer->data;
 }
 
 /* A reader that is started again and again is likely to want the same tiles: they stay, whatever the cache has room for, as
  * long as nothing else wants their memory. False: the tile is the caller's still. */
-static bool keep_tile(tsr_reader *reader, const tsr_held *held, uint32_t slot) {
-  const tsr_fragment *fragment = reader->snapshot->fragments[held->fragment].fragment;
-  tsr_tile *tile = held->tiles[slot];
+static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
+  const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
+  tsr_tile *tile = pinned->tiles[slot];
   const uint64_t most = reader->memory.limit / KEPT_PART;
   if (!reader->again || fragment->tiles || tile->bytes > most) return false;
   forget_kept(reader, most - tile->bytes);
-  if (reader->kept_count == TSR_KEPT_MOST) forget_kept(reader, reader->kept_bytes - reader->kept[0].tile->bytes);
-  reader->kept[reader->kept_count++] = (tsr_kept_tile){fragment->id, slot, held->number, tile};
+  if (reader->kept_count == TSR_KEPT_MAX) forget_kept(reader, reader->kept_bytes - reader->kept[0].tile->bytes);
+  reader->kept[reader->kept_count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};
   reader->kept_bytes += tile->bytes;
   return true;
 }
@@ -440,49 +441,49 @@ static bool keep_tile(tsr_reader *reader, const tsr_held *held, uint32_t slot) {
 /* What is wanted and was kept is in hand again. */
 static void take_kept(tsr_reader *reader) {
   uint64_t count, left = 0, found = 0;
-  tsr_want *wants = wants_of(&reader->wants, &count);
+  tsr_tile_request *requests = requests_of(&reader->requests, &count);
   for (uint64_t i = 0; i < count; i++) {
-    tsr_want *w = &wants[i];
+    tsr_tile_request *w = &requests[i];
     uint32_t k = reader->kept_count;
     while (k > 0 && (reader->kept[k - 1].number != w->number || reader->kept[k - 1].slot != w->slot ||
                      reader->kept[k - 1].fragment != w->fragment->id))
       k--;
-    if (k > 0 && tsr__want_fits(w, reader->kept[k - 1].tile)) {
-      w->held->tiles[w->slot] = reader->kept[k - 1].tile;
+    if (k > 0 && tsr__tile_request_fits(w, reader->kept[k - 1].tile)) {
+      w->pinned->tiles[w->slot] = reader->kept[k - 1].tile;
       reader->kept_bytes -= reader->kept[k - 1].tile->bytes;
       memmove(&reader->kept[k - 1], &reader->kept[k], (--reader->kept_count - (k - 1)) * sizeof reader->kept[0]);
       found++;
     } else {
-      wants[left++] = *w;
+      requests[left++] = *w;
     }
   }
-  reader->wants.size = left * sizeof(tsr_want);
+  reader->requests.size = left * sizeof(tsr_tile_request);
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_cached, found);
 }
 
-void tsr__reader_drop(tsr_reader *reader, tsr_held *held) {
-  if (!held) return;
-  const uint32_t slots = reader->snapshot->fragments[held->fragment].fragment->metadata.slot_count;
+void tsr__reader_drop(tsr_reader *reader, tsr_pinned_tile *pinned) {
+  if (!pinned) return;
+  const uint32_t slots = reader->snapshot->fragments[pinned->fragment].fragment->metadata.slot_count;
   for (uint32_t s = 0; s < slots; s++) {
-    if (held->tiles[s] && !keep_tile(reader, held, s)) tsr__tile_return(held->tiles[s], &reader->memory);
-    held->tiles[s] = NULL;
+    if (pinned->tiles[s] && !keep_tile(reader, pinned, s)) tsr__tile_return(pinned->tiles[s], &reader->memory);
+    pinned->tiles[s] = NULL;
   }
-  held->next = reader->free;
-  reader->free = held;
+  pinned->next = reader->free;
+  reader->free = pinned;
 }
 
-int tsr__reader_want(tsr_reader *reader, tsr_held *held, int64_t slot, tsr_error *error) {
-  if (slot < 0 || held->tiles[slot]) return TSR_OK;
-  const tsr_want *wants = (const tsr_want *)(const void *)reader->wants.data;
-  for (uint64_t i = reader->wants.size / sizeof(tsr_want); i > 0 && wants[i - 1].held == held; i--)
-    if (wants[i - 1].slot == (uint32_t)slot) return TSR_OK;
-  const tsr_want want = {.fragment = reader->snapshot->fragments[held->fragment].fragment,
-                         .slot = (uint32_t)slot,
-                         .number = held->number,
-                         .first = held->first,
-                         .end = held->end,
-                         .held = held};
-  return tsr__buffer_append(&reader->wants, &want, sizeof want, error);
+int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error) {
+  if (slot < 0 || pinned->tiles[slot]) return TSR_OK;
+  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)reader->requests.data;
+  for (uint64_t i = reader->requests.size / sizeof(tsr_tile_request); i > 0 && requests[i - 1].pinned == pinned; i--)
+    if (requests[i - 1].slot == (uint32_t)slot) return TSR_OK;
+  const tsr_tile_request request = {.fragment = reader->snapshot->fragments[pinned->fragment].fragment,
+                                    .slot = (uint32_t)slot,
+                                    .number = pinned->number,
+                                    .first = pinned->first,
+                                    .end = pinned->end,
+                                    .pinned = pinned};
+  return tsr__buffer_append(&reader->requests, &request, sizeof request, error);
 }
 
 /* The first field that has data: a dense fragment has none of dimensions. */
@@ -490,34 +491,34 @@ static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
   return reader->snapshot->fragments[fragment].fragment->metadata.dense ? reader->snapshot->schema->dimension_count : 0;
 }
 
-int tsr__reader_want_fields(tsr_reader *reader, tsr_held *held, tsr_error *error) {
-  const int64_t *slots = reader->snapshot->fragments[held->fragment].slots;
-  for (uint32_t f = first_stored(reader, held->fragment); f < reader_field_count(reader->snapshot->schema); f++)
-    if (reader->fields[f]) TSR_TRY(tsr__reader_want(reader, held, slots[f], error));
+int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
+  const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
+  for (uint32_t f = first_stored(reader, pinned->fragment); f < reader_field_count(reader->snapshot->schema); f++)
+    if (reader->fields[f]) TSR_TRY(tsr__reader_request(reader, pinned, slots[f], error));
   return TSR_OK;
 }
 
 /* The tiles of wants that were loaded are held. */
-static void hold_tiles(tsr_reader *reader, const tsr_want *wants, uint64_t count) {
+static void hold_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint64_t count) {
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) {
-    tsr_held *held = wants[i].held;
-    held->tiles[wants[i].slot] = wants[i].tile;
-    if (wants[i].decoded && !held->counted) {
-      held->counted = true;
-      cells += wants[i].tile->end > 0 ? wants[i].tile->end - wants[i].tile->first : held->cells;
+    tsr_pinned_tile *pinned = requests[i].pinned;
+    pinned->tiles[requests[i].slot] = requests[i].tile;
+    if (requests[i].decoded && !pinned->counted) {
+      pinned->counted = true;
+      cells += requests[i].tile->end > 0 ? requests[i].tile->end - requests[i].tile->first : pinned->cells;
     }
   }
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);
 }
 
-static int load_wants(tsr_reader *reader, tsr_buffer *buffer, tsr_error *error) {
+static int load_requests(tsr_reader *reader, tsr_buffer *buffer, tsr_error *error) {
   uint64_t count;
-  tsr_want *wants = wants_of(buffer, &count);
+  tsr_tile_request *requests = requests_of(buffer, &count);
   if (count == 0) return TSR_OK;
   buffer->size = 0;
-  TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, wants, count, &reader->memory, error));
-  hold_tiles(reader, wants, count);
+  TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, requests, count, &reader->memory, error));
+  hold_tiles(reader, requests, count);
   return TSR_OK;
 }
 
@@ -528,68 +529,69 @@ static void cancel_ahead(tsr_reader *reader) {
 
 int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
   if (reader->kept_count > 0) take_kept(reader);
-  const uint64_t size = reader->wants.size;
-  const int r = load_wants(reader, &reader->wants, error);
-  if (!tsr__lacks_memory(r) || !reader->ahead.loading) return r;
+  const uint64_t size = reader->requests.size;
+  const int rc = load_requests(reader, &reader->requests, error);
+  if (!tsr__lacks_memory(rc) || !reader->ahead.loading) return rc;
   cancel_ahead(reader); /* what is wanted now goes before what will be */
-  reader->wants.size = size;
-  return load_wants(reader, &reader->wants, error);
+  reader->requests.size = size;
+  return load_requests(reader, &reader->requests, error);
 }
 
 /* Below version 5 one slot holds all dimensions, one after the other. */
-static uint64_t coordinates_at(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot) {
-  const tsr_fragment *fragment = reader->snapshot->fragments[held->fragment].fragment;
+static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
+                               int64_t slot) {
+  const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
   if (!field->is_dimension || fragment->metadata.version >= 5) return 0;
-  return (uint64_t)(field - reader->snapshot->schema->fields) * held->tiles[slot]->cells * field->cell_size;
+  return (uint64_t)(field - reader->snapshot->schema->fields) * pinned->tiles[slot]->cells * field->cell_size;
 }
 
-void tsr__reader_slot_column(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot,
-                             uint64_t first, tsr_column *column) {
-  const tsr_tile *tile = held->tiles[slot];
+void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
+                             int64_t slot, uint64_t first, tsr_column *column) {
+  const tsr_tile *tile = pinned->tiles[slot];
   *column = (tsr_column){.values = tile->values, .validity = tile->validity ? tile->validity + first : NULL};
   if (field->values_per_cell == TSR_VARIABLE) {
     column->offsets = tile->offsets + first;
   } else {
     column->values =
-        tile->values + coordinates_at(reader, held, field, slot) + (first - tile->first) * field->cell_size;
+        tile->values + coordinates_at(reader, pinned, field, slot) + (first - tile->first) * field->cell_size;
     column->cell_size = field->cell_size;
   }
 }
 
-int tsr__reader_column(tsr_reader *reader, tsr_held *held, uint32_t field, uint64_t first, tsr_column *column,
+int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error) {
-  const int64_t slot = reader->snapshot->fragments[held->fragment].slots[field];
+  const int64_t slot = reader->snapshot->fragments[pinned->fragment].slots[field];
   if (slot < 0) {
     *column = reader->fills[field];
     return TSR_OK;
   }
-  if (!held->tiles[slot]) {
-    TSR_TRY(tsr__reader_want(reader, held, slot, error));
+  if (!pinned->tiles[slot]) {
+    TSR_TRY(tsr__reader_request(reader, pinned, slot, error));
     TSR_TRY(tsr__reader_load(reader, error));
   }
-  tsr__reader_slot_column(reader, held, &reader->snapshot->schema->fields[field], slot, first, column);
+  tsr__reader_slot_column(reader, pinned, &reader->snapshot->schema->fields[field], slot, first, column);
   return TSR_OK;
 }
 
-tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *held, uint32_t dimension) {
+tsr_coordinates tsr__pinned_coordinates(const tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t dimension) {
   tsr_column column;
-  tsr__reader_slot_column(reader, held, &reader->snapshot->schema->fields[dimension],
-                          reader->snapshot->fragments[held->fragment].slots[dimension], 0, &column);
+  tsr__reader_slot_column(reader, pinned, &reader->snapshot->schema->fields[dimension],
+                          reader->snapshot->fragments[pinned->fragment].slots[dimension], 0, &column);
   return (tsr_coordinates){.values = column.values, .offsets = column.offsets};
 }
 
-int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cells, uint64_t count, tsr_batch *batch,
-                  tsr_error *error) {
-  const tsr_fragment_metadata *m = &reader->snapshot->fragments[held->fragment].fragment->metadata;
-  const tsr_tile *tile = held->tiles[tsr__fragment_special_slot(m, TSR_SLOT_TIMES)];
+int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, const uint32_t *cells, uint64_t count,
+                            tsr_batch *batch, tsr_error *error) {
+  const tsr_fragment_metadata *m = &reader->snapshot->fragments[pinned->fragment].fragment->metadata;
+  const tsr_tile *tile = pinned->tiles[tsr__fragment_system_slot(m, TSR_SLOT_TIMES)];
   const uint64_t *times = (const uint64_t *)(const void *)tile->values;
   tsr_buffer *buffer = &reader->numbers;
   buffer->size = 0;
-  TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(held->cells, sizeof(int64_t)), error));
+  TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(pinned->cells, sizeof(int64_t)), error));
   int64_t *rows = (int64_t *)(void *)buffer->data;
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t cell = cells ? cells[i] : (uint32_t)i;
-    rows[cell] = tsr__own_row(times[cell] - TSR_OWN_TIMES);
+    rows[cell] = tsr__uncommitted_rowid(times[cell] - TSR_OWN_TIMES);
   }
   batch->rowids = rows;
   return TSR_OK;
@@ -618,21 +620,21 @@ bool tsr__reader_may_ahead(const tsr_reader *reader) {
 
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {
   tsr_read_ahead *ahead = &reader->ahead;
-  const tsr_buffer wants = ahead->wants;
+  const tsr_buffer requests = ahead->requests;
   const uint64_t used = tsr__add_sat(atomic_load_explicit(&reader->memory.used, memory_order_relaxed), bytes);
   uint64_t count;
-  ahead->wants = reader->wants;
-  reader->wants = wants;
-  reader->wants.size = 0;
+  ahead->requests = reader->requests;
+  reader->requests = requests;
+  reader->requests.size = 0;
   ahead->loading = false;
   if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
-  tsr_want *list = wants_of(&ahead->wants, &count);
+  tsr_tile_request *list = requests_of(&ahead->requests, &count);
   if (count == 0) return TSR_OK;
   tsr_error trouble; /* which the take meets again, if it lasts */
-  const int r = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
-                                &reader->memory, &trouble);
-  ahead->loading = r >= 0;
-  return r == TSR_INTERRUPT ? tsr__fail(error, r, "%s", trouble.message) : TSR_OK;
+  const int rc = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
+                                 &reader->memory, &trouble);
+  ahead->loading = rc >= 0;
+  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", trouble.message) : TSR_OK;
 }
 
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
@@ -640,22 +642,23 @@ int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
   const tsr_arena arena = reader->window;
   tsr_error trouble;
   uint64_t count;
-  int r = TSR_ERROR;
+  int rc = TSR_ERROR;
   reader->window = ahead->arena;
   ahead->arena = arena;
-  if (ahead->loading) r = tsr__load_finish(&ahead->load, &trouble);
+  if (ahead->loading) rc = tsr__load_finish(&ahead->load, &trouble);
   ahead->loading = false;
-  if (r == TSR_INTERRUPT) return tsr__fail(error, r, "%s", trouble.message);
-  if (r < 0) return load_wants(reader, &ahead->wants, error); /* it was not begun, or it failed: now it may say why */
-  const tsr_want *wants = wants_of(&ahead->wants, &count);
-  hold_tiles(reader, wants, count);
-  ahead->wants.size = 0;
+  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", trouble.message);
+  if (rc < 0)
+    return load_requests(reader, &ahead->requests, error); /* it was not begun, or it failed: now it may say why */
+  const tsr_tile_request *requests = requests_of(&ahead->requests, &count);
+  hold_tiles(reader, requests, count);
+  ahead->requests.size = 0;
   return TSR_OK;
 }
 
 void tsr__reader_drop_ahead(tsr_reader *reader) {
   cancel_ahead(reader);
-  reader->ahead.wants.size = 0;
+  reader->ahead.requests.size = 0;
 }
 
 unsigned tsr__reader_threads(const tsr_reader *reader) {

@@ -3,31 +3,31 @@
  * A request becomes spans (one set per dimension), the spans choose fragments, then tiles; readers decode tiles in
  * windows that go to the pool, and hand out batches that point into them. Dense arrays are walked space tile by space
  * tile, the newest fragment that covers a cell owns it. Sparse tiles whose boxes meet no other fragment's stream
- * straight through; the others go through the sweep, where the newest version of each coordinate wins.
+ * straight through; the others go through the version merge, where the newest version of each coordinate wins.
  */
 #ifndef TSR_READER_H
 #define TSR_READER_H
 
-#include "read/load.h"
+#include "read/tile_loader.h"
 #include "read/plan.h"
 
-typedef struct tsr_piece tsr_piece;
+typedef struct tsr_subtile tsr_subtile;
 typedef struct tsr_test tsr_test;
 
-typedef struct tsr_held tsr_held;
+typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 /* The slots of one tile of a fragment that a reader has in hand. */
-struct tsr_held {
+struct tsr_pinned_tile {
   uint32_t fragment; /* index in the snapshot */
   bool counted; /* in cells_decoded */
   uint64_t number, cells;
   uint64_t first, end; /* no other cells are asked for: their values may be missing */
-  struct tsr_held *next; /* among those free */
+  struct tsr_pinned_tile *next; /* among those free */
   tsr_tile *tiles[]; /* by slot, NULL where not loaded */
 };
 
 /* Tiles that a reader has let go of, and that its next start may want again: of a join's lookups, say. */
-#define TSR_KEPT_MOST 16
+#define TSR_KEPT_MAX 16
 
 typedef struct tsr_kept_tile {
   uint64_t fragment; /* its id */
@@ -36,35 +36,35 @@ typedef struct tsr_kept_tile {
   tsr_tile *tile; /* held, and charged to the reader */
 } tsr_kept_tile;
 
-typedef struct tsr_source { /* of batches: read_dense.c and read_sparse.c */
-  int (*next)(struct tsr_source *source, tsr_batch *batch, tsr_error *error); /* 1, 0, < 0 */
-  int (*column)(struct tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error);
-  void (*close)(struct tsr_source *source); /* gives back what it holds; its memory is the reader's arena's */
+typedef struct tsr_batch_iterator { /* of batches: read_dense.c and read_sparse.c */
+  int (*next)(struct tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error); /* 1, 0, < 0 */
+  int (*column)(struct tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error);
+  void (*close)(struct tsr_batch_iterator *iterator); /* gives back what it holds; its memory is the reader's arena's */
   /* NULL, or: the piece of a dense tile by whose cells the batch's indices count; NULL where they do not. */
-  const struct tsr_piece *(*piece)(struct tsr_source *source);
-} tsr_source;
+  const struct tsr_subtile *(*subtile)(struct tsr_batch_iterator *iterator);
+} tsr_batch_iterator;
 
 /* A tile of whose cells all are wanted, none is deleted, and none can have another version: all that its fragment has
  * written of it. Or a box of a dense array of which no cell was ever written, in one tile or in many; its number of cells may
  * be UINT64_MAX, which is "that many or more". */
-typedef struct tsr_whole {
+typedef struct tsr_whole_tile {
   uint32_t fragment; /* TSR_NO_FRAGMENT: never written */
   uint64_t tile, cells;
   const uint64_t *low, *high; /* dense: its box, in ordinals; sparse: NULL, the R-tree has it */
-} tsr_whole;
+} tsr_whole_tile;
 
 #define TSR_NO_FRAGMENT UINT32_MAX
 
 /* The window behind the present one: its tiles are being loaded while the present one's batches are given out. */
 typedef struct tsr_read_ahead {
   tsr_arena arena; /* in the place of reader->window */
-  tsr_buffer wants; /* tsr_want */
+  tsr_buffer requests; /* tsr_tile_request */
   bool loading; /* they are in the hands of `load` */
   tsr_load load;
 } tsr_read_ahead;
 
 /* 1: its cells are taken, no batch has them; 0; < 0. No file is in use. */
-typedef int (*tsr_taker)(void *argument, const tsr_whole *whole, tsr_error *error);
+typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
 struct tsr_reader {
   tsr_snapshot *snapshot;
@@ -72,10 +72,10 @@ struct tsr_reader {
   tsr_arena arena; /* reset at each start */
   tsr_arena window; /* reset by the source for each window */
   tsr_plan plan;
-  tsr_source *source; /* NULL: nothing can be found */
+  tsr_batch_iterator *iterator; /* NULL: nothing can be found */
   bool done; /* after the last batch, or an error */
-  tsr_taker take; /* NULL, or asked for each whole tile before it is read; set between open and start */
-  void *taker;
+  tsr_whole_tile_shortcut take; /* NULL, or asked for each whole tile before it is read; set between open and start */
+  void *shortcut_argument;
   bool *fields; /* decoded ahead */
   bool times;
   uint32_t test_count; /* predicates */
@@ -85,7 +85,7 @@ struct tsr_reader {
   bool written_only; /* cells of a dense array that were never written are not wanted; set between open and start */
   bool passes_unwritten; /* they may come: they are wanted, and the tests hold of them */
   bool part; /* of another reader's request, whose counters have it already */
-  tsr_source *ordered; /* kept from start to start; NULL until an order is asked for */
+  tsr_batch_iterator *ordered; /* kept from start to start; NULL until an order is asked for */
   bool others; /* fields are decoded ahead that no test looks at */
   tsr_buffer chosen; /* cells that passed the tests: of the present piece, dense */
   uint64_t limit; /* cells that are likely to be taken; 0: all. Grows when more are */
@@ -97,12 +97,12 @@ struct tsr_reader {
   uint64_t (*fill_offsets)[2];
   uint32_t slot_count; /* the most that a fragment has */
   uint64_t window_tiles; /* of the next window */
-  tsr_held *free;
+  tsr_pinned_tile *free;
   bool started, again; /* it was started; and before that, too */
   uint32_t kept_count;
   uint64_t kept_bytes;
-  tsr_kept_tile kept[TSR_KEPT_MOST]; /* the last one that was let go of comes last */
-  tsr_buffer wants; /* tsr_want: what tsr__reader_load loads */
+  tsr_kept_tile kept[TSR_KEPT_MAX]; /* the last one that was let go of comes last */
+  tsr_buffer requests; /* tsr_tile_request: what tsr__reader_load loads */
   tsr_read_ahead ahead;
   tsr_buffer selection, owners, sorted, numbers, *values; /* dense: of the present piece; values by dimension */
 };
@@ -123,25 +123,26 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_span
 uint64_t tsr__reader_cells(const tsr_reader *reader);
 
 /* The order keys of rows from..from+count-1 of a batch; `column` is that of a dimension of fixed size. */
-#define TSR_KEYS_MOST 2048u /* rows at once */
+#define TSR_KEYS_MAX 2048u /* rows at once */
 void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
                      uint64_t count, uint64_t *keys);
-int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_held **held,
+int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
                      tsr_error *error);
-void tsr__reader_drop(tsr_reader *reader, tsr_held *held); /* NULL is fine */
+void tsr__reader_drop(tsr_reader *reader, tsr_pinned_tile *pinned); /* NULL is fine */
 
-/* Asks for a slot of a held tile (slot -1 and what is there already: nothing), then loads all that was asked for. */
-int tsr__reader_want(tsr_reader *reader, tsr_held *held, int64_t slot, tsr_error *error);
-int tsr__reader_want_fields(tsr_reader *reader, tsr_held *held, tsr_error *error); /* those of the request */
+/* Asks for a slot of a pinned tile (slot -1 and what is there already: nothing), then loads all that was asked for. */
+int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error);
+int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned,
+                               tsr_error *error); /* those of the request */
 int tsr__reader_load(tsr_reader *reader, tsr_error *error);
 
-/* A field's column of a held tile from cell `first` on; the slot is loaded if it is not there. Index 0 is that cell. */
-int tsr__reader_column(tsr_reader *reader, tsr_held *held, uint32_t field, uint64_t first, tsr_column *column,
+/* A field's column of a pinned tile from cell `first` on; the slot is loaded if it is not there. Index 0 is that cell. */
+int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error);
 
 /* The same of a slot that is loaded; `field` says what it holds. */
-void tsr__reader_slot_column(const tsr_reader *reader, const tsr_held *held, const tsr_field *field, int64_t slot,
-                             uint64_t first, tsr_column *column);
+void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
+                             int64_t slot, uint64_t first, tsr_column *column);
 
 /* The values of dimension d in a tile of a sparse fragment: its own slot, or its part of a __coords tile. */
 typedef struct tsr_coordinates {
@@ -149,13 +150,13 @@ typedef struct tsr_coordinates {
   const uint64_t *offsets; /* strings */
 } tsr_coordinates;
 
-tsr_coordinates tsr__held_coordinates(const tsr_reader *reader, const tsr_held *held, uint32_t dimension);
+tsr_coordinates tsr__pinned_coordinates(const tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t dimension);
 
 /* The rowid of a writer's own cell, and those of cells of a run's tile, whose times are loaded. */
-static inline int64_t tsr__own_row(uint64_t number) { return -2 - (int64_t)number; }
+static inline int64_t tsr__uncommitted_rowid(uint64_t number) { return -2 - (int64_t)number; }
 
-int tsr__own_rows(tsr_reader *reader, const tsr_held *held, const uint32_t *cells, uint64_t count, tsr_batch *batch,
-                  tsr_error *error);
+int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, const uint32_t *cells, uint64_t count,
+                            tsr_batch *batch, tsr_error *error);
 
 /* How many tiles the next window may have: 1, 2, 4, ... up to a few for each thread. */
 uint64_t tsr__reader_window(tsr_reader *reader);

@@ -9,14 +9,14 @@
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
-#include "write/overlay.h"
+#include "write/transaction_view.h"
 #include "write/write_removed.h"
 #include "write/write_spill.h"
 
 typedef struct found_source {
-  tsr_source base;
+  tsr_batch_iterator base;
   tsr_reader *reader;
-  tsr_held *held; /* NULL: never written */
+  tsr_pinned_tile *pinned; /* NULL: never written */
   uint64_t cell;
   uint64_t *ordinals; /* in dense arrays */
 } found_source;
@@ -33,23 +33,23 @@ static int ordinal_column(const found_source *s, uint32_t d, tsr_column *column,
   return TSR_OK;
 }
 
-static int reader_find_column_of(tsr_source *source, uint32_t field, tsr_column *column, tsr_error *error) {
-  const found_source *s = (found_source *)source;
+static int reader_find_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+  const found_source *s = (found_source *)iterator;
   if (s->ordinals && field < s->reader->snapshot->schema->dimension_count)
     return ordinal_column(s, field, column, error);
-  if (s->held) return tsr__reader_column(s->reader, s->held, field, 0, column, error);
+  if (s->pinned) return tsr__reader_column(s->reader, s->pinned, field, 0, column, error);
   *column = s->reader->fills[field];
   return TSR_OK;
 }
 
-static int no_more(tsr_source *source, tsr_batch *batch, tsr_error *error) {
-  (void)source, (void)batch, (void)error;
+static int no_more(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+  (void)iterator, (void)batch, (void)error;
   return 0;
 }
 
-static void close_found(tsr_source *source) {
-  found_source *s = (found_source *)source;
-  tsr__reader_drop(s->reader, s->held);
+static void close_found(tsr_batch_iterator *iterator) {
+  found_source *s = (found_source *)iterator;
+  tsr__reader_drop(s->reader, s->pinned);
 }
 
 /* ---- Where it is ---------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static int hold_cell(found_source *s, uint32_t f, uint64_t at, tsr_error *error)
   } else {
     s->ordinals = NULL;
   }
-  TSR_TRY(tsr__reader_hold(s->reader, f, tile, tsr__fragment_tile_cells(&fragment->metadata, tile), &s->held, error));
+  TSR_TRY(tsr__reader_hold(s->reader, f, tile, tsr__fragment_tile_cells(&fragment->metadata, tile), &s->pinned, error));
   s->reader->batch.time = tsr__fragment_time(fragment);
   return 1;
 }
@@ -106,9 +106,9 @@ static int find_unwritten(found_source *s, int64_t row) {
   if (!snapshot->schema->dense || snapshot->unwritten_row_base < 0 || row < snapshot->unwritten_row_base) return 0;
   uint64_t left = (uint64_t)(row - snapshot->unwritten_row_base);
   for (uint32_t d = grid->dimensions; d-- > 0;) {
-    const uint64_t side = grid->last[d] + 1; /* not the whole of 2^64: such domains have no base */
-    s->ordinals[d] = left % side;
-    left /= side;
+    const uint64_t selected = grid->last[d] + 1; /* not the whole of 2^64: such domains have no base */
+    s->ordinals[d] = left % selected;
+    left /= selected;
   }
   s->reader->batch.written = false;
   return left == 0;
@@ -123,7 +123,8 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
     uint64_t at;
     if (!run->fragment->own || number >= run->own_end || number < run->own_first) continue;
     const uint64_t in_run = number - run->own_first;
-    if (run->fragment->tiles) TSR_TRY(tsr__overlay_position(run->fragment, run->own_first, in_run, &at, error));
+    if (run->fragment->tiles)
+      TSR_TRY(tsr__transaction_view_position(run->fragment, run->own_first, in_run, &at, error));
     else TSR_TRY(tsr__spill_position(snapshot->array, run->fragment, in_run, &at, error));
     return hold_cell(s, (uint32_t)f, at, error);
   }
@@ -138,24 +139,24 @@ static int reader_find_find(tsr_reader *reader, int64_t row, tsr_error *error) {
   TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(found_source), &memory, error));
   found_source *s = memory;
   TSR_TRY(tsr__arena_array(&reader->arena, snapshot->schema->dimension_count, sizeof(uint64_t), &memory, error));
-  s->base = (tsr_source){.next = no_more, .column = reader_find_column_of, .close = close_found};
+  s->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
   s->reader = reader;
   s->ordinals = snapshot->schema->dense ? memory : NULL;
   reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true, .fragment = TSR_FRAGMENT_NONE};
-  int r = row < 0 ? find_own(s, row, error) : find_committed(s, row, error);
-  if (r == 0 && row >= 0) r = find_unwritten(s, row);
-  if (r <= 0) return r;
-  if (s->held) reader->batch.first = s->cell; /* other columns are of one value */
+  int rc = row < 0 ? find_own(s, row, error) : find_committed(s, row, error);
+  if (rc == 0 && row >= 0) rc = find_unwritten(s, row);
+  if (rc <= 0) return rc;
+  if (s->pinned) reader->batch.first = s->cell; /* other columns are of one value */
   reader->batch.row_base = row - (int64_t)reader->batch.first;
-  reader->source = &s->base;
+  reader->iterator = &s->base;
   reader->done = false;
   return 1;
 }
 
 int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const int r = reader_find_find(reader, row, error);
-  if (r < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
-  if (r > 0) *batch = &reader->batch;
-  return r;
+  const int rc = reader_find_find(reader, row, error);
+  if (rc < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
+  if (rc > 0) *batch = &reader->batch;
+  return rc;
 }

@@ -66,12 +66,12 @@ static uint64_t next_met(const tsr_walk *w, uint32_t k, uint64_t from) {
  * over, a cover meets. False where there is none. */
 static bool seek(tsr_walk *w, uint32_t k, uint64_t from) {
   const uint32_t d = tsr__grid_slowest(w->grid, k);
-  const tsr_side *side = &w->plan->sides[d];
+  const tsr_dimension_selection *selected = &w->plan->selections[d];
   const uint64_t extent = w->grid->extent[d];
   for (;;) {
-    while (w->first[d] < side->count && side->spans[w->first[d]].high < from) w->first[d]++;
-    if (w->first[d] == side->count) return false;
-    w->at[d] = TSR_MAX(side->spans[w->first[d]].low, from) / extent;
+    while (w->first[d] < selected->count && selected->spans[w->first[d]].high < from) w->first[d]++;
+    if (w->first[d] == selected->count) return false;
+    w->at[d] = TSR_MAX(selected->spans[w->first[d]].low, from) / extent;
     if (w->gaps) return true;
     const uint64_t met = next_met(w, k, w->at[d] * extent);
     if (met == UINT64_MAX) return false;
@@ -123,9 +123,9 @@ void tsr__walk_next(tsr_walk *w) { walk_walk(w, w->grid->dimensions, false); }
  * or false. */
 static bool find_gap(const tsr_walk *w, uint32_t k, uint64_t *low, uint64_t *high) {
   const uint32_t d = tsr__grid_slowest(w->grid, k);
-  const tsr_side *side = &w->plan->sides[d];
+  const tsr_dimension_selection *selected = &w->plan->selections[d];
   const uint64_t extent = w->grid->extent[d], start = tsr__grid_start(w->grid, w->at, d), met = next_met(w, k, start);
-  const tsr_span *span = &side->spans[w->first[d]], *next = w->first[d] + 1 < side->count ? span + 1 : NULL;
+  const tsr_span *span = &selected->spans[w->first[d]], *next = w->first[d] + 1 < selected->count ? span + 1 : NULL;
   *low = TSR_MAX(span->low, start);
   *high = met == UINT64_MAX ? span->high : TSR_MIN(span->high, met / extent * extent - 1);
   if (next && next->low / extent == *high / extent) { /* more is wanted of the last tile */
@@ -143,17 +143,18 @@ bool tsr__walk_gap(tsr_walk *w, uint64_t *low, uint64_t *high, uint64_t *cells) 
   *cells = 1;
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t d = tsr__grid_slowest(w->grid, i);
-    const tsr_side *side = &w->plan->sides[d];
-    const tsr_span *span = &side->spans[w->first[d]];
+    const tsr_dimension_selection *selected = &w->plan->selections[d];
+    const tsr_span *span = &selected->spans[w->first[d]];
     const uint64_t end = tsr__grid_end(w->grid, w->at, d);
     if (i == k) {
       if (!find_gap(w, k, &low[d], &high[d])) return false;
     } else if (i < k) {
-      if (w->first[d] + 1 < side->count && span[1].low <= end) return false;
+      if (w->first[d] + 1 < selected->count && span[1].low <= end) return false;
       low[d] = TSR_MAX(span->low, tsr__grid_start(w->grid, w->at, d));
       high[d] = TSR_MIN(span->high, end);
     } else {
-      if (side->count > 1 || w->at[d] != span->low / w->grid->extent[d]) return false; /* some of them have passed */
+      if (selected->count > 1 || w->at[d] != span->low / w->grid->extent[d])
+        return false; /* some of them have passed */
       low[d] = span->low;
       high[d] = span->high;
     }

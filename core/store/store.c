@@ -13,7 +13,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define SYNCED_MOST 16u /* at once */
+#define SYNCED_MAX 16u /* at once */
 
 /* ---- For the methods ------------------------------------------------------------------------------------------- */
 
@@ -76,17 +76,17 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
 }
 
 /* What a host's database says of itself, whatever the file: it is read-only, or busy. */
-static bool of_all_files(const tsr_store *store, int code) {
-  return store->is_one_file && (code == TSR_READONLY || code == TSR_BUSY);
+static bool of_all_files(const tsr_store *store, int rc) {
+  return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);
 }
 
 /* Puts the full path before the message. The code comes as an argument because `error` may be NULL. */
-static int wrap(const tsr_store *store, const char *path, int code, tsr_error *error) {
-  if (code >= 0 || of_all_files(store, code)) return code;
+static int wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
+  if (rc >= 0 || of_all_files(store, rc)) return rc;
   size_t length = strlen(store->name);
   bool slash = *path && length > 0 && store->name[length - 1] != '/';
   tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
-  return code;
+  return rc;
 }
 
 static bool path_valid(const char *path) {
@@ -216,12 +216,12 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
     *listing = found;
     return TSR_OK;
   }
-  const int code = tsr__fail(error, TSR_PERM,
-                             "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
-                             "none within arrays",
-                             found.link);
+  const int rc = tsr__fail(error, TSR_PERM,
+                           "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
+                           "none within arrays",
+                           found.link);
   tsr__listing_release(&found);
-  return wrap(store, path, code, error);
+  return wrap(store, path, rc, error);
 }
 
 bool tsr__listing_has(const tsr_listing *listing, const char *name) {
@@ -295,7 +295,7 @@ int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_
                         uint64_t directory_count, unsigned threads, tsr_error *error) {
   syncing s = {store, files, file_count, directories};
   const uint64_t count = file_count + directory_count; /* each waits for the disk, none for a core */
-  return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MOST) : 1, count,
+  return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MAX) : 1, count,
                            sync_one, &s, error);
 }
 
@@ -343,10 +343,10 @@ static bool is_known(tsr_store *store, const char *path, bool there) {
 /* A disk may say that a rename has failed which it has done: who took back then what was to appear would damage it. */
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
   tsr_error one;
-  const int code = store_move(store, from, to, &one, store->methods->rename_exclusive);
-  if (code >= 0 || (code == TSR_IO && is_known(store, from, false) && is_known(store, to, true))) return TSR_OK;
+  const int rc = store_move(store, from, to, &one, store->methods->rename_exclusive);
+  if (rc >= 0 || (rc == TSR_IO && is_known(store, from, false) && is_known(store, to, true))) return TSR_OK;
   if (error) *error = one;
-  return code;
+  return rc;
 }
 
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error) {

@@ -63,24 +63,23 @@ int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr
   char *whole = NULL, *head = NULL, *real = NULL, *here = NULL;
   if (*path != '/' && !(here = realpath(".", NULL)))
     return tsr__fail(error, TSR_IO, "the present directory is not known");
-  int code = bounds_text_of(memory, here ? here : "", here ? "/" : "", path, &whole, error);
-  if (code >= 0) code = bounds_text_of(memory, whole, "", "", &head, error);
-  if (code >= 0) {
+  int rc = bounds_text_of(memory, here ? here : "", here ? "/" : "", path, &whole, error);
+  if (rc >= 0) rc = bounds_text_of(memory, whole, "", "", &head, error);
+  if (rc >= 0) {
     size_t size = strlen(head);
     bool clear = true; /* the last part goes, until the rest is there */
     while (clear && !(real = realpath(head, NULL))) clear = bounds_cut(head, &size);
     const char *rest = whole + size;
     rest += strspn(rest, "/");
-    if (!real) code = tsr__fail(error, TSR_PERM, "it cannot be said where %s leads", path);
+    if (!real) rc = tsr__fail(error, TSR_PERM, "it cannot be said where %s leads", path);
     else
-      code =
-          bounds_text_of(memory, *rest && strcmp(real, "/") == 0 ? "" : real, *rest ? "/" : "", rest, resolved, error);
+      rc = bounds_text_of(memory, *rest && strcmp(real, "/") == 0 ? "" : real, *rest ? "/" : "", rest, resolved, error);
   }
   free(here);
   free(real);
   tsr__free(head);
   tsr__free(whole);
-  return code;
+  return rc;
 }
 
 bool tsr__path_is_below(const char *path, const char *directory) {
@@ -202,12 +201,12 @@ int tsr__bound_permits(const tsr_bound *bound, tsr_memory *memory, const char *p
                        tsr_error *error) {
   char *resolved = NULL;
   if (!bound) return TSR_OK;
-  int code = tsr__path_resolve(memory, path, &resolved, error);
-  if (code >= 0 && !tsr__path_is_below(resolved, bound->path)) code = TSR_PERM;
-  if (code == TSR_PERM)
+  int rc = tsr__path_resolve(memory, path, &resolved, error);
+  if (rc >= 0 && !tsr__path_is_below(resolved, bound->path)) rc = TSR_PERM;
+  if (rc == TSR_PERM)
     (void)tsr__fail(error, TSR_PERM, "%s is not below %s, to which tessera_restrict has bound this connection", path,
                     bound->path);
-  if (code >= 0 && relative) code = bounds_text_of(memory, below(bound, resolved), "", "", relative, error);
+  if (rc >= 0 && relative) rc = bounds_text_of(memory, below(bound, resolved), "", "", relative, error);
   tsr__free(resolved);
-  return code;
+  return rc;
 }

@@ -20,7 +20,7 @@ static const tsr_host_store *host_of(const tsr_store *store) { return ((const ho
 static void *tree_of(const tsr_store *store) { return ((const host_store *)store)->tree; }
 
 /* The host's code: what it says beyond "not OK" is not trusted to be an error. */
-static int code_of(int code) { return code < 0 ? code : TSR_OK; }
+static int code_of(int rc) { return rc < 0 ? rc : TSR_OK; }
 
 static void host_close_store(tsr_store *store) {
   host_of(store)->close(tree_of(store));

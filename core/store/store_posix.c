@@ -70,29 +70,29 @@ typedef struct full_path {
 /* ---- Errors and paths ------------------------------------------------------------------------------------------ */
 
 static int posix_fail_system(int number, const char *what, tsr_error *error) {
-  int code = TSR_IO;
+  int rc = TSR_IO;
   switch (number) {
   case ENOSPC:
-  case EDQUOT: code = TSR_FULL; break;
+  case EDQUOT: rc = TSR_FULL; break;
   case ENOENT:
   case ENOTDIR:
   case ELOOP:
-  case ENAMETOOLONG: code = TSR_NOT_FOUND; break;
+  case ENAMETOOLONG: rc = TSR_NOT_FOUND; break;
   case EACCES:
-  case EPERM: code = TSR_PERM; break;
-  case EROFS: code = TSR_READONLY; break;
+  case EPERM: rc = TSR_PERM; break;
+  case EROFS: rc = TSR_READONLY; break;
   case EEXIST:
 #if ENOTEMPTY != EEXIST
   case ENOTEMPTY:
 #endif
-    code = TSR_EXISTS;
+    rc = TSR_EXISTS;
     break;
-  case ENOMEM: code = TSR_NOMEM; break;
+  case ENOMEM: rc = TSR_NOMEM; break;
   default: break;
   }
   char room[256];
   const char *words = WORDS(number, room);
-  return words ? tsr__fail(error, code, "%s: %s", what, words) : tsr__fail(error, code, "%s: error %d", what, number);
+  return words ? tsr__fail(error, rc, "%s: %s", what, words) : tsr__fail(error, rc, "%s: error %d", what, number);
 }
 
 static int posix_join(const char *root, size_t length, const char *path, full_path *full, tsr_error *error) {
@@ -134,8 +134,8 @@ static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **
   *found = known;
   if (known && known->bound == bound) return TSR_OK;
   TSR_TRY(tsr__bound_permits(bound, s->base.memory, s->root_length ? s->root : "/", &path, error));
-  const int code = tsr__alloc(s->base.memory, sizeof(bound_root), &block, error);
-  if (code < 0) return tsr__free(path), code;
+  const int rc = tsr__alloc(s->base.memory, sizeof(bound_root), &block, error);
+  if (rc < 0) return tsr__free(path), rc;
   bound_root *made = block;
   *made = (bound_root){bound, known, path, strlen(path)};
   while (!atomic_compare_exchange_weak(&s->bound_root, &made->earlier, made)) {} /* two threads may make it at once */

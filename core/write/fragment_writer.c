@@ -23,13 +23,13 @@
 #include "write/writer.h"
 
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
-#define PENDING_MOST                 (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room; */
+#define PENDING_MAX                  (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room; */
 #define PENDING_WINDOWS              2 /* the same in the bytes that are asked for */
 #define BUSY_WINDOWS                 4 /* of the bytes that are asked for, at most, so that all threads have tiles to do */
 #define FRAGMENT_WRITER_WINDOW_TILES 256
 #define OUT_BYTES                    (UINT64_C(32) << 20) /* of all files' buffers together, about */
-#define DIRECT_LEAST                 1024 /* cells of a tile */
-#define ENDING_MOST                  32 /* files that are written to their ends and still open */
+#define DIRECT_MIN                   1024 /* cells of a tile */
+#define ENDING_MAX                   32 /* files that are written to their ends and still open */
 
 typedef struct input { /* a column of the window */
   const tsr_field *field; /* NULL: times */
@@ -67,16 +67,16 @@ struct tsr_fragment_writer {
   uint32_t input_count, slot_count;
   input *inputs;
   fragment_writer_slot *slots; /* those with files */
-  uint64_t tile_cells, window_tiles, pending, pending_most, out_most;
+  uint64_t tile_cells, window_tiles, pending, pending_max, out_max;
   tsr_buffer written; /* dense: u8 of each pending cell, 0 = padding */
-  tsr_buffer runs; /* tsr_run of the window's tiles */
+  tsr_buffer runs; /* tsr_cell_range of the window's tiles */
   uint64_t *run_starts; /* window_tiles + 1 */
   encoded *encoded; /* window_tiles * slot_count */
   input *taken; /* by encoded: what tasks take themselves; NULL: they do not */
   uint32_t *slot_of; /* of each input, if they do */
   bool direct; /* the window's cells are whole tiles of the present call */
   tsr_buffer leaf_keys, leaf_sizes, leaf_text; /* sparse: MBRs, as tsr__rtree_build takes them */
-  tsr_file *ending[ENDING_MOST]; /* to be made durable, and closed */
+  tsr_file *ending[ENDING_MAX]; /* to be made durable, and closed */
   uint32_t ending_count;
   /* the present call of add */
   const tsr_column *columns;
@@ -89,8 +89,8 @@ struct tsr_fragment_writer {
 static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
   const tsr_schema *schema = w->target.schema;
   uint32_t fields = schema->dimension_count + schema->attribute_count;
-  uint32_t specials = (w->target.has_times ? 1 : 0) + (w->target.has_delete_metadata ? 2 : 0);
-  w->input_count = fields + specials;
+  uint32_t system_columns = (w->target.has_times ? 1 : 0) + (w->target.has_delete_metadata ? 2 : 0);
+  w->input_count = fields + system_columns;
   void *room;
   TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(input), &room, error));
   w->inputs = room;
@@ -107,15 +107,17 @@ static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
 
 static int make_slot(tsr_fragment_writer *w, uint32_t number, tsr_error *error) {
   fragment_writer_slot *s = &w->slots[w->slot_count++];
-  tsr_special special = TSR_SLOT_COORDS;
-  int64_t field = tsr__fragment_slot_field(&w->metadata, number, &special);
+  tsr_system_column system_column = TSR_SLOT_COORDS;
+  int64_t field = tsr__fragment_slot_field(&w->metadata, number, &system_column);
   uint32_t fields = w->target.schema->dimension_count + w->target.schema->attribute_count;
   s->number = number;
   s->inputs = 1;
   if (field >= 0) s->first = (uint32_t)field;
-  else if (special == TSR_SLOT_COORDS) s->inputs = w->target.schema->dimension_count;
+  else if (system_column == TSR_SLOT_COORDS) s->inputs = w->target.schema->dimension_count;
   else
-    s->first = fields + (special == TSR_SLOT_TIMES ? 0 : w->target.has_times + (special == TSR_SLOT_DELETE_CONDITIONS));
+    s->first =
+        fields +
+        (system_column == TSR_SLOT_TIMES ? 0 : w->target.has_times + (system_column == TSR_SLOT_DELETE_CONDITIONS));
   s->var_sizes.memory = w->target.memory;
   for (int p = 0; p < TSR_PART_COUNT; p++) {
     s->parts[p].out.memory = s->parts[p].offsets.memory = w->target.memory;
@@ -133,11 +135,11 @@ static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) 
   TSR_TRY(tsr__arena_array(&m->arena, m->slot_count, sizeof(tsr_statistics_writer), &room, error));
   w->statistics = room;
   for (uint32_t n = 0; n < m->slot_count; n++) {
-    tsr_special special = TSR_SLOT_COORDS;
-    int64_t field = tsr__fragment_slot_field(m, n, &special);
+    tsr_system_column system_column = TSR_SLOT_COORDS;
+    int64_t field = tsr__fragment_slot_field(m, n, &system_column);
     bool attribute = field >= m->schema->dimension_count;
     tsr__statistics_writer_init(&w->statistics[n], field >= 0 ? &m->schema->fields[field] : NULL, w->target.memory);
-    bool coordinates = field < 0 && special == TSR_SLOT_COORDS;
+    bool coordinates = field < 0 && system_column == TSR_SLOT_COORDS;
     m->slots[n].present = coordinates ? m->version < 5 && !m->dense : attribute || field < 0 || !m->dense;
     if (m->slots[n].present) TSR_TRY(make_slot(w, n, error));
   }
@@ -158,11 +160,10 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
   if (w->target.window_bytes)
     busy = TSR_MIN(busy, tsr__mul_sat(BUSY_WINDOWS, w->target.window_bytes) / TSR_MAX(tile, 1));
   w->window_tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), FRAGMENT_WRITER_WINDOW_TILES);
-  w->pending_most = w->target.window_bytes
-                        ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MOST)
-                        : PENDING_MOST;
+  w->pending_max = w->target.window_bytes ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MAX)
+                                          : PENDING_MAX;
   const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
-  w->out_most = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
+  w->out_max = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
   void *room;
   TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles + 1, sizeof(uint64_t), &room, error));
   w->run_starts = room;
@@ -177,7 +178,7 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
 /* Where each input has a slot of its own, and tiles are no trifles, tasks may take their cells themselves. */
 static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
   void *room;
-  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_LEAST)
+  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_MIN)
     return TSR_OK;
   for (uint32_t s = 0; s < w->slot_count; s++)
     if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
@@ -225,10 +226,10 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
   tsr__arena_init(&w->metadata.arena, target->memory);
   w->written.memory = w->runs.memory = target->memory;
   w->leaf_keys.memory = w->leaf_sizes.memory = w->leaf_text.memory = target->memory;
-  int code = fragment_writer_prepare(w, error);
-  if (code < 0) {
+  int rc = fragment_writer_prepare(w, error);
+  if (rc < 0) {
     tsr__fragment_writer_close(w);
-    return code;
+    return rc;
   }
   *writer = w;
   return TSR_OK;
@@ -440,36 +441,36 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
   uint64_t *offsets = room;
   for (uint64_t i = 0; i < cells; i++) offsets[i] = starts[first + i] - starts[first];
   offsets[cells] = e->variable_size = starts[first + cells] - starts[first];
-  int code = TSR_OK;
+  int rc = TSR_OK;
   bool holds = tsr__pipeline_holds_offsets(f->values, f->datatype, f->values_per_cell, f->version);
-  if (holds) code = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* no chunks */
+  if (holds) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* no chunks */
   else
-    code = tsr__pipeline_encode(f->offsets, &offsets_shape, room, cells * sizeof(uint64_t), NULL, cells,
-                                &e->parts[TSR_PART_FIXED], error);
-  if (code < 0) code = tsr__wrap(error, "offsets");
+    rc = tsr__pipeline_encode(f->offsets, &offsets_shape, room, cells * sizeof(uint64_t), NULL, cells,
+                              &e->parts[TSR_PART_FIXED], error);
+  if (rc < 0) rc = tsr__wrap(error, "offsets");
   /* Nor has a tile of no bytes: of an empty chunk TileDB cannot read back what some pipelines make. */
-  else if (!holds && !e->variable_size) code = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
+  else if (!holds && !e->variable_size) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
   else
-    code = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
-                                &e->parts[TSR_PART_VARIABLE], error);
+    rc = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
+                              &e->parts[TSR_PART_VARIABLE], error);
   tsr__free(room);
-  return code;
+  return rc;
 }
 
 /* Coordinates of all dimensions, one dimension after the other. */
 static int encode_coordinates(const tsr_fragment_writer *w, const fragment_writer_slot *s, uint64_t first,
                               uint64_t cells, encoded *e, tsr_error *error) {
   tsr_buffer zipped = {.memory = w->target.memory};
-  int code = TSR_OK;
+  int rc = TSR_OK;
   uint64_t size = w->inputs[0].cell_size;
-  for (uint32_t d = 0; d < s->inputs && code >= 0; d++)
-    code = tsr__buffer_append(&zipped, w->inputs[d].values.data + first * size, cells * size, error);
+  for (uint32_t d = 0; d < s->inputs && rc >= 0; d++)
+    rc = tsr__buffer_append(&zipped, w->inputs[d].values.data + first * size, cells * size, error);
   tsr_tile_shape shape = {s->format.datatype, size * s->inputs, s->format.version, s->format.key};
-  if (code >= 0)
-    code = tsr__pipeline_encode(s->format.values, &shape, zipped.data, zipped.size, NULL, cells,
-                                &e->parts[TSR_PART_FIXED], error);
+  if (rc >= 0)
+    rc = tsr__pipeline_encode(s->format.values, &shape, zipped.data, zipped.size, NULL, cells,
+                              &e->parts[TSR_PART_FIXED], error);
   tsr__buffer_release(&zipped);
-  return code;
+  return rc;
 }
 
 static int encode_values(const tsr_fragment_writer *w, const fragment_writer_slot *s, const input *in, uint64_t first,
@@ -485,7 +486,7 @@ static void fragment_writer_find_statistics(const tsr_fragment_writer *w, const 
                                             const input *in, uint64_t tile, uint64_t first, encoded *e) {
   const tsr_field *field = w->statistics[s->number].field;
   if (!field) return;
-  const tsr_run *runs = (const tsr_run *)(const void *)w->runs.data + w->run_starts[tile];
+  const tsr_cell_range *runs = (const tsr_cell_range *)(const void *)w->runs.data + w->run_starts[tile];
   uint64_t count = w->run_starts[tile + 1] - w->run_starts[tile];
   const uint8_t *validity = in->nullable ? in->validity.data + first : NULL;
   if (in->cell_size) {
@@ -504,21 +505,21 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   const fragment_writer_slot *s = &w->slots[index % w->slot_count];
   encoded *e = &w->encoded[index];
   for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
-  int code = TSR_OK;
+  int rc = TSR_OK;
   if (w->direct) {
     input *taken = &w->taken[index];
     taken->values.size = taken->starts.size = taken->validity.size = 0;
-    code = fragment_writer_take(w, s->first, w->from + tile * w->tile_cells, cells, taken, error);
+    rc = fragment_writer_take(w, s->first, w->from + tile * w->tile_cells, cells, taken, error);
   }
   const input *in = fragment_writer_cells_of(w, tile, s->first, &first);
-  if (code >= 0) code = encode_values(w, s, in, first, cells, e, error);
-  if (code >= 0 && s->used[TSR_PART_VALIDITY]) {
+  if (rc >= 0) rc = encode_values(w, s, in, first, cells, e, error);
+  if (rc >= 0 && s->used[TSR_PART_VALIDITY]) {
     tsr_tile_shape shape = {TSR_UINT8, 1, s->format.version, s->format.key};
-    code = tsr__pipeline_encode(s->format.validity, &shape, in->validity.data + first, cells, NULL, cells,
-                                &e->parts[TSR_PART_VALIDITY], error);
-    if (code < 0) code = tsr__wrap(error, "validity");
+    rc = tsr__pipeline_encode(s->format.validity, &shape, in->validity.data + first, cells, NULL, cells,
+                              &e->parts[TSR_PART_VALIDITY], error);
+    if (rc < 0) rc = tsr__wrap(error, "validity");
   }
-  if (code < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(&w->metadata, s->number));
+  if (rc < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(&w->metadata, s->number));
   fragment_writer_find_statistics(w, s, in, tile, first, e);
   return TSR_OK;
 }
@@ -530,11 +531,11 @@ static int fragment_writer_open_part(tsr_fragment_writer *w, const fragment_writ
   tsr_buffer path = {.memory = w->target.memory};
   char *name = NULL;
   TSR_TRY(tsr__fragment_file_name(&w->metadata, s->number, kind, &w->metadata.arena, &name, error));
-  int code = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, name);
-  if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
-  if (code >= 0) code = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &p->file, error);
+  int rc = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, name);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &p->file, error);
   tsr__buffer_release(&path);
-  return code;
+  return rc;
 }
 
 static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
@@ -552,7 +553,7 @@ static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const en
     TSR_TRY(tsr__buffer_append_u64(&p->offsets, p->size, error));
     TSR_TRY(tsr__buffer_append(&p->out, e->parts[kind].data, e->parts[kind].size, error));
     p->size += e->parts[kind].size;
-    if (p->out.size >= w->out_most) TSR_TRY(flush_part(w, s, kind, p, error));
+    if (p->out.size >= w->out_max) TSR_TRY(flush_part(w, s, kind, p, error));
   }
   if (s->used[TSR_PART_VARIABLE]) TSR_TRY(tsr__buffer_append_u64(&s->var_sizes, e->variable_size, error));
   tsr_statistics_writer *statistics = &w->statistics[s->number];
@@ -607,7 +608,7 @@ static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr
   for (uint64_t tile = 0; tile < tiles; tile++) {
     uint64_t first = tile * w->tile_cells, cells = TSR_MIN(w->tile_cells, w->pending - first);
     const uint8_t *written = w->metadata.dense ? w->written.data + first : NULL;
-    w->run_starts[tile] = w->runs.size / sizeof(tsr_run);
+    w->run_starts[tile] = w->runs.size / sizeof(tsr_cell_range);
     for (uint64_t i = 0; i < cells;) {
       uint64_t begin = i, end = cells;
       if (written) {
@@ -617,12 +618,12 @@ static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr
         const uint8_t *stop = memchr(next, 0, cells - begin);
         end = stop ? (uint64_t)(stop - written) : cells;
       }
-      tsr_run run = {begin, end - begin};
+      tsr_cell_range run = {begin, end - begin};
       TSR_TRY(tsr__buffer_append(&w->runs, &run, sizeof run, error));
       i = end;
     }
   }
-  w->run_starts[tiles] = w->runs.size / sizeof(tsr_run);
+  w->run_starts[tiles] = w->runs.size / sizeof(tsr_cell_range);
   return TSR_OK;
 }
 
@@ -630,10 +631,10 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   const uint64_t tiles =
       w->pending / w->tile_cells + (w->pending % w->tile_cells != 0); /* tile_cells may be all of 64 bits */
   if (!tiles) return TSR_OK;
-  TSR_TRY(tsr__interrupted(w->target.environment, error));
+  TSR_TRY(tsr__environment_cancelled(w->target.environment, error));
   TSR_TRY(fragment_writer_find_runs(w, tiles, error));
-  int code = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
-  if (code < 0) return tsr__wrap(error, "tile %llu and on", (unsigned long long)w->metadata.tile_count);
+  int rc = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
+  if (rc < 0) return tsr__wrap(error, "tile %llu and on", (unsigned long long)w->metadata.tile_count);
   for (uint64_t tile = 0; tile < tiles; tile++) {
     for (uint32_t s = 0; s < w->slot_count; s++)
       TSR_TRY(append_tile(w, &w->slots[s], &w->encoded[tile * w->slot_count + s], error));
@@ -676,18 +677,18 @@ static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
   if (!w->taken || w->pending > 0) return 0;
-  while (tiles < most && bytes <= w->pending_most) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
+  while (tiles < most && bytes <= w->pending_max) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
   return tiles;
 }
 
 static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
   w->count = w->pending = tiles * w->tile_cells;
   w->direct = true;
-  const int code = write_window(w, error);
+  const int rc = write_window(w, error);
   tsr_work_done(w->target.environment, w->count);
   w->direct = false;
   w->pending = 0;
-  return code;
+  return rc;
 }
 
 uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
@@ -713,7 +714,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
     tsr_work_done(w->target.environment, cells);
     w->pending += w->count;
     bool whole = w->pending % w->tile_cells == 0;
-    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > w->pending_most))
+    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > w->pending_max))
       TSR_TRY(write_window(w, error));
   }
   return TSR_OK;
@@ -732,10 +733,10 @@ static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *
 
 /* Takes over a file that is written to its end. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
-  const int code = w->ending_count == ENDING_MOST ? fragment_writer_settle(w, false, error) : TSR_OK;
-  if (code < 0) tsr__store_close_file(file);
+  const int rc = w->ending_count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
+  if (rc < 0) tsr__store_close_file(file);
   else w->ending[w->ending_count++] = file;
-  return code;
+  return rc;
 }
 
 static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
@@ -796,15 +797,15 @@ static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error)
 static int fragment_writer_write_metadata(tsr_fragment_writer *w, tsr_error *error) {
   tsr_buffer path = {.memory = w->target.memory};
   tsr_file *file = NULL;
-  int code = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, w->target.metadata_name);
-  if (code >= 0) code = tsr__buffer_append_u8(&path, 0, error);
-  if (code >= 0) code = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &file, error);
+  int rc = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, w->target.metadata_name);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
+  if (rc >= 0) rc = tsr__store_create_exclusive(w->target.store, (const char *)path.data, &file, error);
   tsr__buffer_release(&path);
-  TSR_TRY(code);
-  code = tsr__fragment_metadata_write(&w->metadata, w->statistics, file, w->target.key, error);
-  if (code >= 0) return end_file(w, file, error);
+  TSR_TRY(rc);
+  rc = tsr__fragment_metadata_write(&w->metadata, w->statistics, file, w->target.key, error);
+  if (rc >= 0) return end_file(w, file, error);
   tsr__store_close_file(file);
-  return code;
+  return rc;
 }
 
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {

@@ -86,16 +86,16 @@ static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
   void *pairs, *spare = NULL, *numbers = NULL;
   TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(count, sizeof(tsr_pair)), &pairs, error));
   b->cells = pairs;
-  int code = tsr__alloc(b->source.memory, tsr__mul_sat(count, sizeof(tsr_pair)), &spare, error);
-  if (code >= 0) code = tsr__alloc_array(b->source.memory, 3 * count, sizeof(uint64_t), &numbers, error);
-  if (code >= 0) {
+  int rc = tsr__alloc(b->source.memory, tsr__mul_sat(count, sizeof(tsr_pair)), &spare, error);
+  if (rc >= 0) rc = tsr__alloc_array(b->source.memory, 3 * count, sizeof(uint64_t), &numbers, error);
+  if (rc >= 0) {
     uint64_t *all = numbers;
     write_boxes_numbering n = {all, all + count, all + 2 * count, 0};
     write_boxes_sort_cells(b, spare, &n);
   }
   tsr__free(numbers);
   tsr__free(spare);
-  return code;
+  return rc;
 }
 
 static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
@@ -216,27 +216,27 @@ static bool are_neighbours(const tsr_boxes *b, uint64_t *a, uint64_t *c, uint32_
 int tsr__boxes_join(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
   void *pairs = NULL, *spare = NULL;
   tsr_box_list joined = {.numbers.memory = b->source.memory, .width = list->width};
-  int code = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &pairs, error);
-  if (code >= 0) code = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &spare, error);
-  if (code >= 0) {
+  int rc = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &pairs, error);
+  if (rc >= 0) rc = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &spare, error);
+  if (rc >= 0) {
     sort_boxes(b, list, axis, in_tiles, pairs, spare);
     const tsr_pair *sorted = pairs;
     uint64_t *last = NULL;
-    for (uint64_t i = 0; i < list->count && code >= 0; i++) {
+    for (uint64_t i = 0; i < list->count && rc >= 0; i++) {
       uint64_t *next = tsr__box_at(list, sorted[i].cell);
       if (last && are_neighbours(b, last, next, axis, in_tiles)) {
         tsr__box_high(b, last)[axis] = tsr__box_high(b, next)[axis];
         continue;
       }
-      code = tsr__box_add(&joined, &last, error);
-      if (code >= 0) memcpy(last, next, list->width * sizeof(uint64_t));
+      rc = tsr__box_add(&joined, &last, error);
+      if (rc >= 0) memcpy(last, next, list->width * sizeof(uint64_t));
     }
   }
   tsr__free(pairs);
   tsr__free(spare);
-  if (code < 0) {
+  if (rc < 0) {
     tsr__buffer_release(&joined.numbers);
-    return code;
+    return rc;
   }
   tsr__buffer_release(&list->numbers);
   *list = joined;
@@ -274,10 +274,10 @@ int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const
   void *room[4];
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   const uint64_t sizes[] = {sizeof(tsr_interval), sizeof(tsr_range), sizeof(tsr_ranges), sizeof(bool)};
-  int code = TSR_OK;
+  int rc = TSR_OK;
   tsr__arena_init(&arena, b->source.memory);
-  for (int i = 0; i < 4 && code >= 0; i++) code = tsr__arena_array(&arena, fields, sizes[i], &room[i], error);
-  if (code >= 0) {
+  for (int i = 0; i < 4 && rc >= 0; i++) rc = tsr__arena_array(&arena, fields, sizes[i], &room[i], error);
+  if (rc >= 0) {
     tsr_interval *ends = room[0];
     tsr_range *one = room[1];
     tsr_ranges *ranges = room[2];
@@ -292,10 +292,10 @@ int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const
                                  .fields = attributes ? wanted : NULL,
                                  .memory_bytes = b->source.spilled ? b->source.memory->limit / 2 : 0,
                                  .threads = b->source.threads};
-    code = tsr_reader_start(reader, &request, error);
+    rc = tsr_reader_start(reader, &request, error);
   }
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 /* The ordinals, tile and place of a row. */
@@ -362,9 +362,9 @@ int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, 
   TSR_TRY(tsr__boxes_read(b, b->reader, low, high, false, error));
   for (;;) {
     const tsr_batch *batch;
-    int code = tsr_reader_next(b->reader, &batch, error);
-    if (code < 0) return code;
-    if (!code) return left == (left && !b->source.spilled ? write_boxes_count_outside(b, low, high) : 0);
+    int rc = tsr_reader_next(b->reader, &batch, error);
+    if (rc < 0) return rc;
+    if (!rc) return left == (left && !b->source.spilled ? write_boxes_count_outside(b, low, high) : 0);
     left -= batch->count;
     if (batch->written && write_boxes_is_whole(b, batch->fragment)) continue;
     if (b->source.spilled) return 0; /* the cells are in the snapshot */
@@ -411,9 +411,9 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
     }
   }
   if (end - begin > 1 && !hopeless) {
-    int code = tsr__boxes_covered(b, low, high, error);
-    if (code < 0) return code;
-    if (code) {
+    int rc = tsr__boxes_covered(b, low, high, error);
+    if (rc < 0) return rc;
+    if (rc) {
       TSR_TRY(tsr__box_add(out, &box, error));
       memcpy(tsr__box_low(box), low, n * sizeof *low);
       memcpy(tsr__box_high(b, box), high, n * sizeof *high);
@@ -432,24 +432,24 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
 int tsr__boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_error *error) {
   void *sorted = NULL, *spare = NULL;
   tsr_box_list out = {.numbers.memory = b->source.memory, .width = b->parts.width};
-  int code = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &sorted, error);
-  if (code >= 0) code = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &spare, error);
-  if (code >= 0) sort_blocks(b, level, sorted, spare);
+  int rc = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &sorted, error);
+  if (rc >= 0) rc = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &spare, error);
+  if (rc >= 0) sort_blocks(b, level, sorted, spare);
   const tsr_pair *pairs = sorted;
   *blocks = 0;
-  for (uint64_t begin = 0, end; begin < b->parts.count && code >= 0; begin = end) {
+  for (uint64_t begin = 0, end; begin < b->parts.count && rc >= 0; begin = end) {
     end = begin + 1;
     while (end < b->parts.count &&
            in_one_block(b, level, tsr__box_at(&b->parts, pairs[begin].cell), tsr__box_at(&b->parts, pairs[end].cell)))
       end++;
     ++*blocks;
-    code = join_block(b, pairs, begin, end, &out, error);
+    rc = join_block(b, pairs, begin, end, &out, error);
   }
   tsr__free(sorted);
   tsr__free(spare);
-  if (code < 0) {
+  if (rc < 0) {
     tsr__buffer_release(&out.numbers);
-    return code;
+    return rc;
   }
   tsr__buffer_release(&b->parts.numbers);
   b->parts = out;
@@ -536,10 +536,10 @@ int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error
   tsr_boxes *b = block;
   b->source = *source;
   tsr__arena_init(&b->arena, source->memory);
-  int code = find_boxes(b, error);
-  if (code < 0) {
+  int rc = find_boxes(b, error);
+  if (rc < 0) {
     tsr__boxes_close(b);
-    return code;
+    return rc;
   }
   *boxes = b;
   return TSR_OK;

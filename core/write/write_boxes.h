@@ -6,7 +6,7 @@
 #include "model/domain.h"
 
 typedef struct tsr_boxes tsr_boxes;
-#define TSR_BOXES_MOST 1000 /* in a commit; one below format version 12 */
+#define TSR_BOXES_MAX 1000 /* in a commit; one below format version 12 */
 
 typedef struct tsr_boxes_source {
   const tsr_schema *schema;

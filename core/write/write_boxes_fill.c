@@ -85,8 +85,8 @@ static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t 
   for (;;) {
     const tsr_batch *batch;
     const tsr_column *column;
-    int code = tsr_reader_next(reader, &batch, error);
-    if (code <= 0) return code;
+    int rc = tsr_reader_next(reader, &batch, error);
+    if (rc <= 0) return rc;
     TSR_TRY(write_boxes_fill_take_rows(b, reader, batch, order, next, error));
     for (uint32_t f = n; f < fields && b->taken.size; f++) {
       TSR_TRY(tsr_reader_column(reader, f, &column, error));

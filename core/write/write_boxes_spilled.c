@@ -20,8 +20,8 @@
 #include "read/reader.h"
 #include "write/write_boxes.h"
 
-#define PARTS_LEAST (4u * TSR_BOXES_MOST) /* that there is always room for */
-#define PART_BYTES  160u /* that a part takes while parts are joined, about */
+#define PARTS_MIN  (4u * TSR_BOXES_MAX) /* that there is always room for */
+#define PART_BYTES 160u /* that a part takes while parts are joined, about */
 
 typedef struct stream {
   tsr_boxes *boxes;
@@ -65,10 +65,10 @@ static int end_tile(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   if (!s->open) return TSR_OK;
   if (s->crowded) {
-    const int code = b->source.open_snapshot ? tsr__boxes_covered(b, s->low, s->high, error) : 0;
-    if (code < 0) return code;
-    return code ? write_boxes_spilled_add_part(s, s->low, s->high, error)
-                : tsr__boxes_too_many(b, b->parts.count + s->tile_parts, error);
+    const int rc = b->source.open_snapshot ? tsr__boxes_covered(b, s->low, s->high, error) : 0;
+    if (rc < 0) return rc;
+    return rc ? write_boxes_spilled_add_part(s, s->low, s->high, error)
+              : tsr__boxes_too_many(b, b->parts.count + s->tile_parts, error);
   }
   if (s->parts.count > 1) TSR_TRY(tsr__boxes_join_all(b, &s->parts, error));
   for (uint64_t i = 0; i < s->parts.count; i++) {
@@ -134,14 +134,15 @@ static int add_cell(stream *s, const uint64_t *tile, const uint64_t *ordinals, u
 
 /* ---- The cells ------------------------------------------------------------------------------ */
 
-static int write_boxes_spilled_add_cells(stream *s, const tsr_want *wants, uint64_t count, tsr_error *error) {
+static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requests, uint64_t count,
+                                         tsr_error *error) {
   const tsr_boxes *b = s->boxes;
   const tsr_field *fields = b->source.schema->fields;
   uint64_t tile[TSR_MAX_DIMENSIONS], ordinals[TSR_MAX_DIMENSIONS];
   for (uint64_t i = 0; i < count; i++) {
     uint64_t place = 0;
     for (uint32_t d = 0; d < b->dimensions; d++) {
-      const uint8_t *value = wants[d].tile->values + i * fields[d].cell_size;
+      const uint8_t *value = requests[d].tile->values + i * fields[d].cell_size;
       ordinals[d] = tsr__key(fields[d].datatype, value) - b->grid.low_key[d];
       tile[d] = ordinals[d] / b->grid.extent[d];
       place += (ordinals[d] - tile[d] * b->grid.extent[d]) * b->stride[d];
@@ -156,19 +157,19 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   const tsr_snapshot *snapshot = b->source.spilled;
   void *room;
-  TSR_TRY(tsr__arena_array(&b->arena, b->dimensions, sizeof(tsr_want), &room, error));
-  tsr_want *wants = room;
+  TSR_TRY(tsr__arena_array(&b->arena, b->dimensions, sizeof(tsr_tile_request), &room, error));
+  tsr_tile_request *requests = room;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     for (uint64_t t = 0; t < item->fragment->metadata.tile_count; t++) {
       for (uint32_t d = 0; d < b->dimensions; d++)
-        wants[d] = (tsr_want){.fragment = item->fragment, .slot = (uint32_t)item->slots[d], .number = t};
-      TSR_TRY(tsr__interrupted(snapshot->array->environment, error));
-      TSR_TRY(tsr__tiles_load(snapshot->array, b->source.threads, wants, b->dimensions, b->source.memory, error));
-      const int code =
-          write_boxes_spilled_add_cells(s, wants, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);
-      for (uint32_t d = 0; d < b->dimensions; d++) tsr__tile_return(wants[d].tile, b->source.memory);
-      TSR_TRY(code);
+        requests[d] = (tsr_tile_request){.fragment = item->fragment, .slot = (uint32_t)item->slots[d], .number = t};
+      TSR_TRY(tsr__environment_cancelled(snapshot->array->environment, error));
+      TSR_TRY(tsr__tiles_load(snapshot->array, b->source.threads, requests, b->dimensions, b->source.memory, error));
+      const int rc =
+          write_boxes_spilled_add_cells(s, requests, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);
+      for (uint32_t d = 0; d < b->dimensions; d++) tsr__tile_return(requests[d].tile, b->source.memory);
+      TSR_TRY(rc);
     }
   }
   return end_tile(s, error);
@@ -176,10 +177,10 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
 
 int tsr__boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   stream s = {.boxes = boxes, .parts = {.width = boxes->parts.width, .numbers.memory = boxes->source.memory}};
-  s.most = TSR_MAX(PARTS_LEAST, boxes->source.memory->limit / 8 / PART_BYTES);
+  s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);
   TSR_TRY(tsr__reader_open_within(boxes->source.spilled, boxes->source.memory, &boxes->own, error));
   boxes->own->written_only = true;
-  const int code = write_boxes_spilled_read_cells(&s, error);
+  const int rc = write_boxes_spilled_read_cells(&s, error);
   tsr__buffer_release(&s.parts.numbers);
-  return code;
+  return rc;
 }

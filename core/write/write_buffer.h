@@ -17,7 +17,7 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *to, const tsr_col
 typedef struct tsr_limit { /* what the cells of a field may be */
   uint64_t size; /* 0: variable */
   uint64_t low, high; /* keys, where it is bounded */
-  tsr_machine machine;
+  tsr_physical_type machine;
   tsr_datatype datatype;
   bool bounded, nullable;
   bool general; /* the checks below alone know */

@@ -29,10 +29,10 @@
 #define SET_COST      32 /* comparisons of numbers */
 #define TEXT_SET_COST 4 /* of strings */
 #define LONG_RUN      4096 /* neighbours that are a range in any case */
-#define SET_MOST      (1u << 20) /* values of a NOT IN */
-#define CONTENT_MOST  (UINT64_C(32) << 20) /* bytes of a condition; a term is never cut */
-#define FIRST_MOST    8 /* dimensions that are tried as the first */
-#define RANGES_MOST   2000 /* of a dimension, where cells are looked for */
+#define SET_MAX       (1u << 20) /* values of a NOT IN */
+#define CONTENT_MAX   (UINT64_C(32) << 20) /* bytes of a condition; a term is never cut */
+#define FIRST_MAX     8 /* dimensions that are tried as the first */
+#define RANGES_MAX    2000 /* of a dimension, where cells are looked for */
 
 typedef struct set {
   uint64_t first, count; /* among members */
@@ -123,12 +123,12 @@ static int number_all(maker *m, const uint32_t *selection, uint64_t count) {
   void *numbers = NULL;
   for (uint64_t i = 0; i < count && selection; i++) cells = TSR_MAX(cells, (uint64_t)selection[i] + 1);
   TSR_TRY(tsr__alloc(m->memory, cells * sizeof(uint32_t), &numbers, m->error));
-  int code = TSR_OK;
-  for (uint32_t d = 0; d < m->dimensions && code >= 0; d++)
-    code = write_deletes_number_dimension(m, d, selection, count, numbers);
+  int rc = TSR_OK;
+  for (uint32_t d = 0; d < m->dimensions && rc >= 0; d++)
+    rc = write_deletes_number_dimension(m, d, selection, count, numbers);
   tsr__free(numbers);
   m->all.count = count;
-  return code;
+  return rc;
 }
 
 static int allocate_terms(maker *m, terms *t, uint64_t capacity) {
@@ -307,8 +307,8 @@ static shape shape_of(const maker *m, const write_deletes_side *s, members all) 
   if (all.count == 2 && some.pieces == 2 && write_deletes_run_at(s, all, 0) == 2)
     some = (shape){.pieces = 1, .cost = 2, .range = true};
   some.range = some.range && some.pieces == 1;
-  sets.pieces += (rest + SET_MOST - 1) / SET_MOST;
-  sets.cost += (write_deletes_is_text(s) ? TEXT_SET_COST : SET_COST) * ((rest + SET_MOST - 1) / SET_MOST);
+  sets.pieces += (rest + SET_MAX - 1) / SET_MAX;
+  sets.cost += (write_deletes_is_text(s) ? TEXT_SET_COST : SET_COST) * ((rest + SET_MAX - 1) / SET_MAX);
   return m->version >= SETS_FROM && sets.cost < some.cost ? sets : some;
 }
 
@@ -359,11 +359,10 @@ static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, wri
 }
 
 static int put_gathered(const maker *m, uint32_t d, write_deletes_gathered *g, tsr_buffer *out) {
-  int code =
-      tsr__condition_put_set(TSR_NOT_IN, m->sides[d].field->name, g->values.data, g->values.size,
-                             (const uint64_t *)(const void *)g->offsets.data, g->offsets.size / 8, out, m->error);
+  int rc = tsr__condition_put_set(TSR_NOT_IN, m->sides[d].field->name, g->values.data, g->values.size,
+                                  (const uint64_t *)(const void *)g->offsets.data, g->offsets.size / 8, out, m->error);
   g->values.size = g->offsets.size = 0;
-  return code;
+  return rc;
 }
 
 /* Where pieces go: one after the other, or each ended for itself. */
@@ -398,7 +397,7 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
     }
     for (uint64_t i = at; i < at + run; i++) {
       TSR_TRY(write_deletes_gather(m, d, all.symbols[i], g));
-      if (++in_set % SET_MOST) continue;
+      if (++in_set % SET_MAX) continue;
       TSR_TRY(put_gathered(m, d, g, to->out));
       TSR_TRY(end_piece(m, to));
     }
@@ -412,10 +411,10 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
 static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_deletes_sink *to) {
   if (how.set) {
     write_deletes_gathered g = {{.memory = m->memory}, {.memory = m->memory}};
-    int code = put_set(m, d, all, to, &g);
+    int rc = put_set(m, d, all, to, &g);
     tsr__buffer_release(&g.values);
     tsr__buffer_release(&g.offsets);
-    return code;
+    return rc;
   }
   for (uint64_t at = 0, run; at < all.count; at += run) {
     run = write_deletes_run_at(&m->sides[d], all, at);
@@ -457,22 +456,22 @@ typedef struct write_deletes_writer { /* joins what comes by AND, until it is la
 
 static int end_condition(write_deletes_writer *w, tsr_error *error) {
   tsr_buffer content = {.memory = w->nodes.memory};
-  int code = TSR_OK;
-  if (w->count > 1) code = tsr__condition_put_expression(TSR_JOIN_AND, w->count, &content, error);
-  if (code >= 0) code = tsr__buffer_append(&content, w->nodes.data, w->nodes.size, error);
-  if (code >= 0)
-    code = tsr__generic_tile_encode(content.data, content.size, w->maker->version, w->key, &w->deletes->bytes, error);
+  int rc = TSR_OK;
+  if (w->count > 1) rc = tsr__condition_put_expression(TSR_JOIN_AND, w->count, &content, error);
+  if (rc >= 0) rc = tsr__buffer_append(&content, w->nodes.data, w->nodes.size, error);
+  if (rc >= 0)
+    rc = tsr__generic_tile_encode(content.data, content.size, w->maker->version, w->key, &w->deletes->bytes, error);
   tsr__buffer_release(&content);
-  if (code >= 0) code = tsr__buffer_append_u64(&w->deletes->ends, w->deletes->bytes.size, error);
-  w->deletes->count += code >= 0;
+  if (rc >= 0) rc = tsr__buffer_append_u64(&w->deletes->ends, w->deletes->bytes.size, error);
+  w->deletes->count += rc >= 0;
   w->nodes.size = w->count = 0;
-  return code;
+  return rc;
 }
 
 static int end_node(write_deletes_sink *to, tsr_error *error) {
   write_deletes_writer *w = (write_deletes_writer *)to;
   w->count++;
-  return w->nodes.size < CONTENT_MOST ? TSR_OK : end_condition(w, error);
+  return w->nodes.size < CONTENT_MAX ? TSR_OK : end_condition(w, error);
 }
 
 static int write_terms(write_deletes_writer *w) {
@@ -492,7 +491,7 @@ static int write_terms(write_deletes_writer *w) {
 /* The way with the fewest nodes. */
 static int choose_terms(maker *m) {
   uint64_t best = UINT64_MAX;
-  uint32_t best_first = 0, tried = TSR_MIN(m->dimensions, FIRST_MOST);
+  uint32_t best_first = 0, tried = TSR_MIN(m->dimensions, FIRST_MAX);
   terms scratch;
   void *renamed;
   TSR_TRY(allocate_terms(m, &scratch, m->all.count));
@@ -521,23 +520,23 @@ int tsr__deletes_make(const tsr_schema *schema, uint32_t version, const uint8_t 
     return TSR_OK;
   }
   maker m;
-  int code = open_maker(&m, schema, columns, selection, count, memory, error);
+  int rc = open_maker(&m, schema, columns, selection, count, memory, error);
   m.version = version;
-  if (code >= 0) code = choose_terms(&m);
-  if (code >= 0) {
+  if (rc >= 0) rc = choose_terms(&m);
+  if (rc >= 0) {
     write_deletes_writer w = {.sink = {.ended = end_node}, .maker = &m, .key = key, .deletes = &made};
     w.nodes.memory = memory;
     w.sink.out = &w.nodes;
-    code = write_terms(&w);
+    rc = write_terms(&w);
     tsr__buffer_release(&w.nodes);
   }
   close_maker(&m);
-  if (code >= 0) *deletes = made;
+  if (rc >= 0) *deletes = made;
   else {
     tsr__deletes_release(&made);
     tsr__wrap(error, "delete conditions");
   }
-  return code;
+  return rc;
 }
 
 /* ---- Duplicates ----------------------------------------------------------------------------- */
@@ -559,7 +558,7 @@ static int write_deletes_compare_rows(const void *a, const void *b) {
 /* The ranges that hold all values of a dimension; where these are many, others lie in them, too. */
 static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   const write_deletes_side *s = &m->sides[d];
-  uint64_t step = (s->count + RANGES_MOST - 1) / RANGES_MOST;
+  uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
   void *room, *ends;
   TSR_TRY(tsr__arena_array(&m->arena, (s->count + step - 1) / step, sizeof(tsr_range), &room, m->error));
   TSR_TRY(tsr__arena_array(&m->arena, (s->count + step - 1) / step, 16, &ends, m->error));
@@ -656,8 +655,8 @@ static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned 
   const tsr_request request = {.dimensions = ranges, .fields = fields, .threads = threads};
   TSR_TRY(tsr_reader_start(c->reader, &request, m->error));
   for (;;) {
-    int code = tsr_reader_next(c->reader, &c->batch, m->error);
-    if (code <= 0) return code;
+    int rc = tsr_reader_next(c->reader, &c->batch, m->error);
+    if (rc <= 0) return rc;
     TSR_TRY(check_batch(c));
   }
 }
@@ -668,16 +667,16 @@ int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const 
   maker m;
   void *sorted = NULL;
   if (!count) return TSR_OK;
-  int code = open_maker(&m, snapshot->schema, columns, selection, count, memory, error);
-  if (code >= 0) code = tsr__alloc(memory, count * sizeof *rows, &sorted, error);
-  if (code >= 0) {
+  int rc = open_maker(&m, snapshot->schema, columns, selection, count, memory, error);
+  if (rc >= 0) rc = tsr__alloc(memory, count * sizeof *rows, &sorted, error);
+  if (rc >= 0) {
     write_deletes_check c = {.maker = &m, .rows = sorted, .count = count};
     for (uint64_t i = 0; i < count; i++) c.rows[i] = rows[selection ? selection[i] : i];
     qsort(c.rows, count, sizeof *c.rows, write_deletes_compare_rows);
-    code = check_cells(&c, snapshot, threads);
+    rc = check_cells(&c, snapshot, threads);
     tsr_reader_close(c.reader);
   }
   tsr__free(sorted);
   close_maker(&m);
-  return code;
+  return rc;
 }

@@ -83,17 +83,17 @@ static void find_order(const write_dense_box *b, uint64_t *order) {
 static int write_dense_write_tiles(const tsr_fragment_target *target, write_dense_box *b, tsr_tile_filler fill,
                                    void *argument, uint64_t *absolute, uint64_t *order, tsr_error *error) {
   tsr_fragment_writer *writer = NULL;
-  int code = tsr__fragment_writer_open(target, &writer, error);
+  int rc = tsr__fragment_writer_open(target, &writer, error);
   do {
     const tsr_column *columns = NULL;
-    if (code < 0) break;
+    if (rc < 0) break;
     for (uint32_t d = 0; d < b->grid->dimensions; d++) absolute[d] = b->tile_low[d] + b->tile[d];
-    code = fill(argument, absolute, order, &columns, error);
-    if (code >= 0) code = tsr__fragment_writer_add(writer, columns, order, b->grid->tile_cells, error);
+    rc = fill(argument, absolute, order, &columns, error);
+    if (rc >= 0) rc = tsr__fragment_writer_add(writer, columns, order, b->grid->tile_cells, error);
   } while (write_dense_step(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
-  if (code >= 0) code = tsr__fragment_writer_finish(writer, error);
+  if (rc >= 0) rc = tsr__fragment_writer_finish(writer, error);
   tsr__fragment_writer_close(writer);
-  return code;
+  return rc;
 }
 
 typedef struct whole { /* a box whose cells are all in columns */
@@ -117,19 +117,18 @@ static int write_dense_write_dense(const tsr_fragment_target *target, bool array
   write_dense_box b;
   void *order = NULL, *absolute = NULL;
   tsr__arena_init(&arena, target->memory);
-  int code = tsr__grid_make(target->schema, &arena, &grid, error);
+  int rc = tsr__grid_make(target->schema, &arena, &grid, error);
   bool row_major = !array_order || !grid.col_major_cells;
-  if (code >= 0) code = write_dense_make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
-  if (code >= 0) code = tsr__arena_array(&arena, grid.dimensions, sizeof(uint64_t), &absolute, error);
-  if (code >= 0) code = tsr__alloc(target->memory, grid.tile_cells * sizeof(uint64_t), &order, error);
-  if (code >= 0) {
+  if (rc >= 0) rc = write_dense_make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
+  if (rc >= 0) rc = tsr__arena_array(&arena, grid.dimensions, sizeof(uint64_t), &absolute, error);
+  if (rc >= 0) rc = tsr__alloc(target->memory, grid.tile_cells * sizeof(uint64_t), &order, error);
+  if (rc >= 0) {
     whole all = {&b, columns};
-    code =
-        write_dense_write_tiles(target, &b, fill ? fill : fill_whole, fill ? argument : &all, absolute, order, error);
+    rc = write_dense_write_tiles(target, &b, fill ? fill : fill_whole, fill ? argument : &all, absolute, order, error);
   }
   tsr__free(order);
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }
 
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error) {
@@ -146,9 +145,9 @@ int tsr__box_cells(const tsr_schema *schema, const tsr_interval *intervals, tsr_
   tsr_grid grid;
   write_dense_box b;
   tsr__arena_init(&arena, memory);
-  int code = tsr__grid_make(schema, &arena, &grid, error);
-  if (code >= 0) code = write_dense_make_box(schema, &grid, intervals, true, &arena, &b, error);
-  if (code >= 0) *cells = b.stride[0] * b.count[0];
+  int rc = tsr__grid_make(schema, &arena, &grid, error);
+  if (rc >= 0) rc = write_dense_make_box(schema, &grid, intervals, true, &arena, &b, error);
+  if (rc >= 0) *cells = b.stride[0] * b.count[0];
   tsr__arena_release(&arena);
-  return code;
+  return rc;
 }

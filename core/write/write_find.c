@@ -10,15 +10,15 @@
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
-#include "write/overlay.h"
+#include "write/transaction_view.h"
 #include "write/write_buffer.h"
 #include "write/writer.h"
 
-#define HEADS_LEAST 256u
+#define HEADS_MIN 256u
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static uint64_t write_find_mix(uint64_t hash, uint64_t word) {
+static uint64_t write_find_interleave(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   return hash ^ hash >> 32;
 }
@@ -39,12 +39,12 @@ static uint64_t write_find_hash_of(const tsr_schema *schema, const tsr_column *c
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const uint8_t *value = write_find_value_at(&schema->fields[d], &columns[d], index, &size);
     if (schema->fields[d].cell_size) {
-      hash = write_find_mix(hash, tsr__key(schema->fields[d].datatype, value));
+      hash = write_find_interleave(hash, tsr__key(schema->fields[d].datatype, value));
       continue;
     }
-    hash = write_find_mix(hash, size);
-    for (; size >= 8; size -= 8, value += 8) hash = write_find_mix(hash, tsr__load64(value));
-    for (; size > 0; size--, value++) hash = write_find_mix(hash, *value);
+    hash = write_find_interleave(hash, size);
+    for (; size >= 8; size -= 8, value += 8) hash = write_find_interleave(hash, tsr__load64(value));
+    for (; size > 0; size--, value++) hash = write_find_interleave(hash, *value);
   }
   return hash;
 }
@@ -83,7 +83,7 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
   if (x->count == cells && x->heads.size > 0) return TSR_OK;
   if (cells > UINT32_MAX - 1) return tsr__fail(error, TSR_TOOBIG, "%llu cells", (unsigned long long)cells);
   if (cells > x->heads.size / sizeof(uint32_t) || x->heads.size == 0) {
-    uint64_t heads = TSR_MAX(x->heads.size / sizeof(uint32_t), HEADS_LEAST);
+    uint64_t heads = TSR_MAX(x->heads.size / sizeof(uint32_t), HEADS_MIN);
     while (heads < cells) heads *= 4;
     x->heads.size = x->count = 0;
     TSR_TRY(tsr__buffer_reserve(&x->heads, heads * sizeof(uint32_t), error));
@@ -142,7 +142,7 @@ static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t
        i = next_of(x)[i - 1]) {
     if (!are_equal(w->schema, columns, i - 1, coordinates, index)) continue;
     *number = w->first + i - 1;
-    if (!live || !tsr__writer_hides(w, tsr__own_row(*number), w->removed.count)) return 1;
+    if (!live || !tsr__writer_hides(w, tsr__uncommitted_rowid(*number), w->removed.count)) return 1;
   }
   return 0;
 }
@@ -169,8 +169,8 @@ static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coor
 static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index, bool any,
                     int64_t *row, tsr_error *error) {
   const tsr_batch *batch;
-  int r = start_point(w, reader, coordinates, index, error);
-  while (r >= 0 && (r = tsr_reader_next(reader, &batch, error)) > 0) {
+  int rc = start_point(w, reader, coordinates, index, error);
+  while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0) {
     for (uint64_t i = 0; i < batch->count && batch->written; i++) {
       const uint64_t at = batch->selection ? batch->selection[i] : batch->first + i;
       const int64_t found = batch->rowids ? batch->rowids[at] : batch->row_base + (int64_t)at;
@@ -179,7 +179,7 @@ static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordin
       return 1;
     }
   }
-  return r;
+  return rc;
 }
 
 /* The reader over the base and the spilled runs. */
@@ -192,14 +192,14 @@ static int open_finder(tsr_writer *w, tsr_snapshot *base, tsr_error *error) {
   w->finder_base = base;
   w->finder_spilled = w->spilled;
   tsr__snapshot_hold(base);
-  TSR_TRY(tsr__overlay_spilled(w, base, &snapshot, error));
-  const int r = tsr_reader_open(snapshot, &w->finder, error);
+  TSR_TRY(tsr__transaction_view_spilled(w, base, &snapshot, error));
+  const int rc = tsr_reader_open(snapshot, &w->finder, error);
   tsr_snapshot_close(snapshot);
-  return r;
+  return rc;
 }
 
-int tsr__find_own(tsr_writer *writer, const tsr_column *coordinates, uint64_t index, uint64_t *number,
-                  tsr_error *error) {
+int tsr__find_uncommitted(tsr_writer *writer, const tsr_column *coordinates, uint64_t index, uint64_t *number,
+                          tsr_error *error) {
   return find_in_memory(writer, coordinates, index, false, number, error);
 }
 
@@ -215,13 +215,13 @@ int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *co
   TSR_OWN_ERROR(error);
   uint64_t number;
   const bool duplicates = writer->schema->allows_duplicates;
-  int r = find_in_memory(writer, coordinates, index, duplicates, &number, error);
-  if (r > 0) {
-    const int64_t found = tsr__own_row(number);
+  int rc = find_in_memory(writer, coordinates, index, duplicates, &number, error);
+  if (rc > 0) {
+    const int64_t found = tsr__uncommitted_rowid(number);
     if (tsr__writer_hides(writer, found, writer->removed.count)) return 0; /* the newest has been removed */
     *row = found;
     return 1;
   }
-  if (r == 0) r = tsr__find_elsewhere(writer, base, coordinates, index, false, row, error);
-  return r < 0 ? tsr__wrap(error, "array %s", writer->array->path) : r;
+  if (rc == 0) rc = tsr__find_elsewhere(writer, base, coordinates, index, false, row, error);
+  return rc < 0 ? tsr__wrap(error, "array %s", writer->array->path) : rc;
 }

@@ -188,17 +188,17 @@ int tsr__order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_m
   tsr_pair *made = NULL;
   s.block_count = (s.count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK;
   tsr__arena_init(&s.arena, memory);
-  int code = tsr__arena_array(&s.arena, 2 * s.block_count, sizeof(tsr_pair *), &room, error);
-  if (code >= 0) {
+  int rc = tsr__arena_array(&s.arena, 2 * s.block_count, sizeof(tsr_pair *), &room, error);
+  if (rc >= 0) {
     tsr_pair **given = room;
     memcpy(given, ahead->blocks, TSR_MIN(ahead->count, s.block_count) * sizeof *given);
     s.given = given;
     s.blocks = given + s.block_count;
     memcpy(s.blocks, given, s.block_count * sizeof *given);
-    code = make_blocks(&s, threads, &made, error);
+    rc = make_blocks(&s, threads, &made, error);
   }
-  if (code >= 0) code = sort_places(&s, threads, count, error);
+  if (rc >= 0) rc = sort_places(&s, threads, count, error);
   tsr__free(made);
   tsr__arena_release(&s.arena);
-  return code;
+  return rc;
 }

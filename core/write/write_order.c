@@ -267,18 +267,18 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
 /* All of them at once. */
 static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   void *pairs = NULL, *spare = NULL, *numbers = NULL;
-  int code = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &pairs, error);
-  if (code >= 0) code = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &spare, error);
-  if (code >= 0) code = tsr__alloc(s->memory, s->count * sizeof(uint64_t), &numbers, error);
+  int rc = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &pairs, error);
+  if (rc >= 0) rc = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &spare, error);
+  if (rc >= 0) rc = tsr__alloc(s->memory, s->count * sizeof(uint64_t), &numbers, error);
   s->pairs = pairs;
   s->spare = spare;
   s->numbers = numbers;
-  if (code >= 0) code = write_order_sort_cells(s, order, count, error);
+  if (rc >= 0) rc = write_order_sort_cells(s, order, count, error);
   tsr__free(pairs);
   tsr__free(spare);
   tsr__free(numbers);
   tsr__buffer_release(&s->words);
-  return code;
+  return rc;
 }
 
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,

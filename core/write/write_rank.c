@@ -80,21 +80,21 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
   write_rank_sorter s = {pairs, spare};
   tsr_buffer groups = {.memory = memory};
   group whole = {0, count, 0};
-  int code = tsr__buffer_append(&groups, &whole, sizeof whole, error);
-  while (code >= 0 && groups.size) {
+  int rc = tsr__buffer_append(&groups, &whole, sizeof whole, error);
+  while (rc >= 0 && groups.size) {
     group g;
     groups.size -= sizeof g;
     memcpy(&g, groups.data + groups.size, sizeof g);
-    code = sort_group(&s, column, &g, &groups, error);
+    rc = sort_group(&s, column, &g, &groups, error);
   }
   tsr__buffer_release(&groups);
   uint64_t rank = 0;
-  for (uint64_t i = 0; i < count && code >= 0; i++) {
+  for (uint64_t i = 0; i < count && rc >= 0; i++) {
     uint32_t cell = pairs[i].cell, before = i ? pairs[i - 1].cell : cell;
     if (tsr__bytes_compare(write_rank_text_of(column, before), text_size(column, before),
                            write_rank_text_of(column, cell), text_size(column, cell)))
       rank++;
     pairs[i].key = rank;
   }
-  return code;
+  return rc;
 }

@@ -10,7 +10,7 @@
 #include "write/write_buffer.h"
 #include "write/writer.h"
 
-#define SLOTS_LEAST 64u
+#define SLOTS_MIN 64u
 
 static uint64_t slot_count(const tsr_removed *r) { return r->slots.size / sizeof(uint64_t); }
 static uint64_t *write_removed_slots_of(const tsr_removed *r) { return (uint64_t *)(void *)r->slots.data; }
@@ -51,7 +51,7 @@ static void fill_slots(tsr_removed *r, uint64_t n) {
 /* Room for one more, half of the slots staying free. */
 static int write_removed_grow(tsr_removed *r, tsr_error *error) {
   if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
-  uint64_t n = TSR_MAX(slot_count(r), SLOTS_LEAST);
+  uint64_t n = TSR_MAX(slot_count(r), SLOTS_MIN);
   while (n < 4 * (r->count + 1)) n *= 2;
   tsr_buffer larger = {.memory = r->slots.memory}; /* the table stays as it is where there is no memory */
   TSR_TRY(tsr__buffer_reserve(&larger, n * sizeof(uint64_t), error));
@@ -96,13 +96,13 @@ int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordina
   const uint32_t cell = (uint32_t)index;
   if (index > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "cell %llu of a column", (unsigned long long)index);
   if (write_removed_find(r, row)) return TSR_OK;
-  int code = write_removed_grow(r, error);
-  if (code >= 0) code = tsr__buffer_append_u64(&r->rows, (uint64_t)row, error);
-  for (uint32_t d = 0; code >= 0 && d < writer->schema->dimension_count; d++)
-    code = tsr__buffered_append(&writer->schema->fields[d], &r->coordinates[d], &coordinates[d], &cell, 1, error);
-  if (code < 0) {
+  int rc = write_removed_grow(r, error);
+  if (rc >= 0) rc = tsr__buffer_append_u64(&r->rows, (uint64_t)row, error);
+  for (uint32_t d = 0; rc >= 0 && d < writer->schema->dimension_count; d++)
+    rc = tsr__buffered_append(&writer->schema->fields[d], &r->coordinates[d], &coordinates[d], &cell, 1, error);
+  if (rc < 0) {
     write_removed_truncate(writer, r->count);
-    return code;
+    return rc;
   }
   put(r, row, r->count++);
   r->own += row < 0;
@@ -113,7 +113,7 @@ int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordina
 
 void tsr__removed_rewind(tsr_writer *writer, uint64_t count) {
   tsr_removed *r = &writer->removed;
-  uint64_t slots = SLOTS_LEAST;
+  uint64_t slots = SLOTS_MIN;
   if (count >= r->count) return;
   write_removed_truncate(writer, count);
   while (slots < 4 * (r->count + 1)) slots *= 2;

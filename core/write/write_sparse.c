@@ -27,9 +27,9 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
   const uint64_t window = tsr__fragment_writer_window(writer);
   const uint64_t most =
       TSR_MIN(count, window < WRITE_SPARSE_BLOCK ? WRITE_SPARSE_BLOCK / window * window : WRITE_SPARSE_BLOCK);
-  int code = tsr__alloc(target->memory, most * sizeof(uint64_t), &block, error);
-  if (code >= 0) code = write_cells(writer, columns, order, count, block, most, error);
+  int rc = tsr__alloc(target->memory, most * sizeof(uint64_t), &block, error);
+  if (rc >= 0) rc = write_cells(writer, columns, order, count, block, most, error);
   tsr__fragment_writer_close(writer);
   tsr__free(block);
-  return code;
+  return rc;
 }

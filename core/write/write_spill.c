@@ -20,7 +20,7 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "read/reader.h"
-#include "write/overlay.h"
+#include "write/transaction_view.h"
 #include "write/write_ahead.h"
 #include "write/write_buffer.h"
 #include "write/write_find.h"
@@ -31,9 +31,9 @@
 #define POSITIONS            "positions"
 #define SORT_BYTES           80u /* that a cell takes while it is sorted and written, about */
 #define FIXED_BYTES          (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
-#define CELLS_LEAST          1024u /* fewer are not worth a run */
+#define CELLS_MIN            1024u /* fewer are not worth a run */
 #define WRITE_SPILL_BATCH    4096u /* merged cells that go to the fragment's writer at once */
-#define TILES_LEAST          512u /* as many tiles of a part as memory_mb would hold */
+#define TILES_MIN            512u /* as many tiles of a part as memory_mb would hold */
 #define TILE_BYTES           64u /* that the metadata of one take, for each of its fields, about */
 
 /* ---- Spilling ------------------------------------------------------------------------------- */
@@ -46,11 +46,11 @@ static int write_positions(tsr_writer *w, const char *directory, const uint32_t 
   TSR_TRY(tsr__alloc(&w->memory, count * sizeof(uint32_t), &positions, error));
   for (uint64_t i = 0; i < count; i++) ((uint32_t *)positions)[order[i]] = (uint32_t)i;
   snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
-  int code = tsr__store_create_exclusive(w->array->store, path, &file, error);
-  if (code >= 0) code = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
+  int rc = tsr__store_create_exclusive(w->array->store, path, &file, error);
+  if (rc >= 0) rc = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
   tsr__store_close_file(file);
   tsr__free(positions);
-  return code;
+  return rc;
 }
 
 typedef struct run_path {
@@ -77,21 +77,21 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   uint64_t count = w->count - w->first;
   void *order = NULL, *times = NULL;
   tsr_fragment_target target = run_target(w, w->run_schema, directory);
-  int code = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
-  if (code >= 0) code = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
-  for (uint64_t i = 0; code >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
+  int rc = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
+  if (rc >= 0) rc = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
   const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-  if (code >= 0) code = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+  if (rc >= 0) rc = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
   tsr__ahead_rewind(w, 0);
-  if (code >= 0) code = tsr__write_ordered(&target, columns, order, count, error);
+  if (rc >= 0) rc = tsr__write_ordered(&target, columns, order, count, error);
   tsr_work_end(w->array->environment, &work);
-  if (code >= 0) code = write_positions(w, directory, order, count, error);
+  if (rc >= 0) rc = write_positions(w, directory, order, count, error);
   tsr__free(times);
   tsr__free(order);
-  return code;
+  return rc;
 }
 
 static int write_spill_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
@@ -107,10 +107,10 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
   tsr_file *file = NULL;
   snprintf(path, sizeof path, "%.160s/" WRITE_SPILL_METADATA, directory);
   TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
-  const int code = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
-                                               &schema, &w->array->memory, &fragment->metadata, error);
+  const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
+                                             &schema, &w->array->memory, &fragment->metadata, error);
   tsr__store_close_file(file);
-  TSR_TRY(code);
+  TSR_TRY(rc);
   fragment->cells_per_tile = schema->capacity;
   return tsr__fragment_make_files(fragment, error);
 }
@@ -137,20 +137,20 @@ static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   tsr_writer *w = writer;
   void *columns;
-  tsr_own_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
+  tsr_sorted_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
   if (run.stored == 0) return TSR_OK;
   TSR_TRY(tsr__run_schema(w, error));
-  tsr__overlay_rewind(w, 0); /* runs in memory are not needed any more */
+  tsr__transaction_view_rewind(w, 0); /* runs in memory are not needed any more */
   tsr__index_release(w);
   TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count + 1, sizeof(tsr_column), &columns, error));
-  int code = new_run(w, &run.fragment, error);
-  if (code >= 0) {
-    code = write_spill_make_run(w, columns, run.fragment, error);
-    if (code < 0) tsr__array_fragment_drop(w->array, run.fragment);
+  int rc = new_run(w, &run.fragment, error);
+  if (rc >= 0) {
+    rc = write_spill_make_run(w, columns, run.fragment, error);
+    if (rc < 0) tsr__array_fragment_drop(w->array, run.fragment);
   }
   tsr__free(columns);
-  if (code < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
+  if (rc < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
   (void)tsr__buffer_append(&w->runs, &run, sizeof run, error); /* there is room */
   w->spilled++;
   for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], 0);
@@ -167,7 +167,7 @@ int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
     bytes += c->values.size + c->offsets.size + c->validity.size;
     room += tsr__buffered_bytes(c);
   }
-  if (w->kept || (cells < CELLS_LEAST && bytes < limit / 64)) return TSR_OK;
+  if (w->kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
   const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
   const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
   return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
@@ -177,13 +177,13 @@ void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
   if (count >= writer->first) return;
   tsr__finder_close(writer);
   while (writer->spilled > 0) {
-    tsr_own_run *last = tsr__writer_run(writer, writer->spilled - 1);
+    tsr_sorted_run *last = tsr__writer_run(writer, writer->spilled - 1);
     if (last->first < count) {
       last->end = TSR_MIN(last->end, count);
       return;
     }
     tsr__array_fragment_drop(writer->array, last->fragment);
-    writer->runs.size -= sizeof(tsr_own_run); /* those in memory are gone by now */
+    writer->runs.size -= sizeof(tsr_sorted_run); /* those in memory are gone by now */
     writer->spilled--;
   }
 }
@@ -194,18 +194,18 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
   tsr_file *file;
   snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : "__fragments/", run->name);
   TSR_TRY(tsr__store_open_file(array->store, path, &file, error));
-  const int code = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
+  const int rc = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
   tsr__store_close_file(file);
-  if (code >= 0) *position = tsr__load32(bytes);
-  return code;
+  if (rc >= 0) *position = tsr__load32(bytes);
+  return rc;
 }
 
 /* ---- Merging -------------------------------------------------------------------------------- */
 
 typedef struct write_spill_cursor { /* a source, and the tile of it that is in memory */
-  const tsr_own_run *run, *stop; /* the fragment that it is in; behind the source's last */
+  const tsr_sorted_run *run, *stop; /* the fragment that it is in; behind the source's last */
   uint64_t tile, cells, at;
-  tsr_want *wants; /* by field, then the numbers */
+  tsr_tile_request *requests; /* by field, then the numbers */
   tsr_column *columns;
   uint64_t *lists; /* [list * cells + cell] */
   uint64_t capacity; /* cells that lists have room for */
@@ -214,14 +214,14 @@ typedef struct write_spill_cursor { /* a source, and the tile of it that is in m
 typedef struct
     write_spill_merge { /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
   tsr_writer *w;
-  const tsr_own_run *runs; /* of all sources */
+  const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
   const tsr_fragment_target *target; /* where the cells go at last; NULL: */
-  tsr_buffer *parts; /* tsr_own_run that are made of them */
-  tsr_own_run part; /* the one that is written, if it has a fragment */
+  tsr_buffer *parts; /* tsr_sorted_run that are made of them */
+  tsr_sorted_run part; /* the one that is written, if it has a fragment */
   const tsr_schema *part_schema;
   run_path part_path;
-  uint64_t part_cells, part_most;
+  uint64_t part_cells, part_max;
   uint32_t list_count, slots, kept; /* slots: fields and the numbers; kept: as many of them go on */
   uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
   write_spill_cursor *cursors, **heap;
@@ -241,10 +241,10 @@ static const tsr_field *field_at(const write_spill_merge *m, uint32_t slot) {
 
 static uint32_t slot_number(const tsr_writer *w, const tsr_fragment_metadata *metadata, uint32_t slot) {
   if (slot < w->field_count) return (uint32_t)tsr__fragment_slot(metadata, slot);
-  return (uint32_t)tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES);
+  return (uint32_t)tsr__fragment_system_slot(metadata, TSR_SLOT_TIMES);
 }
 
-static uint64_t count_sources(const tsr_own_run *runs, uint64_t count) {
+static uint64_t count_sources(const tsr_sorted_run *runs, uint64_t count) {
   uint64_t sources = 0;
   for (uint64_t i = 0; i < count; i++) sources += i == 0 || runs[i].first != runs[i - 1].first;
   return sources;
@@ -252,8 +252,8 @@ static uint64_t count_sources(const tsr_own_run *runs, uint64_t count) {
 
 static void write_spill_drop_tile(write_spill_merge *m, write_spill_cursor *c) {
   for (uint32_t i = 0; i < m->slots; i++) {
-    tsr__tile_return(c->wants[i].tile, &m->w->memory);
-    c->wants[i].tile = NULL;
+    tsr__tile_return(c->requests[i].tile, &m->w->memory);
+    c->requests[i].tile = NULL;
   }
 }
 
@@ -281,14 +281,15 @@ static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, ts
   }
   tsr_fragment *fragment = c->run->fragment;
   const tsr_fragment_metadata *metadata = &fragment->metadata;
-  TSR_TRY(tsr__interrupted(m->w->array->environment, error));
+  TSR_TRY(tsr__environment_cancelled(m->w->array->environment, error));
   for (uint32_t i = 0; i < m->slots; i++)
-    c->wants[i] = (tsr_want){.fragment = fragment, .slot = slot_number(m->w, metadata, i), .number = c->tile};
-  TSR_TRY(tsr__tiles_load(m->w->array, m->w->threads, c->wants, m->slots, &m->w->memory, error));
+    c->requests[i] =
+        (tsr_tile_request){.fragment = fragment, .slot = slot_number(m->w, metadata, i), .number = c->tile};
+  TSR_TRY(tsr__tiles_load(m->w->array, m->w->threads, c->requests, m->slots, &m->w->memory, error));
   c->cells = tsr__fragment_tile_cells(metadata, c->tile++);
   c->at = 0;
   for (uint32_t i = 0; i < m->slots; i++) {
-    const tsr_tile *tile = c->wants[i].tile;
+    const tsr_tile *tile = c->requests[i].tile;
     c->columns[i] = (tsr_column){
         .values = tile->values, .offsets = tile->offsets, .validity = tile->validity, .cell_size = tile->cell_size};
   }
@@ -304,8 +305,8 @@ static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *
 static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   for (;; c->at++) {
     if (c->at == c->cells) {
-      const int r = write_spill_load_tile(m, c, error);
-      if (r <= 0) return r;
+      const int rc = write_spill_load_tile(m, c, error);
+      if (rc <= 0) return rc;
     }
     if (number_at(m, c) < c->run->end) return 1;
   }
@@ -391,7 +392,7 @@ static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
   m->part_cells += m->out_count;
   m->out_count = 1;
   write_spill_take_back(m); /* all of them */
-  return m->parts && m->part_cells >= m->part_most ? end_part(m, error) : TSR_OK;
+  return m->parts && m->part_cells >= m->part_max ? end_part(m, error) : TSR_OK;
 }
 
 static bool is_full(const write_spill_merge *m) {
@@ -411,28 +412,28 @@ static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, t
     TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out[f], &c->columns[f], &cell, 1, error));
   m->out_count++;
   for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
-  m->last_removed =
-      m->target && m->w->removed.own > 0 && tsr__writer_hides(m->w, tsr__own_row(number_at(m, c)), m->w->removed.count);
+  m->last_removed = m->target && m->w->removed.own > 0 &&
+                    tsr__writer_hides(m->w, tsr__uncommitted_rowid(number_at(m, c)), m->w->removed.count);
   return TSR_OK;
 }
 
 /* ---- One merge ------------------------------------------------------------------------------ */
 
 static int open_cursors(write_spill_merge *m, tsr_error *error) {
-  const tsr_own_run *run = m->runs, *end = m->runs + m->run_count;
+  const tsr_sorted_run *run = m->runs, *end = m->runs + m->run_count;
   for (uint64_t i = 0; i < m->cursor_count; i++) {
     write_spill_cursor *c = &m->cursors[i];
     void *room;
     c->run = run;
     while (run < end && run->first == c->run->first) run++;
     c->stop = run;
-    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_want), &room, error));
-    c->wants = room;
+    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_tile_request), &room, error));
+    c->requests = room;
     TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_column), &room, error));
     c->columns = room;
-    const int r = write_spill_settle(m, c, error);
-    if (r < 0) return r;
-    if (r > 0) m->heap[m->heap_count++] = c;
+    const int rc = write_spill_settle(m, c, error);
+    if (rc < 0) return rc;
+    if (rc > 0) m->heap[m->heap_count++] = c;
   }
   for (uint64_t i = m->heap_count / 2; i-- > 0;) write_spill_sift_down(m, i);
   return TSR_OK;
@@ -445,9 +446,9 @@ static int merge_all(write_spill_merge *m, tsr_error *error) {
     write_spill_cursor *top = m->heap[0];
     TSR_TRY(write_spill_take(m, top, error));
     top->at++;
-    const int r = write_spill_settle(m, top, error);
-    if (r < 0) return r;
-    if (r == 0) m->heap[0] = m->heap[--m->heap_count];
+    const int rc = write_spill_settle(m, top, error);
+    if (rc < 0) return rc;
+    if (rc == 0) m->heap[0] = m->heap[--m->heap_count];
     if (m->heap_count > 0) write_spill_sift_down(m, 0);
   }
   if (m->out_count > 0 && m->last_removed) write_spill_take_back(m);
@@ -479,8 +480,8 @@ static void write_spill_release(write_spill_merge *m) {
   tsr__fragment_writer_close(m->writer);
   for (uint64_t i = 0; m->cursors && i < m->cursor_count; i++) {
     write_spill_cursor *c = &m->cursors[i];
-    if (c->wants) write_spill_drop_tile(m, c);
-    tsr__free(c->wants);
+    if (c->requests) write_spill_drop_tile(m, c);
+    tsr__free(c->requests);
     tsr__free(c->columns);
     tsr__free(c->lists);
   }
@@ -497,30 +498,32 @@ static void write_spill_release(write_spill_merge *m) {
 typedef struct sources { /* of a merge, in the order of their numbers */
   tsr_writer *w;
   tsr_schema *part_schema; /* of runs, but with tiles for this merge */
-  tsr_buffer runs; /* tsr_own_run, a reference to each one's fragment, if it has one */
+  tsr_buffer runs; /* tsr_sorted_run, a reference to each one's fragment, if it has one */
 } sources;
 
-static tsr_own_run *write_spill_run_at(const sources *s, uint64_t i) { return (tsr_own_run *)(void *)s->runs.data + i; }
-static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_own_run); }
+static tsr_sorted_run *write_spill_run_at(const sources *s, uint64_t i) {
+  return (tsr_sorted_run *)(void *)s->runs.data + i;
+}
+static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
 /* Sources of a list into a fragment, or, without a target, into parts that are appended to another. */
 static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
                          tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
   tsr_writer *w = s->w;
-  const tsr_own_run *runs = write_spill_run_at(s, first);
+  const tsr_sorted_run *runs = write_spill_run_at(s, first);
   write_spill_merge m = {
       .w = w, .runs = runs, .run_count = count, .target = target, .parts = parts, .part_schema = s->part_schema};
   m.slots = w->field_count + 1;
   m.kept = target ? w->field_count : m.slots;
   m.list_count = tsr__order_lists(w->run_schema);
   m.cursor_count = count_sources(runs, count);
-  m.part = (tsr_own_run){.first = runs[0].first, .end = runs[count - 1].end};
-  m.part_most = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
-  int code = write_spill_allocate(&m, error);
-  if (code >= 0) code = merge_all(&m, error);
-  if (code >= 0) *cells = m.written;
+  m.part = (tsr_sorted_run){.first = runs[0].first, .end = runs[count - 1].end};
+  m.part_max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
+  int rc = write_spill_allocate(&m, error);
+  if (rc >= 0) rc = merge_all(&m, error);
+  if (rc >= 0) *cells = m.written;
   write_spill_release(&m);
-  return code;
+  return rc;
 }
 
 /* ---- Passes --------------------------------------------------------------------------------- */
@@ -537,10 +540,10 @@ typedef struct weight { /* of all runs */
 } weight;
 
 /* Adds a run, by what its metadata says of its tiles. */
-static int write_spill_weigh(tsr_writer *w, const tsr_own_run *run, weight *sum, tsr_error *error) {
+static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
-  const uint64_t beside = sizeof(tsr_want) + sizeof(tsr_column) + sizeof(write_spill_cursor);
-  TSR_TRY(tsr__interrupted(w->array->environment, error));
+  const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);
+  TSR_TRY(tsr__environment_cancelled(w->array->environment, error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) {
     const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
     uint64_t bytes = cells * tsr__order_lists(w->run_schema) * sizeof(uint64_t);
@@ -563,9 +566,9 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
   tsr_work work;
   tsr_work_begin(array->environment, &work, "spill", array->path,
                  write_spill_run_at(from, first + count - 1)->end - write_spill_run_at(from, first)->first);
-  const int code = merge_sources(from, first, count, NULL, &to->runs, &cells, error);
+  const int rc = merge_sources(from, first, count, NULL, &to->runs, &cells, error);
   tsr_work_end(array->environment, &work);
-  return code;
+  return rc;
 }
 
 /* Groups of at most `most` sources become one each, as many as it takes that there are no more than that. */
@@ -584,7 +587,7 @@ static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error
       TSR_TRY(merge_group(from, i, end - i, to, error));
       continue;
     }
-    TSR_TRY(tsr__buffer_append(&to->runs, write_spill_run_at(from, i), (end - i) * sizeof(tsr_own_run), error));
+    TSR_TRY(tsr__buffer_append(&to->runs, write_spill_run_at(from, i), (end - i) * sizeof(tsr_sorted_run), error));
     for (uint64_t k = i; k < end; k++) write_spill_run_at(from, k)->fragment = NULL;
   }
   return TSR_OK;
@@ -611,21 +614,21 @@ static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_bu
                            tsr_error *error) {
   weight sum;
   for (uint64_t i = 0; i < s->w->spilled; i++) {
-    TSR_TRY(tsr__buffer_append(&s->runs, tsr__writer_run(s->w, i), sizeof(tsr_own_run), error));
+    TSR_TRY(tsr__buffer_append(&s->runs, tsr__writer_run(s->w, i), sizeof(tsr_sorted_run), error));
     write_spill_run_at(s, i)->fragment->references++;
   }
   TSR_TRY(weigh_all(s, &sum, error));
-  const uint64_t fit = s->w->memory.limit / TILES_LEAST / (sum.bytes / TSR_MAX(sum.cells, 1) + 1);
+  const uint64_t fit = s->w->memory.limit / TILES_MIN / (sum.bytes / TSR_MAX(sum.cells, 1) + 1);
   s->part_schema->capacity = TSR_MAX(TSR_MIN(fit, TSR_RUN_CAPACITY), 1);
   for (;;) {
     const uint64_t most = most_sources(s->w, &sum);
     if (count_sources(write_spill_run_at(s, 0), write_spill_run_count(s)) <= most)
       return merge_sources(s, 0, write_spill_run_count(s), target, parts, cells, error);
     sources next = {.w = s->w, .part_schema = s->part_schema, .runs.memory = &s->w->memory};
-    const int code = write_spill_pass(s, most, &next, error);
+    const int rc = write_spill_pass(s, most, &next, error);
     drop_sources(s);
     *s = next;
-    TSR_TRY(code);
+    TSR_TRY(rc);
     TSR_TRY(weigh_all(s, &sum, error));
   }
 }
@@ -642,10 +645,10 @@ static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr
     tsr__buffer_release(&writer->columns[f].validity);
     tsr__buffered_init(&writer->columns[f], &writer->memory);
   }
-  int code = merge_in_passes(&s, target, parts, cells, error);
-  if (code < 0) code = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
+  int rc = merge_in_passes(&s, target, parts, cells, error);
+  if (rc < 0) rc = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
   drop_sources(&s);
-  return code;
+  return rc;
 }
 
 int tsr__spill_merge(tsr_writer *writer, const tsr_fragment_target *target, uint64_t *cells, tsr_error *error) {

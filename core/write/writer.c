@@ -28,7 +28,7 @@
 #include "array/listing.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
-#include "write/overlay.h"
+#include "write/transaction_view.h"
 #include "write/write_ahead.h"
 #include "write/write_boxes.h"
 #include "write/write_boxes_fill.h"
@@ -43,7 +43,7 @@
 #define PROVISIONAL_FILE      ".metadata"
 #define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define THREAD_BYTES          (UINT64_C(2) << 20) /* of memory_mb for each thread that encodes tiles: a codec takes some of it */
-#define UNWEIGHED_MOST        8192 /* bytes of single cells after which it is asked whether there are too many */
+#define UNWEIGHED_MAX         8192 /* bytes of single cells after which it is asked whether there are too many */
 
 typedef tsr_piece_on_disk writer_piece;
 
@@ -107,10 +107,10 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->durable = !options->unsynced;
   w->asked_time = options->time;
-  int code = copy_owner(w, options->owner, options->owner_file, error);
-  if (code >= 0) code = writer_open_schema(w, options->schema, error);
-  if (code >= 0) code = prepare_columns(w, error);
-  if (code < 0) {
+  int rc = copy_owner(w, options->owner, options->owner_file, error);
+  if (rc >= 0) rc = writer_open_schema(w, options->schema, error);
+  if (rc >= 0) rc = prepare_columns(w, error);
+  if (rc < 0) {
     tsr_writer_close(w);
     return tsr__wrap(error, "array %s", array->path);
   }
@@ -160,8 +160,8 @@ static int writer_remove_commit(tsr_writer *w, tsr_error *error) {
   if (!*w->commit) return TSR_OK;
   tsr__pending_paths(w->commit, marker, staged);
   if (*staged && w->version >= 12) {
-    int code = tsr__store_remove(w->array->store, staged, &one);
-    if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code;
+    int rc = tsr__store_remove(w->array->store, staged, &one);
+    if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
   }
   if (w->owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
   unlock_marker(w);
@@ -169,8 +169,8 @@ static int writer_remove_commit(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-static int wrapped(const tsr_writer *w, int code, tsr_error *error) {
-  return code < 0 ? tsr__wrap(error, "array %s", w->array->path) : code;
+static int wrapped(const tsr_writer *w, int rc, tsr_error *error) {
+  return rc < 0 ? tsr__wrap(error, "array %s", w->array->path) : rc;
 }
 
 int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
@@ -178,9 +178,9 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   if (writer->published) return TSR_OK;
   changed(writer);
   writer->boxes = 0;
-  int code = remove_pieces(writer, 0, error);
-  if (code >= 0) code = writer_remove_commit(writer, error);
-  return wrapped(writer, code, error);
+  int rc = remove_pieces(writer, 0, error);
+  if (rc >= 0) rc = writer_remove_commit(writer, error);
+  return wrapped(writer, rc, error);
 }
 
 void tsr__writer_drop(tsr_writer *writer) {
@@ -204,7 +204,7 @@ void tsr_writer_close(tsr_writer *writer) {
   unlock_marker(writer);
   tsr__ahead_release(writer);
   tsr__index_release(writer);
-  tsr__overlay_release(writer);
+  tsr__transaction_view_release(writer);
   tsr__writer_drop(writer);
 }
 
@@ -231,10 +231,10 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
   TSR_TRY(tsr__spill_if_full(w, error));
   w->unweighed = 0;
   for (uint32_t f = 0; f < w->field_count; f++) {
-    int code = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
-    if (code < 0) {
+    int rc = tsr__buffered_append(&w->schema->fields[f], &w->columns[f], &columns[f], selection, count, error);
+    if (rc < 0) {
       truncate_columns(w, w->count);
-      return code;
+      return rc;
     }
   }
   w->count += count;
@@ -246,7 +246,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
 /* One cell, where nothing but its values is to be done: false, and nothing is done. */
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
-  if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MOST) return false;
+  if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MAX) return false;
   if (!tsr__buffered_append_cell(w->limits, w->field_count, w->columns, columns, &bytes)) return false;
   w->unweighed += bytes;
   w->count++;
@@ -260,11 +260,11 @@ int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint3
   TSR_OWN_ERROR(error);
   if (!count) return TSR_OK;
   if (count == 1 && !selection && append_cell(writer, columns)) return TSR_OK;
-  int code = TSR_OK;
-  if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
-  else if (writer->boxes > 0) code = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
-  else code = append_cells(writer, columns, selection, count, error);
-  return wrapped(writer, code, error);
+  int rc = TSR_OK;
+  if (writer->published) rc = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  else if (writer->boxes > 0) rc = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
+  else rc = append_cells(writer, columns, selection, count, error);
+  return wrapped(writer, rc, error);
 }
 
 static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
@@ -295,11 +295,11 @@ void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *col
 
 static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error) {
   tsr_error one;
-  int code = tsr__store_make_directory(w->array->store, directory, &one);
-  if (code >= 0 && w->durable) return tsr__store_sync_directory(w->array->store, "", error);
-  if (code < 0 && code != TSR_EXISTS) {
+  int rc = tsr__store_make_directory(w->array->store, directory, &one);
+  if (rc >= 0 && w->durable) return tsr__store_sync_directory(w->array->store, "", error);
+  if (rc < 0 && rc != TSR_EXISTS) {
     *error = one;
-    return code;
+    return rc;
   }
   return TSR_OK;
 }
@@ -355,7 +355,7 @@ static uint64_t writer_leave_out(const tsr_writer *w, uint32_t *order, uint64_t 
   if (w->removed.own == 0) return count;
   for (uint64_t i = 0; i < count; i++) {
     order[kept] = order[i];
-    kept += !tsr__writer_hides(w, tsr__own_row(w->first + order[i]), w->removed.count);
+    kept += !tsr__writer_hides(w, tsr__uncommitted_rowid(w->first + order[i]), w->removed.count);
   }
   return kept;
 }
@@ -366,12 +366,12 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
   TSR_TRY(new_piece(w, &made, error));
   tsr_path p = tsr__path_of(tsr__writer_fragments(w), made->name, "");
   tsr_fragment_target target = tsr__writer_target(w, p.text, NULL);
-  int code = tsr__write_ordered(&target, columns, order, count, error);
-  if (code < 0) {
+  int rc = tsr__write_ordered(&target, columns, order, count, error);
+  if (rc < 0) {
     tsr_error ignored;
     (void)remove_pieces(w, piece_count(w) - 1, &ignored);
   }
-  return code;
+  return rc;
 }
 
 /* Runs on disk: merged, with what is in memory as one more of them. */
@@ -393,18 +393,18 @@ static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
   if (!count) return TSR_OK;
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
-  int code = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
-  if (code >= 0) {
+  int rc = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
+  if (rc >= 0) {
     const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-    code = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
-    if (code < 0) code = tsr__wrap(error, "sorting cells");
+    rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+    if (rc < 0) rc = tsr__wrap(error, "sorting cells");
   }
-  if (code >= 0) tsr__ahead_rewind(w, 0); /* writing needs the memory */
-  if (code >= 0) count = writer_leave_out(w, order, count);
-  if (code >= 0 && count > 0) code = write_piece(w, columns, order, count, error);
+  if (rc >= 0) tsr__ahead_rewind(w, 0); /* writing needs the memory */
+  if (rc >= 0) count = writer_leave_out(w, order, count);
+  if (rc >= 0 && count > 0) rc = write_piece(w, columns, order, count, error);
   tsr__free(order);
   tsr__free(columns);
-  return code;
+  return rc;
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
@@ -453,15 +453,15 @@ static int writer_write_box(tsr_writer *w, const tsr_interval *box, bool array_o
   tsr_fragment_target target = tsr__writer_target(w, p.text, copy);
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "write", w->array->path, cells);
-  int code = tsr__write_dense(&target, array_order, columns, error);
+  int rc = tsr__write_dense(&target, array_order, columns, error);
   tsr_work_end(w->array->environment, &work);
-  if (code < 0) {
+  if (rc < 0) {
     tsr_error ignored;
     (void)remove_pieces(w, piece_count(w) - 1, &ignored);
   } else {
     w->boxes++;
   }
-  return code;
+  return rc;
 }
 
 int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
@@ -483,11 +483,11 @@ int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece
 int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order, const tsr_column *columns,
                           tsr_error *error) {
   TSR_OWN_ERROR(error);
-  int code = TSR_OK;
-  if (writer->published) code = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
-  else if (!writer->schema->dense) code = tsr__fail(error, TSR_ERROR, "boxes are for dense arrays");
-  else code = writer_write_box(writer, box, array_order, columns, error);
-  return wrapped(writer, code, error);
+  int rc = TSR_OK;
+  if (writer->published) rc = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
+  else if (!writer->schema->dense) rc = tsr__fail(error, TSR_ERROR, "boxes are for dense arrays");
+  else rc = writer_write_box(writer, box, array_order, columns, error);
+  return wrapped(writer, rc, error);
 }
 
 /* ---- The present ----------------------------------------------------------------------------- */
@@ -497,30 +497,30 @@ static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_erro
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->frozen;
   w->array->frozen = 0;
-  int code = tsr__array_list(w->array, true, true, error);
-  if (code >= 0) code = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
+  int rc = tsr__array_list(w->array, true, true, error);
+  if (rc >= 0) rc = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
   w->array->frozen = frozen;
-  return code;
+  return rc;
 }
 
 /* ---- Cells of a dense array ------------------------------------------------------------------ */
 
 typedef struct spilled { /* cells that went to disk, for their boxes */
   tsr_writer *w;
-  tsr_buffer runs; /* tsr_own_run: in the array's order, each coordinate once */
+  tsr_buffer runs; /* tsr_sorted_run: in the array's order, each coordinate once */
 } spilled;
 
-static const tsr_own_run *runs_of(const spilled *s) { return (const tsr_own_run *)(const void *)s->runs.data; }
-static uint64_t writer_run_count(const spilled *s) { return s->runs.size / sizeof(tsr_own_run); }
+static const tsr_sorted_run *runs_of(const spilled *s) { return (const tsr_sorted_run *)(const void *)s->runs.data; }
+static uint64_t writer_run_count(const spilled *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
 /* The present with the cells on top. */
 static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   const spilled *s = argument;
   tsr_snapshot *present;
   TSR_TRY(writer_open_present(s->w, &present, error));
-  const int code = tsr__overlay_stack(s->w, present, false, runs_of(s), writer_run_count(s), snapshot, error);
+  const int rc = tsr__transaction_view_stack(s->w, present, false, runs_of(s), writer_run_count(s), snapshot, error);
   tsr_snapshot_close(present);
-  return code;
+  return rc;
 }
 
 static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error *error) {
@@ -539,26 +539,26 @@ static int write_boxes(tsr_writer *w, const tsr_column *columns, spilled *s, tsr
                                    .columns = columns,
                                    .count = w->count,
                                    .spilled = alone,
-                                   .most = w->version < 12 ? 1 : TSR_BOXES_MOST,
+                                   .most = w->version < 12 ? 1 : TSR_BOXES_MAX,
                                    .open_snapshot = w->part ? NULL
                                                     : alone ? open_with_spilled
                                                             : writer_open_present,
                                    .argument = alone ? (void *)s : w,
                                    .memory = &w->memory,
                                    .threads = w->threads};
-  int code = tsr__boxes_open(&source, &boxes, error);
-  for (uint64_t i = 0; code >= 0 && i < tsr__boxes_count(boxes); i++) code = write_one(w, boxes, i, error);
+  int rc = tsr__boxes_open(&source, &boxes, error);
+  for (uint64_t i = 0; rc >= 0 && i < tsr__boxes_count(boxes); i++) rc = write_one(w, boxes, i, error);
   tsr__boxes_close(boxes);
-  return code;
+  return rc;
 }
 
 static int write_in_memory(tsr_writer *w, tsr_error *error) {
   void *columns;
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
-  const int code = write_boxes(w, columns, NULL, NULL, error);
+  const int rc = write_boxes(w, columns, NULL, NULL, error);
   tsr__free(columns);
-  return code;
+  return rc;
 }
 
 /* Runs on disk, with what is in memory as one more of them: brought into one order first. */
@@ -566,25 +566,25 @@ static int write_from_disk(tsr_writer *w, tsr_error *error) {
   spilled s = {.w = w, .runs.memory = &w->memory};
   tsr_snapshot *present = NULL, *alone = NULL;
   TSR_TRY(tsr__spill(w, error));
-  int code = tsr__spill_join(w, &s.runs, error);
-  if (code >= 0) code = writer_open_present(w, &present, error);
-  if (code >= 0) code = tsr__overlay_stack(w, present, true, runs_of(&s), writer_run_count(&s), &alone, error);
-  if (code >= 0) code = write_boxes(w, NULL, &s, alone, error);
+  int rc = tsr__spill_join(w, &s.runs, error);
+  if (rc >= 0) rc = writer_open_present(w, &present, error);
+  if (rc >= 0) rc = tsr__transaction_view_stack(w, present, true, runs_of(&s), writer_run_count(&s), &alone, error);
+  if (rc >= 0) rc = write_boxes(w, NULL, &s, alone, error);
   tsr_snapshot_close(alone);
   tsr_snapshot_close(present);
   for (uint64_t i = 0; i < writer_run_count(&s); i++) tsr__array_fragment_drop(w->array, runs_of(&s)[i].fragment);
   tsr__buffer_release(&s.runs);
-  return code;
+  return rc;
 }
 
 static int writer_write_dense(tsr_writer *w, tsr_error *error) {
   tsr_error trouble = {0};
   if (!w->count) return TSR_OK;
   if (w->spilled) return write_from_disk(w, error);
-  const int code = write_in_memory(w, &trouble);
-  if (code != TSR_BUDGET) {
-    if (code < 0) *error = trouble;
-    return code;
+  const int rc = write_in_memory(w, &trouble);
+  if (rc != TSR_BUDGET) {
+    if (rc < 0) *error = trouble;
+    return rc;
   }
   TSR_TRY(remove_pieces(w, w->boxes, error)); /* the cells themselves may leave memory */
   return write_from_disk(w, error);
@@ -614,7 +614,7 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
     w->boxes = mark.boxes;
     TSR_TRY(remove_pieces(w, mark.boxes, error));
   }
-  tsr__overlay_rewind(w, mark.cells);
+  tsr__transaction_view_rewind(w, mark.cells);
   tsr__spill_rewind(w, mark.cells);
   tsr__index_rewind(w, mark.cells);
   tsr__removed_rewind(w, mark.removed);
@@ -678,13 +678,13 @@ static int must_delete(const preparation *p, const tsr_column *coordinates, uint
   uint64_t number;
   int64_t found;
   if (w->schema->allows_duplicates) return row >= 0;
-  int r = tsr__find_own(w, coordinates, i, &number, error);
-  if (r < 0) return r;
-  const bool in_memory = r > 0;
-  if (in_memory && !tsr__writer_hides(w, tsr__own_row(number), w->removed.count)) return 0;
+  int rc = tsr__find_uncommitted(w, coordinates, i, &number, error);
+  if (rc < 0) return rc;
+  const bool in_memory = rc > 0;
+  if (in_memory && !tsr__writer_hides(w, tsr__uncommitted_rowid(number), w->removed.count)) return 0;
   if (row >= 0 && (in_memory || w->spilled == 0)) return 1;
-  r = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
-  if (r <= 0) return r < 0 ? r : row >= 0;
+  rc = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
+  if (rc <= 0) return rc < 0 ? rc : row >= 0;
   if (!in_memory && found < 0 && !tsr__writer_hides(w, found, w->removed.count)) return 0;
   return 1;
 }
@@ -693,10 +693,10 @@ static int choose_deletes(preparation *p, const tsr_column *coordinates, uint32_
                           tsr_error *error) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < p->w->removed.count; i++) {
-    const int r = must_delete(p, coordinates, i, error);
-    if (r < 0) return r;
+    const int rc = must_delete(p, coordinates, i, error);
+    if (rc < 0) return rc;
     selection[kept] = (uint32_t)i;
-    kept += r > 0;
+    kept += rc > 0;
   }
   *count = kept;
   return TSR_OK;
@@ -713,15 +713,15 @@ static int make_deletes(preparation *p, tsr_error *error) {
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
   TSR_TRY(tsr__alloc(&w->memory, w->removed.count * sizeof(uint32_t), &selection, error));
-  int code = choose_deletes(p, coordinates, selection, &count, error);
-  if (code >= 0 && count > 0 && w->schema->allows_duplicates)
-    code = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
-                              count, &w->memory, w->threads, error);
-  if (code >= 0 && count > 0)
-    code = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
-                             &p->deletes, error);
+  int rc = choose_deletes(p, coordinates, selection, &count, error);
+  if (rc >= 0 && count > 0 && w->schema->allows_duplicates)
+    rc = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
+                            count, &w->memory, w->threads, error);
+  if (rc >= 0 && count > 0)
+    rc = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
+                           &p->deletes, error);
   tsr__free(selection);
-  return code;
+  return rc;
 }
 
 static uint64_t carried_count(const tsr_writer *w) {
@@ -784,9 +784,9 @@ static int mark_pending(const preparation *p, tsr_error *error) {
                                .fragment_count = piece_count(w),
                                .fragments = fragments};
   unlock_marker(w);
-  int code = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, &w->lock, error);
+  int rc = tsr__pending_mark(w->array->store, marker, &pending, w->durable, w->threads, &w->lock, error);
   tsr__free(names);
-  return code;
+  return rc;
 }
 
 static int name_pieces(const preparation *p, tsr_error *error) {
@@ -830,14 +830,14 @@ static int write_staged(const preparation *p, tsr_error *error) {
   tsr_file *file = NULL;
   tsr__pending_paths(w->commit, marker, staged);
   if (!*staged || w->version < 12) return TSR_OK;
-  int code = encode_commit(p, &content, error);
-  if (code >= 0) code = make_if_absent(w, "__commits", error);
-  if (code >= 0) code = tsr__store_create_exclusive(w->array->store, staged, &file, error);
-  if (code >= 0) code = tsr__store_append(file, content.data, content.size, error);
-  if (code >= 0 && w->durable) code = tsr__store_sync(file, error);
+  int rc = encode_commit(p, &content, error);
+  if (rc >= 0) rc = make_if_absent(w, "__commits", error);
+  if (rc >= 0) rc = tsr__store_create_exclusive(w->array->store, staged, &file, error);
+  if (rc >= 0) rc = tsr__store_append(file, content.data, content.size, error);
+  if (rc >= 0 && w->durable) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
   tsr__buffer_release(&content);
-  return code;
+  return rc;
 }
 
 /* Schemas are never removed: if that of the cells is not there, another array stands at the path by now. Below version
@@ -905,13 +905,13 @@ static int writer_prepare(tsr_writer *w, tsr_error *error) {
   tsr_work work;
   p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
   tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->count);
-  int code = prepare_all(&p, error);
+  int rc = prepare_all(&p, error);
   tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
   tsr__index_release(w); /* it holds the present */
   tsr_snapshot_close(p.present);
-  return code;
+  return rc;
 }
 
 int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
@@ -935,14 +935,14 @@ static int writer_is_published(tsr_writer *w, bool gone, tsr_error *error) {
   const char **fragments = names;
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = piece_at(w, i)->name;
   const tsr_pending pending = {.commit = w->commit, .fragment_count = piece_count(w), .fragments = fragments};
-  int code = tsr__published_open(w->array, &published, error);
-  if (code >= 0) {
-    code = tsr__published_has(&published, &pending, error);
-    if (code == 0 && gone) code = tsr__listing_took_up(w->array->listing, &pending);
+  int rc = tsr__published_open(w->array, &published, error);
+  if (rc >= 0) {
+    rc = tsr__published_has(&published, &pending, error);
+    if (rc == 0 && gone) rc = tsr__listing_took_up(w->array->listing, &pending);
     tsr__published_release(&published);
   }
   tsr__free(names);
-  return code;
+  return rc;
 }
 
 static int writer_publish(tsr_writer *w, tsr_error *error) {
@@ -954,9 +954,9 @@ static int writer_publish(tsr_writer *w, tsr_error *error) {
     if (w->owner_file && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner_file, error));
     const int before = w->owner && !w->lock ? writer_is_published(w, false, error) : 0;
     if (before < 0) return before;
-    const int code = before ? 1 : tsr__pending_publish(store, w->commit, w->durable, error);
-    if (code < 0 && !tsr__store_exists(store, w->commit)) return code;
-    bool exists = code != 0;
+    const int rc = before ? 1 : tsr__pending_publish(store, w->commit, w->durable, error);
+    if (rc < 0 && !tsr__store_exists(store, w->commit)) return rc;
+    bool exists = rc != 0;
     if (!exists) TSR_TRY(tsr__store_find(store, w->commit, &exists, error));
     if (!exists) {
       const int published = w->owner ? writer_is_published(w, true, error) : 0;
@@ -967,7 +967,7 @@ static int writer_publish(tsr_writer *w, tsr_error *error) {
       }
     }
     w->published = true;
-    if (code < 0) return code; /* it is visible, but may not last, or others may miss its deletes */
+    if (rc < 0) return rc; /* it is visible, but may not last, or others may miss its deletes */
     tsr__pending_paths(w->commit, marker, staged);
     if (w->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     unlock_marker(w);

@@ -1,4 +1,4 @@
-/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, overlay.c, write_spill.c and writer.c share.
+/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction view.c, write_spill.c and writer.c share.
  *
  * Cells are numbered 0, 1, ... as they are appended, removed rows as they are removed; nothing is changed in place, so
  * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run is
@@ -33,11 +33,11 @@ typedef struct tsr_piece_on_disk { /* a fragment on disk, not published */
   tsr_interval *box; /* dense */
 } tsr_piece_on_disk;
 
-typedef struct tsr_own_run {
+typedef struct tsr_sorted_run {
   uint64_t first, end; /* numbers of its cells; `end` falls when the writer is rewound into a spilled one */
   uint64_t stored; /* cells that it holds */
   tsr_fragment *fragment;
-} tsr_own_run;
+} tsr_sorted_run;
 
 typedef struct tsr_coordinate_index { /* of cells in memory: chains of those whose hash ends the same, newest first */
   uint64_t count; /* cells that are in it */
@@ -81,7 +81,7 @@ struct tsr_writer {
   tsr_schema *run_schema; /* without filters, with duplicates */
   tsr_schema *
       part_schema; /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
-  tsr_buffer runs; /* tsr_own_run, by number: `spilled` ones, then those in memory */
+  tsr_buffer runs; /* tsr_sorted_run, by number: `spilled` ones, then those in memory */
   uint64_t spilled;
   tsr_snapshot *view; /* the last one that was asked for, of this state: */
   tsr_mark view_mark;
@@ -107,10 +107,10 @@ typedef int (*tsr_piece_writer)(void *argument, const tsr_fragment_target *targe
 int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
                           tsr_error *error);
 
-static inline tsr_own_run *tsr__writer_run(const tsr_writer *writer, uint64_t index) {
-  return (tsr_own_run *)(void *)writer->runs.data + index;
+static inline tsr_sorted_run *tsr__writer_run(const tsr_writer *writer, uint64_t index) {
+  return (tsr_sorted_run *)(void *)writer->runs.data + index;
 }
-static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return writer->runs.size / sizeof(tsr_own_run); }
+static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return writer->runs.size / sizeof(tsr_sorted_run); }
 
 /* A new directory for a fragment, under a provisional name. */
 int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error);

@@ -41,11 +41,10 @@ static void slice(sqlite3 *db) {
 }
 
 static void airports_above(sqlite3 *db, int metres) {
-  sqlite3_stmt *statement =
-      prepare(db, "SELECT a.iata, a.name, r.elevation FROM airports a"
-                  "  JOIN relief r ON r.y = CAST(a.lat * 3 + 270 AS INTEGER) - 270"
-                  "               AND r.x = CAST(a.lon * 3 + 540 AS INTEGER) - 540"
-                  " WHERE r.elevation > ? ORDER BY r.elevation DESC");
+  sqlite3_stmt *statement = prepare(db, "SELECT a.iata, a.name, r.elevation FROM airports a"
+                                        "  JOIN relief r ON r.y = CAST(a.lat * 3 + 270 AS INTEGER) - 270"
+                                        "               AND r.x = CAST(a.lon * 3 + 540 AS INTEGER) - 540"
+                                        " WHERE r.elevation > ? ORDER BY r.elevation DESC");
   sqlite3_bind_int(statement, 1, metres);
   while (check(db, sqlite3_step(statement)) == SQLITE_ROW)
     printf("%s %s %d\n", (const char *)sqlite3_column_text(statement, 0),
@@ -58,7 +57,8 @@ static void write_peaks(sqlite3 *db) {
     double lat, lon;
     const char *name;
     int metres;
-  } peaks[] = {{27.99, 86.93, "Everest", 8849}, {-32.65, -70.01, "Aconcagua", 6961}, {-3.08, 37.35, "Kilimanjaro", 5895}};
+  } peaks[] = {
+      {27.99, 86.93, "Everest", 8849}, {-32.65, -70.01, "Aconcagua", 6961}, {-3.08, 37.35, "Kilimanjaro", 5895}};
   run(db, "CREATE VIRTUAL TABLE peaks USING tessera(lat FLOAT64 DIMENSION(-90, 90), lon FLOAT64 DIMENSION(-180, 180),"
           " name TEXT, metres INT32)");
   run(db, "BEGIN");

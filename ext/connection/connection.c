@@ -56,7 +56,7 @@ static bool is_due(tsx_connection *connection) {
   return true;
 }
 
-bool tsx_connection_interrupted(void *argument) {
+bool tsx_connection_cancelled(void *argument) {
   tsx_connection *connection = argument;
   for (int i = 0; i < 2 && connection->tables; i++)
     if (!connection->polls[i])
@@ -88,7 +88,7 @@ int tsx_connection_open(sqlite3 *db, tsx_connection **out, tsr_error *error) {
   tsx_journal_make_id(connection->by_chance);
   tsr_environment_options options = {.reallocate = reallocate,
                                      .largest_block = LARGEST_BLOCK,
-                                     .interrupted = tsx_connection_interrupted,
+                                     .interrupted = tsx_connection_cancelled,
                                      .interrupted_argument = connection,
                                      .single_threaded = single_threaded()};
   int code = tsr_environment_open(&options, &connection->environment, error);

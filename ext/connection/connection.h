@@ -66,7 +66,7 @@ typedef struct tsx_connection {
   uint64_t statement; /* counts up when a cursor opens while none is open */
   uint64_t clock; /* counts arrays that were let go */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, those that failed too: transaction.c */
-  sqlite3_stmt *polls[2]; /* see tsx_connection_interrupted */
+  sqlite3_stmt *polls[2]; /* see tsx_connection_cancelled */
   uint32_t questions; /* since the longer one was run, */
   uint64_t polled_bytes; /* when so many bytes were decoded */
   int utf16; /* the database's text encoding: -1 not asked yet */
@@ -99,7 +99,7 @@ void tsx_connection_add_cursor(tsx_connection *connection); /* begins a statemen
 void tsx_connection_remove_cursor(tsx_connection *connection);
 
 /* Does the host want to stop? Asked in long work, where the connection has a table (or a function has added one). */
-bool tsx_connection_interrupted(void *connection);
+bool tsx_connection_cancelled(void *connection);
 
 /* Is text kept as UTF-16 (then SQLite's order of text is not that of its UTF-8 bytes)? */
 bool tsx_connection_utf16(tsx_connection *connection);

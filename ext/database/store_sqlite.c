@@ -11,9 +11,9 @@
 #include "connection/sqlite_api.h"
 #include "database/store_tables.h"
 
-#define CHUNK             65536
-#define SQLITE_DEPTH_MOST 16
-#define ROOM_ASKED        ((uint64_t)16 << 20) /* bytes of a file */
+#define CHUNK            65536
+#define SQLITE_DEPTH_MAX 16
+#define ROOM_ASKED       ((uint64_t)16 << 20) /* bytes of a file */
 
 typedef struct sqlite_file {
   tsx_tree *tree;
@@ -46,7 +46,7 @@ static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_e
   if (code > 0 && !found->directory) code = tsx_fail(error, TSR_CORRUPT, "the root of %s_files is a file", tree->name);
   for (int depth = 0; code > 0 && *path; depth++) {
     size_t size = strcspn(path, "/");
-    if (!found->directory || depth == SQLITE_DEPTH_MOST) return 0;
+    if (!found->directory || depth == SQLITE_DEPTH_MAX) return 0;
     code = find_child(tree, found->id, path, size, found, error);
     path += size + (path[size] == '/');
   }
@@ -92,7 +92,7 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_
   sqlite3_bind_int64(statement, 4, (sqlite3_int64)tsx_tree_now());
   sqlite3_bind_int64(statement, 5, tsx_tree_stamp());
   code = tsx_tree_change(tree, statement, id, error);
-  if (code == TSR_OK && *id >= TSX_TREE_FILES_MOST)
+  if (code == TSR_OK && *id >= TSX_TREE_FILES_MAX)
     code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
   return code == TSR_OK ? touch(tree, parent.id, error) : code;
 }

@@ -10,8 +10,8 @@ typedef struct tsx_tree tsx_tree;
 int tsx_store_register(tsx_connection *connection, tsr_error *error);
 bool tsx_store_is(const char *path); /* does it lead into the database? */
 char *tsx_store_path(const char *schema, const char *name); /* db:SCHEMA.NAME; sqlite3_malloc'ed */
-#define TSX_TREE_ROOT       1
-#define TSX_TREE_FILES_MOST ((sqlite3_int64)1 << 31)
+#define TSX_TREE_ROOT      1
+#define TSX_TREE_FILES_MAX ((sqlite3_int64)1 << 31)
 
 typedef enum tsx_tree_statement {
   TSX_TREE_FIND, /* the entry of a directory with a name */

@@ -252,7 +252,7 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
                          .modified = (uint64_t)sqlite3_column_int64(statement, 2),
                          .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
     bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
-    bool whole = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MOST && (found->directory || (number && size >= 0));
+    bool whole = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MAX && (found->directory || (number && size >= 0));
     result = whole ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
   } else if (code != SQLITE_DONE) {
     result = tsx_tree_fail(tree, code, error);

@@ -21,8 +21,8 @@
 #include "table/ddl.h"
 
 #define COLUMNS_CHUNK_DEFAULT 65536
-#define FILTERS_MOST          64
-#define ARGUMENTS_MOST        3
+#define COLUMNS_FILTERS_MAX   64
+#define ARGUMENTS_MAX         3
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *c
   *count = 0;
   if (!tsx_parser_accept(p, "(")) return TSR_OK;
   do {
-    if (*count == ARGUMENTS_MOST) return tsx_parser_unexpected(p, ")");
+    if (*count == ARGUMENTS_MAX) return tsx_parser_unexpected(p, ")");
     tsx_literal *argument = &arguments[(*count)++];
     if (p->in.token.kind == TSX_TOKEN_WORD) { /* a datatype */
       argument->kind = TSX_TOKEN_WORD;
@@ -210,7 +210,7 @@ static int unknown_filter(tsx_parser *p) {
 }
 
 static int parse_filter(tsx_parser *p, tsr_filter *filter) {
-  tsx_literal arguments[ARGUMENTS_MOST] = {0};
+  tsx_literal arguments[ARGUMENTS_MAX] = {0};
   int count, type = TSR_FILTER_DELTA;
   const tsx_token *t = &p->in.token;
   if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a filter");
@@ -231,7 +231,7 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
 
 /* The filters up to, not with, a closing parenthesis or the end. */
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
-  tsr_filter filters[FILTERS_MOST];
+  tsr_filter filters[COLUMNS_FILTERS_MAX];
   *pipeline = (tsr_pipeline){.max_chunk_size = COLUMNS_CHUNK_DEFAULT};
   bool more = true;
   if (tsx_parser_accept(p, "chunk")) {
@@ -248,7 +248,8 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   if (tsx_parser_accept(p, "none"))
     return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none stands alone") : TSR_OK;
   do {
-    if (pipeline->count == FILTERS_MOST) return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", FILTERS_MOST);
+    if (pipeline->count == COLUMNS_FILTERS_MAX)
+      return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", COLUMNS_FILTERS_MAX);
     int code = parse_filter(p, &filters[pipeline->count++]);
     if (code < 0) return code;
   } while (tsx_parser_accept(p, ","));
@@ -314,9 +315,9 @@ static int parse_count(tsx_parser *p, tsx_column_text *c) {
     count.text[count.size] = 0;
     int code = tsx_literal_integer(p, &count, TSR_UINT32, &n, "number of values");
     if (code < 0) return code;
-    if (!n || n * tsr_datatype_size(c->datatype) > TSX_CELL_MOST)
+    if (!n || n * tsr_datatype_size(c->datatype) > TSX_CELL_MAX)
       return tsx_parser_fail(p, TSR_RANGE, "a cell of %s has 1 to %llu values, not %u", tsr_datatype_name(c->datatype),
-                             (unsigned long long)(TSX_CELL_MOST / tsr_datatype_size(c->datatype)), (unsigned)n);
+                             (unsigned long long)(TSX_CELL_MAX / tsr_datatype_size(c->datatype)), (unsigned)n);
     if (c->datatype == TSR_ANY) return tsx_parser_fail(p, TSR_ERROR, "ANY is always of variable length");
     c->values_per_cell = n;
   }

@@ -5,7 +5,7 @@
 #include "tessera.h"
 #include "text/tokens.h"
 
-#define TSX_CELL_MOST ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
+#define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
 
 typedef struct tsx_definition { /* what tsx_define makes */
   tsr_schema schema;

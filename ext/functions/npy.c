@@ -174,13 +174,13 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
 
 /* ---- Reading NPY -------------------------------------------------------------------------------------------------- */
 
-#define AXES_MOST 64
+#define AXES_MAX 64
 
 typedef struct npy { /* borrowed from the value */
   char descr[DESCR_SIZE];
   bool fortran;
   uint32_t axes;
-  uint64_t shape[AXES_MOST];
+  uint64_t shape[AXES_MAX];
   const uint8_t *data;
   uint64_t size;
 } npy;
@@ -202,7 +202,7 @@ static const char *take_shape(const char *p, npy *n) {
   if (*p++ != '(') return NULL;
   for (p = skip(p); *p >= '0' && *p <= '9'; p = skip(p)) {
     char *end;
-    if (n->axes == AXES_MOST) return NULL;
+    if (n->axes == AXES_MAX) return NULL;
     n->shape[n->axes++] = strtoull(p, &end, 10);
     p = end + (*end == 'L');
   }
@@ -303,7 +303,7 @@ static void swap_bytes(uint8_t *p, uint64_t size, uint64_t each) {
 
 /* Fortran order, the first axis the fastest, to row-major. */
 static void transpose(const npy *n, uint64_t each, uint8_t *out) {
-  uint64_t at[AXES_MOST] = {0}, stride[AXES_MOST], from = 0, step = each;
+  uint64_t at[AXES_MAX] = {0}, stride[AXES_MAX], from = 0, step = each;
   for (uint32_t a = 0; a < n->axes; a++) {
     stride[a] = step;
     step *= n->shape[a];

@@ -1,6 +1,6 @@
 /* picture.c: tessera_png and tessera_preview: two dimensions of an array, as a picture and as text.
  *
- * The core averages the cells into places (tsr_raster_open). Where a picture is wanted larger than that, each pixel shows
+ * The core averages the cells into places (tsr_downsample_open). Where a picture is wanted larger than that, each pixel shows
  * the place that it lies in.
  */
 #include "functions/picture.h"
@@ -20,12 +20,12 @@
 #include "functions/npy.h"
 #include "functions/png.h"
 
-#define SIDE_MOST         800 /* pixels of the longer side, where no size is given */
-#define SIDE_LEAST        100 /* what a side is not shrunk below, then */
-#define EXACT_MOST        8192 /* the same for what is not averaged */
+#define SIDE_MAX          800 /* pixels of the longer side, where no size is given */
+#define SIDE_MIN          100 /* what a side is not shrunk below, then */
+#define EXACT_MAX         8192 /* the same for what is not averaged */
 #define TEXT_WIDTH        72
 #define TEXT_HEIGHT       24
-#define PIXELS_MOST       65535 /* on a side: no viewer takes more, and a row stays small */
+#define PIXELS_MAX        65535 /* on a side: no viewer takes more, and a row stays small */
 #define PICTURE_ASK_BYTES (1u << 20) /* of a picture, between two questions to the host */
 static const char shades[] = ".:-=+*#%@"; /* from low to high; no data is blank */
 #define SHADES ((int)sizeof shades - 1)
@@ -46,7 +46,7 @@ typedef struct picture {
   double min, max;
   char *colormap;
   tsx_colours colours;
-  tsr_raster *raster;
+  tsr_downsample *downsample;
 } picture;
 
 static const tsr_field *picture_field_of(const picture *p) { return &p->schema->fields[p->field]; }
@@ -62,9 +62,9 @@ static int take_size(const tsx_json_option *o, uint64_t *size, tsr_error *error)
   const sqlite3_int64 number = sqlite3_value_int64(o->value);
   if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': a number is wanted", o->key);
-  if (sqlite3_value_double(o->value) > PIXELS_MOST)
+  if (sqlite3_value_double(o->value) > PIXELS_MAX)
     return tsx_fail(error, TSR_TOOBIG, "'%s': %s is more than %d", o->key, (const char *)sqlite3_value_text(o->value),
-                    PIXELS_MOST);
+                    PIXELS_MAX);
   if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': a whole number is wanted", o->key);
   if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': a number above 0 is wanted", o->key);
   *size = (uint64_t)number;
@@ -227,7 +227,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
 }
 
 static void close_picture(picture *p) {
-  tsr_raster_close(p->raster);
+  tsr_downsample_close(p->downsample);
   tsx_snapshot_release(p->snapshot);
   tsx_slice_release(&p->slice);
   if (p->names) tsx_names_free(p->names, p->schema);
@@ -262,16 +262,16 @@ static void choose_size(picture *p) {
   } else if (p->width && p->height) {
     return;
   } else if (p->width) {
-    p->height = clamp(round((double)p->width * ratio), 1, PIXELS_MOST);
+    p->height = clamp(round((double)p->width * ratio), 1, PIXELS_MAX);
   } else if (p->height) {
-    p->width = clamp(round((double)p->height / ratio), 1, PIXELS_MOST);
+    p->width = clamp(round((double)p->height / ratio), 1, PIXELS_MAX);
   } else if (!shaped) {
-    p->width = p->height = SIDE_LEAST;
+    p->width = p->height = SIDE_MIN;
   } else {
-    const double most = picture_field_of(p)->enumeration && longer <= EXACT_MOST ? EXACT_MOST : SIDE_MOST;
+    const double most = picture_field_of(p)->enumeration && longer <= EXACT_MAX ? EXACT_MAX : SIDE_MAX;
     const double factor = real ? longer / most : ceil(longer / most);
-    p->width = clamp(ceil(columns / factor), real || columns > SIDE_LEAST ? SIDE_LEAST : columns, most);
-    p->height = clamp(ceil(rows / factor), real || rows > SIDE_LEAST ? SIDE_LEAST : rows, most);
+    p->width = clamp(ceil(columns / factor), real || columns > SIDE_MIN ? SIDE_MIN : columns, most);
+    p->height = clamp(ceil(rows / factor), real || rows > SIDE_MIN ? SIDE_MIN : rows, most);
   }
 }
 
@@ -285,7 +285,7 @@ static bool skips_fill(const tsr_field *field) {
   return *field->fill != *usual;
 }
 
-static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
+static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t each = p->is_text ? 1 : 4;
   choose_size(p);
@@ -297,23 +297,23 @@ static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
     return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
                     (unsigned long long)p->width, (unsigned long long)p->height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
-  const tsr_raster_request request = {.box = p->slice.box,
-                                      .field = p->field,
-                                      .row = p->row,
-                                      .column = p->column,
-                                      .height = p->height,
-                                      .width = p->width,
-                                      .skip_fill = skips_fill(picture_field_of(p)),
-                                      .memory_bytes = p->address.memory_bytes};
-  int code = tsr_raster_open(p->snapshot->core, &request, &p->raster, error);
+  const tsr_downsample_request request = {.box = p->slice.box,
+                                          .field = p->field,
+                                          .row = p->row,
+                                          .column = p->column,
+                                          .height = p->height,
+                                          .width = p->width,
+                                          .skip_fill = skips_fill(picture_field_of(p)),
+                                          .memory_bytes = p->address.memory_bytes};
+  int code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
   if (code < 0) return code;
-  if (picture_field_of(p)->enumeration && p->raster->most > 1)
+  if (picture_field_of(p)->enumeration && p->downsample->most > 1)
     return tsx_fail(error, TSR_ERROR,
                     "attribute '%s' is enumerated, and labels have no mean: %llu cells would be one %s; take a smaller "
                     "slice, or a larger width and height",
-                    p->names[p->field], (unsigned long long)p->raster->most, p->is_text ? "character" : "pixel");
-  if (!p->has_min) p->min = p->raster->min <= p->raster->max ? p->raster->min : 0;
-  if (!p->has_max) p->max = p->raster->min <= p->raster->max ? p->raster->max : 0;
+                    p->names[p->field], (unsigned long long)p->downsample->most, p->is_text ? "character" : "pixel");
+  if (!p->has_min) p->min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
+  if (!p->has_max) p->max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
   if (p->min > p->max && p->has_min) p->max = p->min;
   if (p->min > p->max) p->min = p->max;
   return TSR_OK;
@@ -322,13 +322,13 @@ static int read_raster(picture *p, sqlite3_context *context, tsr_error *error) {
 /* The means under row y of the picture, the first at the top. */
 static const double *picture_row_at(const picture *p, uint64_t y) {
   if (p->flip) y = p->height - 1 - y;
-  return p->raster->means + y * p->raster->height / p->height * p->raster->width;
+  return p->downsample->means + y * p->downsample->height / p->height * p->downsample->width;
 }
 
 /* Asks the host after every ASK_BYTES of rows, and after 64 rows of any width. */
-static bool is_stopped(const picture *p, uint64_t y, uint64_t row_bytes) {
+static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
   const uint64_t rows = row_bytes < PICTURE_ASK_BYTES / 64 ? 64 : PICTURE_ASK_BYTES / row_bytes;
-  return y % rows == rows - 1 && tsx_connection_interrupted(p->connection);
+  return y % rows == rows - 1 && tsx_connection_cancelled(p->connection);
 }
 
 /* ---- PNG --------------------------------------------------------------------------------------------------------- */
@@ -336,9 +336,9 @@ static bool is_stopped(const picture *p, uint64_t y, uint64_t row_bytes) {
 static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
   const picture *p = argument;
   const double *means = picture_row_at(p, y);
-  if (is_stopped(p, y, 4 * p->width)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  if (is_cancelled(p, y, 4 * p->width)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
   for (uint64_t x = 0; x < p->width; x++)
-    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->raster->width / p->width]), 4);
+    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->downsample->width / p->width]), 4);
   return TSR_OK;
 }
 
@@ -386,13 +386,13 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
   int code = TSR_OK;
   for (uint64_t y = 0; y < p->height && code == TSR_OK; y++) {
     const double *means = picture_row_at(p, y);
-    if (is_stopped(p, y, p->width + 1)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+    if (is_cancelled(p, y, p->width + 1)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
     for (uint64_t x = 0; x < p->width; x++)
-      sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->raster->width / p->width]));
+      sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->width]));
     sqlite3_str_appendchar(out, 1, '\n');
   }
   sqlite3_str_appendf(out, "%s: ", p->names[p->field]);
-  if (!p->raster->cells) sqlite3_str_appendall(out, "no data");
+  if (!p->downsample->cells) sqlite3_str_appendall(out, "no data");
   else {
     append_value(out, picture_field_of(p), p->min);
     sqlite3_str_appendf(out, " (%c) to ", shades[0]);
@@ -422,7 +422,7 @@ static void picture_look(sqlite3_context *context, int count, sqlite3_value **va
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK)
     code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
-  if (code == TSR_OK) code = read_raster(&p, context, &error);
+  if (code == TSR_OK) code = read_downsample(&p, context, &error);
   if (code == TSR_OK) code = is_text ? picture_make_text(&p, context, &error) : make_png(&p, context, &error);
   close_picture(&p);
   tsx_connection_remove_cursor(p.connection);

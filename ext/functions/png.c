@@ -19,13 +19,13 @@
 
 /* ---- Colours ----------------------------------------------------------------------------------------------------- */
 
-#define ANCHORS_MOST 9
-#define SEA          "the part of terrain below 0"
+#define ANCHORS_MAX 9
+#define SEA         "the part of terrain below 0"
 
 typedef struct colour_map {
   const char *name;
   int count;
-  uint8_t anchors[ANCHORS_MOST][3];
+  uint8_t anchors[ANCHORS_MAX][3];
 } colour_map;
 
 /* clang-format off */

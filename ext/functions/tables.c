@@ -94,8 +94,8 @@ static int tables_disconnect(sqlite3_vtab *vtab) {
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const about_table *table = (const about_table *)vtab;
   const tsx_about *about = table->about;
-  int chosen[TSX_ARGUMENTS_MOST + 3], given = 0, at = 0;
-  for (int i = 0; i < TSX_ARGUMENTS_MOST + 3; i++) chosen[i] = -1;
+  int chosen[TSX_ARGUMENTS_MAX + 3], given = 0, at = 0;
+  for (int i = 0; i < TSX_ARGUMENTS_MAX + 3; i++) chosen[i] = -1;
   for (int pass = 0; pass < 2; pass++) /* the shown column that is an argument only where arg1 is not given */
     for (int i = 0; i < info->nConstraint; i++) {
       const struct sqlite3_index_constraint *c = &info->aConstraint[i];
@@ -126,7 +126,7 @@ static void tables_clear(tsx_scan *scan) {
   if (scan->state && about->close) about->close(scan);
   sqlite3_free(scan->state);
   scan->state = NULL;
-  for (int i = 0; i < TSX_ARGUMENTS_MOST + 3; i++) {
+  for (int i = 0; i < TSX_ARGUMENTS_MAX + 3; i++) {
     sqlite3_value_free(scan->hidden[i]);
     scan->hidden[i] = NULL;
   }
@@ -173,7 +173,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int given, const char *text, int 
   tables_clear(scan);
   scan->row = 0;
   scan->done = true;
-  for (int i = 0, at = 0; i < TSX_ARGUMENTS_MOST + 3 && at < count; i++)
+  for (int i = 0, at = 0; i < TSX_ARGUMENTS_MAX + 3 && at < count; i++)
     if (given >> i & 1 && !(scan->hidden[i] = sqlite3_value_dup(values[at++]))) return SQLITE_NOMEM;
   for (int i = 0; i < about->required; i++)
     if (!scan->hidden[i])
@@ -275,12 +275,12 @@ static const tsx_about about_stats = {.name = "tessera_stats",
 
 typedef struct progress { /* as it was when the scan began */
   uint64_t count;
-  tsr_progress entries[TSR_PROGRESS_MOST];
+  tsr_progress entries[TSR_PROGRESS_MAX];
 } progress;
 
 static int progress_open(tsx_scan *scan, tsr_error *error) {
   progress *p = scan->state;
-  p->count = tsr_progress_list(p->entries, TSR_PROGRESS_MOST);
+  p->count = tsr_progress_list(p->entries, TSR_PROGRESS_MAX);
   return TSR_OK;
 }
 

@@ -7,12 +7,12 @@
 #include "tessera.h"
 #include "table/address.h"
 
-#define TSX_ARGUMENTS_MOST 4
+#define TSX_ARGUMENTS_MAX 4
 
 typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_vtab_cursor base;
   tsx_connection *connection;
-  sqlite3_value *hidden[TSX_ARGUMENTS_MOST + 3]; /* arguments, key, as_of, since: copies; NULL if not given */
+  sqlite3_value *hidden[TSX_ARGUMENTS_MAX + 3]; /* arguments, key, as_of, since: copies; NULL if not given */
   sqlite3_int64 row;
   bool done;
   void *state; /* the table's own, of sqlite3_malloc; freed by tables.c after its close */

@@ -19,7 +19,7 @@
 
 typedef struct table_aggregate_state {
   tsx_inside in;
-  uint32_t field, by[TSR_BY_MOST], by_count;
+  uint32_t field, by[TSR_BY_MAX], by_count;
   tsx_slice slice;
   tsr_range *ranges;
   tsr_ranges *dimensions;
@@ -34,7 +34,7 @@ typedef struct table_aggregate_state {
   tsr_reader *reader;
   const tsr_batch *batch;
   uint64_t at;
-  const tsr_column *value, *keys[TSR_BY_MOST];
+  const tsr_column *value, *keys[TSR_BY_MAX];
 } table_aggregate_state;
 
 enum {
@@ -53,7 +53,7 @@ enum {
 
 static int add_by(table_aggregate_state *s, const char *name, tsr_error *error) {
   uint32_t d = 0;
-  if (s->by_count == TSR_BY_MOST) return tsx_fail(error, TSR_ERROR, "groups are by up to %d dimensions", TSR_BY_MOST);
+  if (s->by_count == TSR_BY_MAX) return tsx_fail(error, TSR_ERROR, "groups are by up to %d dimensions", TSR_BY_MAX);
   while (name && d < s->in.schema->dimension_count && sqlite3_stricmp(s->in.names[d], name) != 0) d++;
   if (!name || d == s->in.schema->dimension_count)
     return tsx_names_fail(s->in.names, 0, s->in.schema->dimension_count, error,

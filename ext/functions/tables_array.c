@@ -453,8 +453,8 @@ enum {
   TILES_BYTES,
   TILES_DECODED_BYTES,
   TILES_DOMAIN,
-  TILES_MIN,
-  TILES_MAX,
+  TILES_VALUE_MIN,
+  TILES_VALUE_MAX,
   TILES_SUM,
   TILES_NULL_COUNT
 };
@@ -539,12 +539,12 @@ static int tiles_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   case TILES_BYTES: tsx_result_unsigned(context, info->bytes); break;
   case TILES_DECODED_BYTES: tsx_result_unsigned(context, info->decoded_bytes); break;
   case TILES_DOMAIN: result_box(context, &state->in, info->box); break;
-  case TILES_MIN:
+  case TILES_VALUE_MIN:
     if (field && info->min)
       tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->min,
                        info->min_size);
     break;
-  case TILES_MAX:
+  case TILES_VALUE_MAX:
     if (field && info->max)
       tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->max,
                        info->max_size);

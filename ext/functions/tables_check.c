@@ -96,7 +96,7 @@ const tsx_about tsx_about_check = {.name = "tessera_check",
 
 /* ---- PRAGMA integrity_check -------------------------------------------------------------------------------------- */
 
-#define LINES_MOST 100
+#define LINES_MAX 100
 
 /* One text for the table, a line for each error; none where there is nothing to say. */
 static int table_check_describe(const tsx_table *table, const findings *all, const tsr_error *failure, char **text) {
@@ -104,13 +104,13 @@ static int table_check_describe(const tsx_table *table, const findings *all, con
   uint64_t errors = 0;
   for (uint64_t i = 0; i < all->count; i++) {
     const table_check_found *item = &all->items[i];
-    if (item->severity != TSR_SEVERITY_ERROR || errors++ >= LINES_MOST) continue;
+    if (item->severity != TSR_SEVERITY_ERROR || errors++ >= LINES_MAX) continue;
     sqlite3_str_appendf(out, "%s%s.%s: %s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
                         item->file, item->message);
   }
-  if (errors > LINES_MOST)
+  if (errors > LINES_MAX)
     sqlite3_str_appendf(out, "\n%s.%s: %lld more errors: see tessera_check", table->schema_name, table->name,
-                        (sqlite3_int64)(errors - LINES_MOST));
+                        (sqlite3_int64)(errors - LINES_MAX));
   if (failure)
     sqlite3_str_appendf(out, "%s%s.%s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
                         failure->message);

@@ -141,7 +141,7 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
 
 static const char *read_term(const tsx_table *table, const char *p, tsx_access *access) {
   int column, op = OPERATOR_COUNT;
-  if (access->count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+  if (access->count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
   for (int i = 0; i < OPERATOR_COUNT; i++)
     if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
   if (op == OPERATOR_COUNT) return NULL;
@@ -157,7 +157,7 @@ static const char *read_term(const tsx_table *table, const char *p, tsx_access *
 static const char *read_order(const tsx_table *table, const char *p, tsx_access *access) {
   do {
     int column;
-    if (access->order_count == TSX_TERMS_MOST || !(p = read_name(table, p, &column))) return NULL;
+    if (access->order_count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
     if (column >= (int)table->column_count || !table->columns[column].description->is_dimension) return NULL;
     access->order[access->order_count].column = column;
     access->order[access->order_count++].descending = take_word(&p, " DESC");
@@ -208,15 +208,15 @@ typedef struct choice {
   sqlite3_index_info *info;
   bool utf16;
   tsx_access access;
-  sqlite3_value *rights[TSX_TERMS_MOST]; /* constants among the right sides; NULL where not known */
+  sqlite3_value *rights[TSX_TERMS_MAX]; /* constants among the right sides; NULL where not known */
   bool time_taken[2], time_misused[2]; /* as_of, since */
   int null_time; /* the place in WHERE of one that is taken and may be NULL; -1: there is none */
 } choice;
 
 /* Does SQLite leave out a test because the plan says so? It keeps to that for 16 constraints, and for as many arguments of
  * xFilter. (Nor does it for parts of row values, of which nothing is known here.) */
-#define OMITTED_MOST 16
-static bool can_omit(const choice *c, int i) { return i < OMITTED_MOST && c->access.count < OMITTED_MOST; }
+#define OMITTED_MAX 16
+static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
 
 static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
   c->rights[c->access.count] = right;
@@ -301,7 +301,7 @@ static void best_index_choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   int op = op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MOST || best_index_is_doubtful(op)) return;
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || best_index_is_doubtful(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
     return;
@@ -392,7 +392,7 @@ static double selectivity(tsx_op op) {
 }
 
 /* Is no row of cells that were never written, by some comparison with an attribute? */
-static bool wants_written(const choice *c) {
+static bool asks_for_written(const choice *c) {
   const tsx_table *table = c->table;
   for (uint32_t i = 0; i < c->access.count && !table->options.fill_unwritten; i++) {
     const int column = c->access.terms[i].column, op = c->access.terms[i].op;
@@ -415,7 +415,7 @@ static cost estimate(choice *c) {
   tsr_ranges *dimensions = sqlite3_malloc64(dimension_count * sizeof *dimensions);
   tsr_ranges *terms = sqlite3_malloc64((c->access.count + 1) * sizeof *terms);
   tsx_ranges *values = sqlite3_malloc64((c->access.count + 1) * sizeof *values);
-  bool known[TSX_TERMS_MOST];
+  bool known[TSX_TERMS_MAX];
   tsx_snapshot *snapshot = NULL;
   tsr_estimate estimate;
   if (!dimensions || !terms || !values || table->connection->lost) goto done; /* that error is for who reads rows */
@@ -430,7 +430,7 @@ static cost estimate(choice *c) {
     goto done;
   }
   if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
-  result = (cost){wants_written(c) ? estimate.written : estimate.rows, estimate.cells};
+  result = (cost){asks_for_written(c) ? estimate.written : estimate.rows, estimate.cells};
   for (uint32_t i = 0; i < c->access.count; i++) {
     if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
     const tsx_column *column = &table->columns[c->access.terms[i].column];
@@ -463,7 +463,7 @@ static bool is_unique(const choice *c) {
       if (c->access.terms[i].column >= (int)table->column_count) continue;
       const tsx_column *column = &table->columns[c->access.terms[i].column];
       /* A year may be the number of one and the text of another. */
-      const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
+      const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->interleaved;
       found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
               !c->access.terms[i].plainly && !years &&
               tsx_ranges_exact(column, c->access.terms[i].op, c->rights[i], c->utf16);
@@ -479,7 +479,7 @@ static bool can_order(const choice *c, int column) {
   const tsx_table *table = c->table;
   if (column < 0 || column >= (int)table->column_count) return false;
   const tsx_column *shown = &table->columns[column];
-  if (!shown->description->is_dimension || (shown->mixed && shown->form != TSX_UINT64)) return false;
+  if (!shown->description->is_dimension || (shown->interleaved && shown->form != TSX_UINT64)) return false;
   if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
   return tsx_form_is_number(shown->form);
 }
@@ -530,7 +530,7 @@ static void choose_distinct(choice *c) {
     for (uint32_t i = 0; i < wanted && !ordered; i++) ordered = c->access.order[i].column == column;
     dimensions++;
     if (ordered) continue;
-    if (count == TSX_TERMS_MOST) return;
+    if (count == TSX_TERMS_MAX) return;
     c->access.order[count++] = (struct tsx_access_order){.column = column};
   }
   if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all differ */
@@ -541,7 +541,7 @@ static void choose_distinct(choice *c) {
 /* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
-  if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MOST) return;
+  if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MAX) return;
   for (int i = 0; i < info->nOrderBy && !unique; i++) {
     if (!can_order(c, info->aOrderBy[i].iColumn)) return;
     c->access.order[i].column = info->aOrderBy[i].iColumn;
@@ -568,7 +568,7 @@ static bool can_skip(const choice *c) {
     const int op = info->aConstraint[i].op;
     if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
     const struct sqlite3_index_constraint_usage *usage = &info->aConstraintUsage[i];
-    if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MOST || usage->argvIndex > OMITTED_MOST) return false;
+    if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MAX || usage->argvIndex > OMITTED_MAX) return false;
     if ((op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_LE) && !c->rights[usage->argvIndex - 1])
       return false;
   }
@@ -606,13 +606,13 @@ static void choose_limit(choice *c) {
  * - From 3.47 on it offers the side's terms first, and behind them those of the whole WHERE. Each term before as_of makes the
  *   plan dearer by one large factor. All plans of the whole WHERE have the same factor, so they compare as they did; a plan of a
  *   side has a greater one. */
-#define DEAREST     1e290
-#define DEARER      1e18
-#define DEARER_MOST 11 /* terms */
+#define DEAREST    1e290
+#define DEARER     1e18
+#define DEARER_MAX 11 /* terms */
 static double best_index_weigh(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
   if (c->access.missing) return as_of + 1 < 63 ? DEAREST : sum * 1e100; /* more columns: one of them may be meant */
-  for (int i = 0; i < c->null_time && i < DEARER_MOST; i++) sum *= DEARER;
+  for (int i = 0; i < c->null_time && i < DEARER_MAX; i++) sum *= DEARER;
   return sum;
 }
 

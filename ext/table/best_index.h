@@ -17,15 +17,15 @@ typedef struct tsx_term {
   bool plainly; /* as TSX_PLAINLY */
 } tsx_term; /* in the order of xFilter's arguments */
 
-#define TSX_TERMS_MOST 64 /* what is beyond is left to SQLite */
+#define TSX_TERMS_MAX 64 /* what is beyond is left to SQLite */
 
 typedef struct tsx_access {
   uint32_t count, order_count;
-  tsx_term terms[TSX_TERMS_MOST];
+  tsx_term terms[TSX_TERMS_MAX];
   struct tsx_access_order {
     int column;
     bool descending;
-  } order[TSX_TERMS_MOST]; /* by dimensions */
+  } order[TSX_TERMS_MAX]; /* by dimensions */
   bool distinct; /* of rows that are equal in the order's dimensions, one is enough */
   bool missing; /* as_of or since is used, and not given */
   bool limit, offset; /* are arguments, too, behind those of the terms */

@@ -57,13 +57,13 @@ typedef struct tsx_cursor {
   tsx_access access; /* and so much of what follows is in use */
   uint32_t predicate_count;
   /* the request, by terms: not set at first */
-  in_list lists[TSX_TERMS_MOST];
-  tsr_ranges sets[TSX_TERMS_MOST];
-  tsx_ranges values[TSX_TERMS_MOST];
-  tsr_predicate predicates[TSX_TERMS_MOST]; /* on attributes */
-  tsr_sort order[TSX_TERMS_MOST];
+  in_list lists[TSX_TERMS_MAX];
+  tsr_ranges sets[TSX_TERMS_MAX];
+  tsx_ranges values[TSX_TERMS_MAX];
+  tsr_predicate predicates[TSX_TERMS_MAX]; /* on attributes */
+  tsr_sort order[TSX_TERMS_MAX];
 } cursor_cursor;
-#define RESTING_MOST (256u << 10) /* bytes that the reader of a cursor at rest may keep */
+#define IDLE_MAX (256u << 10) /* bytes that the reader of a cursor at rest may keep */
 
 static int cursor_fail(cursor_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
 
@@ -90,8 +90,8 @@ static void cursor_destroy(cursor_cursor *c) {
 }
 
 void tsx_cursor_forget(tsx_table *table) {
-  if (table->resting) cursor_destroy(table->resting);
-  table->resting = NULL;
+  if (table->idle) cursor_destroy(table->idle);
+  table->idle = NULL;
 }
 
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -99,12 +99,12 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsr_error error;
   tsx_error_init(&error);
   if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  cursor_cursor *c = table->resting;
+  cursor_cursor *c = table->idle;
   if (!c) {
     int code = cursor_make(table, &c);
     if (code != SQLITE_OK) return code;
   }
-  table->resting = NULL;
+  table->idle = NULL;
   tsx_connection_add_cursor(table->connection);
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->opened, &error);
@@ -150,15 +150,15 @@ static void clear_request(cursor_cursor *c) {
 static bool may_rest(const cursor_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const bool goes_on = table->connection->cursors > 1;
-  if (table->resting) return false;
+  if (table->idle) return false;
   if (!c->reader) return true;
-  if (!c->snapshot || c->snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > RESTING_MOST) return false;
+  if (!c->snapshot || c->snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX) return false;
   table->connection->tiles_kept |= goes_on;
   return true;
 }
 
 void tsx_cursor_forget_tiles(tsx_table *table) {
-  if (table->resting && table->resting->reader) (void)tsr_reader_rest(table->resting->reader, true);
+  if (table->idle && table->idle->reader) (void)tsr_reader_rest(table->idle->reader, true);
 }
 
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {
@@ -171,7 +171,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   tsx_snapshot_release(c->snapshot);
   tsx_snapshot_release(c->opened);
   c->snapshot = c->opened = NULL;
-  if (rests) table->resting = c;
+  if (rests) table->idle = c;
   else cursor_destroy(c);
   tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
@@ -205,7 +205,7 @@ static int cursor_take_time(cursor_cursor *c, int which, sqlite3_value *value, u
 }
 
 static bool list_room(in_list *list) {
-  if (list->count + TSX_RANGES_MOST <= list->room) return true;
+  if (list->count + TSX_RANGES_MAX <= list->room) return true;
   uint64_t room = list->room ? list->room * 2 : 16;
   tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
   if (ranges) list->ranges = ranges;

@@ -24,7 +24,7 @@ typedef struct tsx_table {
   char *declaration; /* what SQLite was told */
   char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
   uint64_t opened, filtered; /* counts cursors; the newest that has been asked for rows */
-  struct tsx_cursor *resting; /* one that was closed, for the next who opens one; or NULL */
+  struct tsx_cursor *idle; /* one that was closed, for the next who opens one; or NULL */
   bool past; /* the row whose rowid was asked for last is of another time, given in the query */
   struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
   char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */

@@ -34,8 +34,8 @@ struct tsx_savepoint { /* where it began */
   tsr_mark mark;
 };
 
-struct tsx_newcomer { /* a table that the transaction has made, and that writes without xBegin */
-  tsx_newcomer *next;
+struct tsx_created_array { /* a table that the transaction has made, and that writes without xBegin */
+  tsx_created_array *next;
   tsr_mark mark; /* when it began to write */
   char id[TSX_ID_SIZE];
 };
@@ -44,9 +44,9 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
   if (--transaction->references) return;
   tsr_snapshot_close(transaction->base);
   tsr_writer_close(transaction->writer);
-  while (transaction->newcomers) {
-    tsx_newcomer *one = transaction->newcomers;
-    transaction->newcomers = one->next;
+  while (transaction->created) {
+    tsx_created_array *one = transaction->created;
+    transaction->created = one->next;
     sqlite3_free(one);
   }
   sqlite3_free(transaction->schema_name);
@@ -122,16 +122,16 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
 }
 
 /* Savepoints that were open when it was created are not told of, and what takes back the CREATE, neither. */
-static int note_newcomer(tsx_table *table, tsr_error *error) {
+static int note_created(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array->transaction;
-  for (const tsx_newcomer *one = transaction->newcomers; one; one = one->next)
+  for (const tsx_created_array *one = transaction->created; one; one = one->next)
     if (!strcmp(one->id, table->id)) return TSR_OK;
-  tsx_newcomer *one = sqlite3_malloc64(sizeof *one);
+  tsx_created_array *one = sqlite3_malloc64(sizeof *one);
   if (!one) return tsx_out_of_memory(error);
   memcpy(one->id, table->id, sizeof one->id);
   one->mark = tsr_writer_mark(transaction->writer);
-  one->next = transaction->newcomers;
-  transaction->newcomers = one;
+  one->next = transaction->created;
+  transaction->created = one;
   return TSR_OK;
 }
 
@@ -156,11 +156,11 @@ static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, ts
   return tsr_writer_rewind(transaction->writer, mark, error);
 }
 
-/* The CREATE of a newcomer may have been taken back, and with it all that came after. */
+/* The CREATE of a created array may have been taken back, and with it all that came after. */
 static int drop_vanished(tsx_connection *connection, tsx_transaction *transaction, tsr_error *error) {
-  tsx_newcomer **link = &transaction->newcomers;
+  tsx_created_array **link = &transaction->created;
   while (*link) {
-    tsx_newcomer *one = *link;
+    tsx_created_array *one = *link;
     int code = tsx_config_find(connection->db, transaction->schema_name, "id", one->id, NULL);
     if (code == SQLITE_ROW) {
       link = &one->next;
@@ -180,7 +180,7 @@ static int drop_vanished(tsx_connection *connection, tsx_transaction *transactio
 
 int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
   for (tsx_array *array = connection->arrays; array; array = array->next)
-    if (array->transaction && array->transaction->newcomers) {
+    if (array->transaction && array->transaction->created) {
       int code = drop_vanished(connection, array->transaction, error);
       if (code < 0) return code;
     }
@@ -198,7 +198,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
     return fail_database(table, transaction, error);
   if ((code = tsx_journal_find_id(table, error)) < 0) return code;
   if (!transaction && (code = transaction_begin(table, error)) < 0) return code;
-  if (!table->begun && (code = note_newcomer(table, error)) < 0) return code;
+  if (!table->begun && (code = note_created(table, error)) < 0) return code;
   reopen(table->array->transaction);
   *out = table->array->transaction;
   return TSR_OK;

@@ -10,7 +10,7 @@ typedef struct tsx_table tsx_table;
 
 /* What the open transaction does to an array. It belongs to the array, not to a table: one table may have two
  * sqlite3_vtab objects in a transaction, and several tables may show one array. */
-typedef struct tsx_newcomer tsx_newcomer;
+typedef struct tsx_created_array tsx_created_array;
 
 typedef struct tsx_transaction {
   tsx_array *array; /* NULL once it has ended: cursors may still read what it showed */
@@ -25,7 +25,7 @@ typedef struct tsx_transaction {
   struct tsx_savepoint *savepoints;
   uint32_t savepoint_count, savepoint_room;
   uint64_t rewinds; /* counts ways back */
-  tsx_newcomer *newcomers;
+  tsx_created_array *created;
   bool synced; /* xSync has run, */
   uint64_t attempt; /* last in this attempt of the connection to commit */
   bool published; /* in the database: by xSync, in SQLite's own transaction */

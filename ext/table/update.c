@@ -443,7 +443,7 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
 
 /* Where the array has duplicates: a delete condition takes all committed cells at its coordinates along, and so all must
  * be among those that the statement has chosen. COMMIT asks again. */
-static int check_twins(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+static int check_variants(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
   if (u->cursor != u->table->opened) return TSR_OK; /* the rows remembered may be those of another statement */
@@ -461,7 +461,7 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
-  if (code == TSR_OK) code = check_twins(u, coordinates, index, error);
+  if (code == TSR_OK) code = check_variants(u, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
 }
@@ -528,7 +528,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row);
   int code = keep_fields(u, row, schema->dimension_count, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, columns, 0, error);
-  return code < 0 ? code : check_twins(u, columns, 0, error);
+  return code < 0 ? code : check_variants(u, columns, 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */

@@ -19,10 +19,10 @@
 #include "text/names.h"
 #include "definition/columns.h"
 
-#define VALUE_IN_NUMBER_MOST 400 /* characters of a number */
-#define SHOWN                60 /* bytes of a text in a message */
-#define VALUE_IN_TWO63       9223372036854775808.0
-#define LINEAR_MOST          8 /* labels that are looked through without an index */
+#define VALUE_IN_NUMBER_MAX 400 /* characters of a number */
+#define SHOWN               60 /* bytes of a text in a message */
+#define VALUE_IN_TWO63      9223372036854775808.0
+#define LINEAR_MAX          8 /* labels that are looked through without an index */
 
 typedef __int128 value_in_wide;
 
@@ -97,13 +97,13 @@ static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_i
 }
 
 /* Text without the blanks around it, which SQLite does not look at in a number; false if it can be none. */
-static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MOST]) {
+static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX]) {
   const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!p) return false;
   while (size && *p && strchr(blanks, *p)) p++, size--;
   while (size && p[size - 1] && strchr(blanks, p[size - 1])) size--;
-  if (!size || size >= VALUE_IN_NUMBER_MOST || memchr(p, 0, size)) return false;
+  if (!size || size >= VALUE_IN_NUMBER_MAX || memchr(p, 0, size)) return false;
   memcpy(text, p, size);
   text[size] = 0;
   return true;
@@ -147,7 +147,7 @@ static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d
 /* Digits go to the datatype as they are, all other text by way of a REAL, as in an INTEGER column. */
 static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
-  char text[VALUE_IN_NUMBER_MOST];
+  char text[VALUE_IN_NUMBER_MAX];
   double d;
   int64_t i;
   uint64_t u;
@@ -199,7 +199,7 @@ static void normalize_zero(const tsr_field *field, uint8_t *value) {
 }
 
 static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
-  char text[VALUE_IN_NUMBER_MOST];
+  char text[VALUE_IN_NUMBER_MAX];
   double d;
   float f;
   switch (sqlite3_value_type(value)) {
@@ -389,7 +389,7 @@ static int make_index(cell_field *f, tsr_error *error) {
 static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
   *found = e->count;
-  if (e->count <= LINEAR_MOST) {
+  if (e->count <= LINEAR_MAX) {
     for (uint64_t i = 0; i < e->count && *found == e->count; i++)
       if (is_label(e, i, label)) *found = i;
     return TSR_OK;

@@ -11,7 +11,7 @@
 #include "connection/sqlite_api.h"
 #include "text/literals.h"
 
-#define ELEMENT_MOST 400 /* characters */
+#define ELEMENT_MAX 400 /* characters */
 
 static const char *json_in_skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
 
@@ -40,7 +40,7 @@ static int json_in_take_text(tsr_datatype datatype, const char *text, bool quote
 
 /* One element. Returns what is behind it, NULL on failure. */
 static const char *take_element(tsr_datatype datatype, const char *p, bool integers, uint8_t *value, tsr_error *error) {
-  char text[ELEMENT_MOST];
+  char text[ELEMENT_MAX];
   bool quoted = *p == '"';
   if (quoted) p++;
   size_t size = quoted ? strcspn(p, "\"\\") : strcspn(p, ",] \t\r\n");

@@ -14,7 +14,7 @@
 #include "connection/sqlite_api.h"
 #include "text/names.h"
 
-#define LITERALS_NUMBER_MOST 400 /* characters of a number */
+#define LITERALS_NUMBER_MAX 400 /* characters of a number */
 
 static int literals_no_value(tsr_datatype datatype, const char *text, tsr_error *error) {
   return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no %s", text, tsr_datatype_name(datatype));
@@ -24,21 +24,21 @@ static int literals_no_value(tsr_datatype datatype, const char *text, tsr_error 
 
 static bool looks_like_number(const char *text) {
   if (*text == '-' || *text == '+') text++;
-  return *text && strlen(text) < LITERALS_NUMBER_MOST && strspn(text, "0123456789.eE+-") == strlen(text) &&
+  return *text && strlen(text) < LITERALS_NUMBER_MAX && strspn(text, "0123456789.eE+-") == strlen(text) &&
          strpbrk(text, "0123456789");
 }
 
 /* The text with the decimal point of the host's locale, which strtod() wants. */
-static const char *localized(const char *text, char out[LITERALS_NUMBER_MOST + 16]) {
+static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16]) {
   const char *point = strchr(text, '.');
   if (!point) return text;
-  sqlite3_snprintf(LITERALS_NUMBER_MOST + 16, out, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point,
+  sqlite3_snprintf(LITERALS_NUMBER_MAX + 16, out, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point,
                    point + 1);
   return out;
 }
 
 static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
-  char copy[LITERALS_NUMBER_MOST + 16], *end = copy;
+  char copy[LITERALS_NUMBER_MAX + 16], *end = copy;
   if (!looks_like_number(text)) return literals_no_value(datatype, text, error);
   const char *local = localized(text, copy);
   double d = strtod(local, &end);

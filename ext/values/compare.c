@@ -128,8 +128,8 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
 
 /* ---- UINT64, of which some are text ------------------------------------------------------------------------------ */
 
-#define TEXT_LEAST ((compare_wide)1 << 63) /* from here on they are text */
-#define TEXT_END   ((compare_wide)1 << 64)
+#define TEXT_MIN ((compare_wide)1 << 63) /* from here on they are text */
+#define TEXT_END ((compare_wide)1 << 64)
 
 /* The number that digits are; TEXT_END: it is too large. False: they are no digits. */
 static bool take_digits(const char *text, int size, compare_wide *number) {
@@ -144,7 +144,7 @@ static bool take_digits(const char *text, int size, compare_wide *number) {
 
 /* The first number whose text is greater than a text that is none of them. */
 static compare_wide compare_place_text(const tsx_text *text) {
-  compare_wide low = TEXT_LEAST, high = TEXT_END;
+  compare_wide low = TEXT_MIN, high = TEXT_END;
   char digits[24];
   while (low < high) {
     const compare_wide middle = low + (high - low) / 2;
@@ -167,15 +167,15 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     break;
   case SQLITE_FLOAT:
     place_real(sqlite3_value_double(value), &at, &above);
-    if (at > TEXT_LEAST) at = TEXT_LEAST;
-    if (above > TEXT_LEAST) above = TEXT_LEAST;
+    if (at > TEXT_MIN) at = TEXT_MIN;
+    if (above > TEXT_MIN) above = TEXT_MIN;
     break;
   case SQLITE_TEXT: {
     tsx_text text;
     const char *given = (const char *)sqlite3_value_text(value);
     const int size = sqlite3_value_bytes(value);
     const bool digits = given && take_digits(given, size, &at);
-    if (digits && (!(how & TSX_PLAINLY) || (size == 20 && at >= TEXT_LEAST && at < TEXT_END))) {
+    if (digits && (!(how & TSX_PLAINLY) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
     } else if (given && tsx_text_take(value, how, &text)) {
       at = above = compare_place_text(&text);
@@ -291,7 +291,7 @@ void tsx_column_prepare(tsx_column *column) {
   /* An attribute's NaT is NULL. */
   int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
   int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
-  column->mixed = low < column->printable_low || high > column->printable_high;
+  column->interleaved = low < column->printable_low || high > column->printable_high;
 }
 
 /* Two texts are equal without case where they differ in ASCII letters alone. By bytes, all that is not less than v
@@ -382,7 +382,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   case TSX_UINT32:
   case TSX_UINT64_SIGNED: integer_ranges(column, op, value, ranges); break;
   case TSX_UINT64:
-    if (column->mixed) unsigned_ranges(column, op, value, how, ranges);
+    if (column->interleaved) unsigned_ranges(column, op, value, how, ranges);
     else integer_ranges(column, op, value, ranges);
     break;
   default: ranges->count = TSX_EVERYTHING;
@@ -398,12 +398,12 @@ static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);
   const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   return text &&
-         (!column->mixed || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
+         (!column->interleaved || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
 }
 
 bool tsx_compares_its_way(const tsx_column *column) {
   if (column->form == TSX_LABEL) return column->label_form == TSX_UINT64;
-  return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->mixed);
+  return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->interleaved);
 }
 
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16) {

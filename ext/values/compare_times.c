@@ -85,7 +85,7 @@ static void add_printable(const tsx_column *column, tsx_op op, compare_times_pla
 
 static void compare_times_add_integers(const tsx_column *column, tsx_op op, compare_times_place with, bool below,
                                        tsx_ranges *ranges) {
-  if (!column->mixed) return;
+  if (!column->interleaved) return;
   if (below) compare_times_add_compared(ranges, op, with, FIRST, (compare_times_wide)column->printable_low - 1);
   else compare_times_add_compared(ranges, op, with, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
@@ -109,10 +109,10 @@ static void plain_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
   }
   add_printable(column, op, compare_times_place_text(column, &text), ranges);
   if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* text that is an integer's is no ISO text */
-    if (ranges->count == 0 && column->mixed) ranges->count = TSX_EVERYTHING;
+    if (ranges->count == 0 && column->interleaved) ranges->count = TSX_EVERYTHING;
     return;
   }
-  if (!column->mixed) return;
+  if (!column->interleaved) return;
   add_times(ranges, FIRST, (compare_times_wide)column->printable_low - 1);
   add_times(ranges, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
@@ -191,7 +191,7 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
   }
   const bool bound = sqlite3_value_frombind(value) != 0;
   if (is_equality(op)) {
-    if (!column->mixed || (!bound && op != TSX_IN) || !take_decimal(value, &at)) return;
+    if (!column->interleaved || (!bound && op != TSX_IN) || !take_decimal(value, &at)) return;
     if (at < column->printable_low || at > column->printable_high) add_times(ranges, at, at);
     return;
   }
@@ -247,7 +247,7 @@ void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value,
 
 bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how) {
   int64_t at;
-  if (column->form != TSX_DATETIME || !column->mixed || (how & TSX_PLAINLY) || op > TSX_LE || op == TSX_EQ)
+  if (column->form != TSX_DATETIME || !column->interleaved || (how & TSX_PLAINLY) || op > TSX_LE || op == TSX_EQ)
     return false;
   if (sqlite3_value_type(value) != SQLITE_TEXT || !sqlite3_value_frombind(value)) return false;
   const char *text = (const char *)sqlite3_value_text(value);

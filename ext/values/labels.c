@@ -17,8 +17,9 @@ bool tsx_labels_possible(const tsx_column *column) {
 /* The labels as a column of their own. */
 static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
   *field = (tsr_field){.datatype = column->enumeration->datatype, .values_per_cell = 1};
-  return (tsx_column){
-      .form = column->label_form, .description = field, .mixed = column->label_form == TSX_UINT64 /* it may be */};
+  return (tsx_column){.form = column->label_form,
+                      .description = field,
+                      .interleaved = column->label_form == TSX_UINT64 /* it may be */};
 }
 
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value) {

@@ -78,8 +78,8 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
     column->declared = declared_of(column->label_form, true);
   } else {
     column->form = form_of(field->datatype, field->values_per_cell, options);
-    column->mixed = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && passes_signed(field);
-    column->declared = declared_of(column->form, column->mixed);
+    column->interleaved = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && passes_signed(field);
+    column->declared = declared_of(column->form, column->interleaved);
   }
 }
 

@@ -39,7 +39,8 @@ typedef struct tsx_column {
   tsx_form label_form; /* how the labels appear */
   bool datetimes_integer, uint64_signed;
   /* once tsx_column_prepare has run: */
-  bool mixed; /* some cells may appear as another type than the others (UINT64 past the signed range as text, years
+  bool
+      interleaved; /* some cells may appear as another type than the others (UINT64 past the signed range as text, years
                  past 9999 as integers), or in another order than that of the array (UINT64 shown as signed) */
   int64_t printable_low, printable_high; /* TSX_DATETIME: values that have ISO text */
 } tsx_column;
@@ -129,14 +130,14 @@ typedef enum tsx_op {
 /* The values of a dimension, or of an attribute that is not null, that can satisfy `column op value`: a union of so
  * many ranges, whose memory is the caller's; TSX_EVERYTHING; or TSX_NO_MEMORY.
  */
-#define TSX_EVERYTHING  (-1) /* nothing can be said: SQLite decides */
-#define TSX_NO_MEMORY   (-2)
-#define TSX_RANGES_MOST 4
+#define TSX_EVERYTHING (-1) /* nothing can be said: SQLite decides */
+#define TSX_NO_MEMORY  (-2)
+#define TSX_RANGES_MAX 4
 
 typedef struct tsx_ranges {
   int count; /* 0: no cell can satisfy it; TSX_EVERYTHING */
-  tsr_range ranges[TSX_RANGES_MOST];
-  uint8_t values[TSX_RANGES_MOST][2]
+  tsr_range ranges[TSX_RANGES_MAX];
+  uint8_t values[TSX_RANGES_MAX][2]
                 [8]; /* what the ranges point to, but for text, which is borrowed from the SQL value */
 } tsx_ranges;
 

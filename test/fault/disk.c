@@ -545,7 +545,8 @@ static void lose_names(node *n, unsigned loss, uint64_t *state, unsigned odds) {
   names left = copy_names(n->kept_names);
   for (unsigned i = 0; i < n->change_count; i++) {
     const change *c = &n->changes[i];
-    bool stays = loss != DISK_LOSE_ALL && loss != DISK_LOSE_NAMES && (loss != DISK_LAST_NAME || i + 1 == n->change_count);
+    bool stays =
+        loss != DISK_LOSE_ALL && loss != DISK_LOSE_NAMES && (loss != DISK_LAST_NAME || i + 1 == n->change_count);
     if (loss >= DISK_LOSSES) stays = chance(state) % 8 < odds;
     if (stays && c->gone) remove_name(&left, c->gone);
     if (stays && c->come) set_name(&left, c->come, c->node);

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <zstd.h>
 
-
 typedef struct disk_store {
   tsr_store base;
   char *root; /* without a slash at its end */

@@ -150,7 +150,7 @@ static void forget_all(void) {
 }
 
 static uint64_t which_disk(int low, int high) {
-  return disk_digest(disk_now) * 31 + (uint64_t)(low * 2 * STEPS_MOST + high);
+  return disk_digest(disk_now) * 31 + (uint64_t)(low * 2 * STEPS_MAX + high);
 }
 
 /* `moment`: what was seen of the past; 0: all. */
@@ -275,8 +275,7 @@ static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed
       const fault f = {.kind = kind, .n = n, .on = on};
       if (!run(c, &f, &calls) && n > total) break;
     }
-  printf("%s, %s: %ld calls, %ld runs, %zu disks\n", c->scenario->name, kind_name(kind), total, runs,
-         known.count);
+  printf("%s, %s: %ld calls, %ld runs, %zu disks\n", c->scenario->name, kind_name(kind), total, runs, known.count);
 }
 
 static void run_scenario(const scenario *s, const char *corpus, unsigned samples, uint64_t seed) {

@@ -151,7 +151,7 @@ void state_at(const text *state, int moment, text *brief) {
 
 bool state_is(const scenario *s, const text *state, const text *before, const text *after) {
   if (!strcmp(state->bytes, before->bytes) || (after && !strcmp(state->bytes, after->bytes))) return true;
-  if ((!s->mixed && !s->partial) || !after) return false;
+  if ((!s->interleaved && !s->partial) || !after) return false;
   const char *at[3] = {state->bytes, before->bytes, after->bytes};
   for (;;) {
     size_t size[3];
@@ -389,8 +389,8 @@ bool course_run(course *c, const scenario *s, const char *corpus) {
 }
 
 void course_free(course *c) {
-  for (int i = 0; i < STEPS_MOST; i++) text_free(&c->rows[i]);
-  for (int i = 0; i <= STEPS_MOST; i++) {
+  for (int i = 0; i < STEPS_MAX; i++) text_free(&c->rows[i]);
+  for (int i = 0; i <= STEPS_MAX; i++) {
     text_free(&c->states[i]);
     text_free(&c->beside[i]);
     text_free(&c->later[i]);

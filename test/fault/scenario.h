@@ -11,7 +11,7 @@
 
 #include "disk.h"
 
-#define STEPS_MOST  40
+#define STEPS_MAX   40
 #define CLOCK_START INT64_C(1700000000000)
 
 #define DATABASE DISK_ROOT "/t.db"
@@ -28,13 +28,13 @@
 typedef struct scenario {
   const char *name;
   const char *copies[8]; /* arrays of the corpus and where they come to lie: "new/dense/x", "/disk/t", ..., NULL */
-  const char *setup[STEPS_MOST]; /* each ends with NULL */
-  const char *steps[STEPS_MOST];
-  const char *again[STEPS_MOST]; /* what must work afterwards, whatever has happened */
+  const char *setup[STEPS_MAX]; /* each ends with NULL */
+  const char *steps[STEPS_MAX];
+  const char *again[STEPS_MAX]; /* what must work afterwards, whatever has happened */
   const char *also[8]; /* queries that belong to the state, beside all rows of all tables at all times */
   bool
       partial; /* likewise, and a moment within what was merged may look as between (below version 12 fragments go one by one) */
-  bool mixed; /* maintenance that ends travel in time: a moment may look as before while another looks as after */
+  bool interleaved; /* maintenance that ends travel in time: a moment may look as before while another looks as after */
   bool extra; /* PRAGMA synchronous=EXTRA: a commit to the database alone is durable when it returns */
 } scenario;
 extern const scenario *const scenarios[]; /* ends with NULL */
@@ -77,13 +77,13 @@ typedef struct course {
   const scenario *scenario;
   int setup_count, step_count;
   disk *base; /* after the setup, all durable */
-  text rows[STEPS_MOST]; /* of each step */
-  text states[STEPS_MOST + 1]; /* before the first step, and after each */
-  text beside[STEPS_MOST + 1];
-  text later[STEPS_MOST + 1]; /* each state after `again` */
-  int began[STEPS_MOST]; /* the step with which the transaction of each step began: itself without BEGIN */
-  bool ends[STEPS_MOST]; /* a COMMIT, or not in a transaction */
-  unsigned marks[STEPS_MOST + 1]; /* how many changes the disk had seen before each step, and after the last */
+  text rows[STEPS_MAX]; /* of each step */
+  text states[STEPS_MAX + 1]; /* before the first step, and after each */
+  text beside[STEPS_MAX + 1];
+  text later[STEPS_MAX + 1]; /* each state after `again` */
+  int began[STEPS_MAX]; /* the step with which the transaction of each step began: itself without BEGIN */
+  bool ends[STEPS_MAX]; /* a COMMIT, or not in a transaction */
+  unsigned marks[STEPS_MAX + 1]; /* how many changes the disk had seen before each step, and after the last */
 } course;
 /* Runs it; what goes wrong without faults is printed, and false. The log holds the steps' changes. */
 bool course_run(course *c, const scenario *s, const char *corpus);

@@ -102,16 +102,19 @@ static const scenario busy = {
               "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x TEXT DIMENSION, a INT, duplicates=yes)",
               "CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 1000), a INT)",
               "INSERT INTO t " ROWS(1, 9) "SELECT i, i FROM n", "INSERT INTO u VALUES('x', 1), ('y', 2)"},
-    .steps = {"BEGIN", "INSERT INTO o VALUES(3)", "UPDATE t SET x = x + 500 WHERE x > 7", "INSERT INTO d VALUES(1, 1), (2, 2), (7, 7)",
-              "UPDATE u SET a = 3 WHERE x = 'y'", "INSERT INTO w VALUES(1, 1)", BUSY_COMMIT, "COMMIT", "SELECT count(*), sum(a) FROM t"},
-    .again = {"BEGIN", "INSERT INTO t VALUES(3, 3)", "INSERT INTO d VALUES(3, 3)", "INSERT INTO u VALUES('x', 7)", "COMMIT"},
+    .steps = {"BEGIN", "INSERT INTO o VALUES(3)", "UPDATE t SET x = x + 500 WHERE x > 7",
+              "INSERT INTO d VALUES(1, 1), (2, 2), (7, 7)", "UPDATE u SET a = 3 WHERE x = 'y'",
+              "INSERT INTO w VALUES(1, 1)", BUSY_COMMIT, "COMMIT", "SELECT count(*), sum(a) FROM t"},
+    .again = {"BEGIN", "INSERT INTO t VALUES(3, 3)", "INSERT INTO d VALUES(3, 3)", "INSERT INTO u VALUES('x', 7)",
+              "COMMIT"},
     .also = {"SELECT * FROM o"}};
 
 static const scenario busy_old = {
     .name = "busy, old",
     .copies = {"old/lib2.3_py0.9.5/sparse2d", "/disk/t"},
-    .setup = {"CREATE TABLE o(x)", "INSERT INTO o VALUES(1), (2)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
-              "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION(0, 1000), a INT NOT NULL, format_version=3)"},
+    .setup =
+        {"CREATE TABLE o(x)", "INSERT INTO o VALUES(1), (2)", "CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
+         "CREATE VIRTUAL TABLE u USING tessera('/disk/u', x INT DIMENSION(0, 1000), a INT NOT NULL, format_version=3)"},
     .steps = {"BEGIN", "INSERT INTO t VALUES(5, 50, 5, 'five', 0.5, '[1,2,3]'), (6, 1, 6, 'six', 1.5, '[4,5,6]')",
               "INSERT INTO u VALUES(1, 1)", "INSERT INTO o VALUES(3)", BUSY_COMMIT, "COMMIT", "SELECT count(*) FROM t"},
     .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "INSERT INTO u VALUES(2, 2)"},
@@ -123,10 +126,11 @@ static const scenario late_dense = {
     .name = "late, dense",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 19, 5), a INT, s TEXT)",
               "INSERT INTO t " ROWS(0, 9) "SELECT i, i, 'old' FROM n",
-              "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (8, 88, 'mine'), (9, 99, 'mine'), (10, 0, 'mine'), (11, 1, 'mine')",
+              "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (8, 88, 'mine'), (9, 99, 'mine'), (10, 0, "
+              "'mine'), (11, 1, 'mine')",
               CUT_OFF("t"), ASIDE("t", "INSERT INTO t VALUES(3, 3, 'theirs'), (4, 4, 'theirs')"),
-              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"), UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"),
-              ASIDE("t", "INSERT INTO t VALUES(11, 5, 'later')")},
+              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
+              UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"), ASIDE("t", "INSERT INTO t VALUES(11, 5, 'later')")},
     .steps = {"SELECT x, a, s FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x", "SELECT tessera_recover('db:t') > 0",
               "SELECT x, a, s FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
     .again = {"INSERT INTO t VALUES(3, 1, 'again'), (10, 1, 'again')"}};
@@ -134,32 +138,36 @@ static const scenario late_dense = {
 static const scenario late_sources = {
     .name = "late, sources",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 19, 5), a INT)",
-              "INSERT INTO t " ROWS(0, 9) "SELECT i, i FROM n", "INSERT INTO t VALUES(3, 33), (4, 44), (8, 88)", CUT_OFF("t"),
-              ASIDE("t", "INSERT INTO t VALUES(3, 3)"), UNAWARE("t", "SELECT tessera_consolidate('/disk/t')")},
-    .steps = {"SELECT x, a FROM t WHERE x BETWEEN 2 AND 9 ORDER BY x", "SELECT tessera_recover('db:t') > 0", "INSERT INTO t VALUES(12, 12)",
-              "SELECT x, a FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
+              "INSERT INTO t " ROWS(0, 9) "SELECT i, i FROM n", "INSERT INTO t VALUES(3, 33), (4, 44), (8, 88)",
+              CUT_OFF("t"), ASIDE("t", "INSERT INTO t VALUES(3, 3)"),
+              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')")},
+    .steps = {"SELECT x, a FROM t WHERE x BETWEEN 2 AND 9 ORDER BY x", "SELECT tessera_recover('db:t') > 0",
+              "INSERT INTO t VALUES(12, 12)", "SELECT x, a FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
     .again = {"INSERT INTO t VALUES(3, 1), (10, 1)"}};
 
 /* Merged fragments before version 15 do not say when each cell was written. */
 static const scenario late_sparse = {
     .name = "late, sparse",
-    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 99, 5), a INT, s TEXT, format_version=14)",
-              "INSERT INTO t " ROWS(0, 9) "SELECT i, i, 'old' FROM n",
-              "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (50, 55, 'mine'), (51, 51, 'mine')", CUT_OFF("t"),
-              ASIDE("t", "INSERT INTO t VALUES(3, 3, 'theirs')"), UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
-              UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"), ASIDE("t", "INSERT INTO t VALUES(51, 5, 'later')")},
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 99, 5), a INT, s TEXT, format_version=14)",
+         "INSERT INTO t " ROWS(0, 9) "SELECT i, i, 'old' FROM n",
+         "INSERT INTO t VALUES(3, 33, 'mine'), (4, 44, 'mine'), (50, 55, 'mine'), (51, 51, 'mine')", CUT_OFF("t"),
+         ASIDE("t", "INSERT INTO t VALUES(3, 3, 'theirs')"), UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
+         UNAWARE("t", "SELECT tessera_vacuum('/disk/t') > 0"), ASIDE("t", "INSERT INTO t VALUES(51, 5, 'later')")},
     .steps = {"SELECT * FROM t ORDER BY x", "SELECT tessera_recover('db:t') > 0", "SELECT * FROM t ORDER BY x"},
     .again = {"INSERT INTO t VALUES(3, 1, 'again')"}};
 
 static const scenario late_old = {
     .name = "late, old",
     .copies = {"old/lib2.3_py0.9.5/dense2d", "/disk/t"},
-    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
-              "INSERT INTO t SELECT r, c, -1, 'mine', 0, '[1,2,3]' FROM t WHERE r BETWEEN 2 AND 5 AND c BETWEEN 2 AND 4", CUT_OFF("t"),
-              ASIDE("t", "INSERT INTO t SELECT r, c, -2, 'theirs', 0, '[1,2,3]' FROM t WHERE r = 3 AND c BETWEEN 3 AND 6"),
-              ASIDE("t", "INSERT INTO t " ROWS(1, 10) "SELECT i, 8, -2, 'theirs', 0, '[1,2,3]' FROM n"),
-              UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
-              ASIDE("t", "INSERT INTO t SELECT r, c, -3, 'later', 0, '[1,2,3]' FROM t WHERE r = 5 AND c = 2")},
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')",
+         "INSERT INTO t SELECT r, c, -1, 'mine', 0, '[1,2,3]' FROM t WHERE r BETWEEN 2 AND 5 AND c BETWEEN 2 AND 4",
+         CUT_OFF("t"),
+         ASIDE("t", "INSERT INTO t SELECT r, c, -2, 'theirs', 0, '[1,2,3]' FROM t WHERE r = 3 AND c BETWEEN 3 AND 6"),
+         ASIDE("t", "INSERT INTO t " ROWS(1, 10) "SELECT i, 8, -2, 'theirs', 0, '[1,2,3]' FROM n"),
+         UNAWARE("t", "SELECT tessera_consolidate('/disk/t')"),
+         ASIDE("t", "INSERT INTO t SELECT r, c, -3, 'later', 0, '[1,2,3]' FROM t WHERE r = 5 AND c = 2")},
     .steps = {"SELECT r, c, a FROM t WHERE a < 0 ORDER BY 1, 2", "SELECT tessera_recover('db:t') > 0",
               "SELECT r, c, a FROM t WHERE a < 0 ORDER BY 1, 2"},
     .again = {"INSERT INTO t SELECT r, c, -4, 'again', 0, '[1,2,3]' FROM t WHERE r = 2 AND c = 2"}};
@@ -319,7 +327,7 @@ static const scenario merge_dense = {
     .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
               "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0", "SELECT tessera_vacuum('db:t') > 0"},
     .again = {"INSERT INTO t VALUES(4, 4, 44)", "SELECT tessera_vacuum('db:t')"},
-    .mixed = true};
+    .interleaved = true};
 
 static const scenario merge_12 = {
     .name = "merge version 12",
@@ -329,7 +337,7 @@ static const scenario merge_12 = {
     .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
               "SELECT tessera_consolidate('db:t', 'fragment_meta') > 0", "SELECT tessera_vacuum('db:t') > 0"},
     .again = {"INSERT INTO t VALUES(7, 77)", "SELECT tessera_vacuum('db:t')"},
-    .mixed = true};
+    .interleaved = true};
 
 static const scenario merge_9 = {
     .name = "merge version 9",
@@ -350,7 +358,7 @@ static const scenario purge = {
     .steps = {"SELECT tessera_consolidate('db:t', 'fragments', '{\"purge_deleted\": true}')",
               "SELECT tessera_vacuum('db:t') > 0"},
     .again = {"INSERT INTO t VALUES(7, 77, 'again')"},
-    .mixed = true};
+    .interleaved = true};
 
 /* ---- Inside the database ----------------------------------------------------------------------------------------- */
 
@@ -427,9 +435,9 @@ static const scenario blocks = {.name = "blocks",
                                           "'{\"y\":[0,1],\"x\":[0,1]}'), '{\"y\":4,\"x\":3}')"},
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
-const scenario *const scenarios[] = {
-    &sparse,       &transaction, &deletes,     &dense,    &version_3, &version_9, &version_12,    &two_arrays,
-    &filters,      &create,      &definitions, &drop,     &copies,    &evolve,    &metadata,      &groups,
-    &merge_sparse, &merge_dense, &merge_9,     &merge_12, &purge,     &inside,    &inside_upkeep, &reading,
-    &texts,        &looking,     &blocks,      &spill,    &busy,     &busy_old,
-    &late_dense,   &late_sources, &late_sparse, &late_old, &spill_dense, NULL};
+const scenario *const scenarios[] = {&sparse,     &transaction,  &deletes,     &dense,    &version_3,     &version_9,
+                                     &version_12, &two_arrays,   &filters,     &create,   &definitions,   &drop,
+                                     &copies,     &evolve,       &metadata,    &groups,   &merge_sparse,  &merge_dense,
+                                     &merge_9,    &merge_12,     &purge,       &inside,   &inside_upkeep, &reading,
+                                     &texts,      &looking,      &blocks,      &spill,    &busy,          &busy_old,
+                                     &late_dense, &late_sources, &late_sparse, &late_old, &spill_dense,   NULL};

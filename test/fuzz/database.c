@@ -7,19 +7,20 @@
 #include "base/memory.h"
 #include "database.h"
 
-#define ROWS_MOST  300
-#define STEPS_MOST 300 /* of 1,000 instructions of SQLite's machine */
+#define ROWS_MAX   300
+#define STEPS_MAX  300 /* of 1,000 instructions of SQLite's machine */
 #define CHUNK      65536
-#define INPUTS_MOST 100 /* that connections serve */
+#define INPUTS_MAX 100 /* that connections serve */
 
 static int steps;
 
-static int progress(void *argument) { return ++steps > STEPS_MOST; }
+static int progress(void *argument) { return ++steps > STEPS_MAX; }
 
 /* Other databases, and what writes files. */
 static int authorize(void *argument, int action, const char *a, const char *b, const char *c, const char *d) {
   if (action == SQLITE_ATTACH) return SQLITE_DENY;
-  if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_export") || !strcmp(b, "load_extension"))) return SQLITE_DENY;
+  if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_export") || !strcmp(b, "load_extension")))
+    return SQLITE_DENY;
   return SQLITE_OK;
 }
 
@@ -63,7 +64,6 @@ void database_close(sqlite3 *db) {
   CHECK(sqlite3_close(db) == SQLITE_OK);
 }
 
-
 static int64_t version_of(sqlite3_stmt *statement) {
   CHECK(sqlite3_step(statement) == SQLITE_ROW);
   const int64_t version = sqlite3_column_int64(statement, 0);
@@ -100,7 +100,8 @@ sqlite3 *database_take(image *from) {
   from->db = database_open(from);
   from->next = taken;
   taken = from;
-  CHECK(sqlite3_prepare_v3(from->db, "PRAGMA schema_version", -1, SQLITE_PREPARE_PERSISTENT, &from->version, NULL) == SQLITE_OK);
+  CHECK(sqlite3_prepare_v3(from->db, "PRAGMA schema_version", -1, SQLITE_PREPARE_PERSISTENT, &from->version, NULL) ==
+        SQLITE_OK);
   from->schema = version_of(from->version);
   return from->db;
 }
@@ -108,16 +109,17 @@ sqlite3 *database_take(image *from) {
 void database_give(image *from, bool again) {
   static unsigned inputs;
   steps = 0;
-  if (again && !sqlite3_get_autocommit(from->db)) again = sqlite3_exec(from->db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK;
+  if (again && !sqlite3_get_autocommit(from->db))
+    again = sqlite3_exec(from->db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK;
   if (!again || version_of(from->version) != from->schema) let_go(from);
-  if (++inputs % INPUTS_MOST == 0)
+  if (++inputs % INPUTS_MAX == 0)
     while (taken) let_go(taken);
 }
 
 int database_run(sqlite3 *db, sqlite3_stmt *statement) {
   int code, rows = 0;
   steps = 0;
-  while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MOST)
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MAX)
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
       const void *bytes = sqlite3_column_blob(statement, i);
       fuzz_touch(bytes, (uint64_t)sqlite3_column_bytes(statement, i));
@@ -145,7 +147,8 @@ typedef struct putter {
 static int64_t stamps; /* no two arrays have a stamp in common: what was read of another is not theirs */
 
 /* The id of an entry, which is made if it is missing; 0: it is there. */
-static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name, int length, bool directory, uint64_t size) {
+static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name, int length, bool directory,
+                               uint64_t size) {
   sqlite3_int64 id = 0;
   sqlite3_bind_int64(p->find, 1, parent);
   sqlite3_bind_text(p->find, 2, name, length, SQLITE_STATIC);
@@ -191,7 +194,8 @@ void database_put(sqlite3 *db, const char *name, const tree *t) {
   tsr__memory_init_root(&memory, NULL, NULL);
   steps = 0;
   CHECK(database_sql(db, "BEGIN") == SQLITE_DONE);
-  sqlite3_stmt *clear[] = {prepare(db, "DELETE FROM \"%w_files\" WHERE id > 1", name), prepare(db, "DELETE FROM \"%w_chunks\"", name),
+  sqlite3_stmt *clear[] = {prepare(db, "DELETE FROM \"%w_files\" WHERE id > 1", name),
+                           prepare(db, "DELETE FROM \"%w_chunks\"", name),
                            prepare(db, "UPDATE \"%w_files\" SET stamp = ?1", name)};
   sqlite3_bind_int64(clear[2], 1, ++stamps);
   for (int i = 0; i < 3; i++) {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/bytes.h"
+#include "base/input.h"
 #include "crypto/crypto.h"
 #include "store/store_bounds.h"
 
@@ -100,7 +100,7 @@ static inline const uint8_t *fuzz_take(tsr_input *in, uint64_t most, uint64_t *s
  * than they stood, each u64 of the last raw piece (the footer of fragment metadata) that was the old place becomes the
  * new one: so content may grow and shrink, and is still found.
  */
-#define PIECES_MOST 64
+#define PIECES_MAX 64
 typedef struct piece {
   uint8_t kind, version;
   uint32_t place;
@@ -109,7 +109,7 @@ typedef struct piece {
 } piece;
 typedef struct pieces {
   uint32_t count;
-  piece items[PIECES_MOST];
+  piece items[PIECES_MAX];
 } pieces;
 typedef struct style {
   bool filtered; /* gzip, as TileDB writes them; else no filters */
@@ -129,7 +129,7 @@ void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version,
  *   u8 flags      bit 0: metadata is filtered; bit 1: and encrypted, with the key that follows (32 bytes); the others are the target's
  *   then files    u8 size of the path, path, pieces
  */
-#define FILES_MOST 96
+#define FILES_MAX 96
 typedef struct tree_file {
   const uint8_t *path;
   uint8_t path_size;
@@ -139,7 +139,7 @@ typedef struct tree {
   uint8_t flags;
   uint8_t key[TSR_KEY_SIZE];
   uint32_t count;
-  tree_file *files; /* FILES_MOST */
+  tree_file *files; /* FILES_MAX */
 } tree;
 #define TREE_FILTERED  1
 #define TREE_ENCRYPTED 2

@@ -19,14 +19,21 @@
 #include "write/writer.h"
 #include "fuzz.h"
 
-#define BATCHES_MOST 12
-#define ROWS_MOST    500
-#define CALLS_MOST   20000 /* of the host's interrupt: what takes longer is stopped */
-#define PEAK_MOST    ((uint64_t)160 << 20)
-#define PATH         "mem:a"
+#define BATCHES_MAX 12
+#define ROWS_MAX    500
+#define CALLS_MAX   20000 /* of the host's interrupt: what takes longer is stopped */
+#define PEAK_MAX    ((uint64_t)160 << 20)
+#define PATH        "mem:a"
 
 /* In the first byte, beside the tree's. What is left out makes room for more inputs. */
-enum { FLAG_MAINTAIN = 4, FLAG_WRITE = 8, FLAG_NO_CHECK = 16, FLAG_NO_SLICES = 32, FLAG_NO_INSPECTION = 64, FLAG_NO_PAST = 128 };
+enum {
+  FLAG_MAINTAIN = 4,
+  FLAG_WRITE = 8,
+  FLAG_NO_CHECK = 16,
+  FLAG_NO_SLICES = 32,
+  FLAG_NO_INSPECTION = 64,
+  FLAG_NO_PAST = 128
+};
 
 static tsr_memory store_memory;
 static tsr_store *store;
@@ -85,12 +92,14 @@ static int remove_path(void *it, const char *path, tsr_error *error) {
   return *path ? tsr__store_remove(it, path, error) : TSR_OK;
 }
 static int make_directory(void *it, const char *path, tsr_error *error) {
-  return *path ? tsr__store_make_directory(it, path, error) : tsr__fail(error, TSR_EXISTS, "something is already there");
+  return *path ? tsr__store_make_directory(it, path, error)
+               : tsr__fail(error, TSR_EXISTS, "something is already there");
 }
-static const tsr_host_store host = {open_tree, close_tree, open_file, create_exclusive, close_file, read_at,     append,
-                                    sync_file, list,       stamp,     modified,         rename_either, remove_path, make_directory};
+static const tsr_host_store host = {
+    open_tree, close_tree, open_file, create_exclusive, close_file,    read_at,     append,
+    sync_file, list,       stamp,     modified,         rename_either, remove_path, make_directory};
 
-static bool interrupted(void *argument) { return ++calls > CALLS_MOST; }
+static bool interrupted(void *argument) { return ++calls > CALLS_MAX; }
 
 /* ---- Uses ------------------------------------------------------------------------------------------------------- */
 
@@ -127,7 +136,7 @@ static void touch_batch(session *s, tsr_reader *reader, const tsr_batch *batch) 
   for (uint32_t f = 0; f < fields; f++) {
     const tsr_column *column;
     if (!told(s, tsr_reader_column(reader, f, &column, &s->error))) return;
-    for (uint64_t r = 0; r < TSR_MIN(batch->count, ROWS_MOST); r++) {
+    for (uint64_t r = 0; r < TSR_MIN(batch->count, ROWS_MAX); r++) {
       uint64_t i = batch->selection ? batch->selection[r] : batch->first + r, j = column->constant ? 0 : i;
       if (column->validity) fuzz_touch(column->validity + j, 1);
       if (column->cell_size) {
@@ -151,7 +160,7 @@ static int64_t read_rows(session *s, const tsr_request *request) {
   told(s, tsr_request_estimate(s->snapshot, request, &estimate, &s->error));
   if (!told(s, tsr_reader_open(s->snapshot, &reader, &s->error))) return 0;
   if (told(s, tsr_reader_start(reader, request, &s->error)))
-    for (int n = 0; n < BATCHES_MOST; n++) {
+    for (int n = 0; n < BATCHES_MAX; n++) {
       int code = tsr_reader_next(reader, &batch, &s->error);
       if (!told(s, code) || code == 0) break;
       uint64_t i = batch->selection ? batch->selection[0] : batch->first;
@@ -166,21 +175,22 @@ static int64_t read_rows(session *s, const tsr_request *request) {
   return row;
 }
 
-#define DIMENSIONS_MOST 16
+#define DIMENSIONS_MAX 16
 
 static void read_slices(session *s, uint8_t flags) {
   const tsr_interval *box;
-  tsr_ranges ranges[DIMENSIONS_MOST] = {0};
-  tsr_range range[DIMENSIONS_MOST] = {0};
-  tsr_sort sorts[DIMENSIONS_MOST];
+  tsr_ranges ranges[DIMENSIONS_MAX] = {0};
+  tsr_range range[DIMENSIONS_MAX] = {0};
+  tsr_sort sorts[DIMENSIONS_MAX];
   uint32_t dimensions = s->schema->dimension_count, fields = dimensions + s->schema->attribute_count;
   tsr_request request = {.memory_bytes = FUZZ_MEMORY, .threads = 1, .times = true};
   read_rows(s, &request);
   if (flags & FLAG_NO_SLICES) return;
   int code = tsr_snapshot_non_empty_domain(s->snapshot, &box, &s->error);
-  if (!told(s, code) || code == 0 || dimensions > DIMENSIONS_MOST) return;
+  if (!told(s, code) || code == 0 || dimensions > DIMENSIONS_MAX) return;
   touch_interval(s->schema, box);
-  for (uint32_t d = 0; d < dimensions; d++) { /* from the low end, without it, on; the last dimension: the low end alone */
+  for (uint32_t d = 0; d < dimensions;
+       d++) { /* from the low end, without it, on; the last dimension: the low end alone */
     bool text = s->schema->fields[d].values_per_cell == TSR_VARIABLE;
     range[d].low = text ? box[d].low_text : box[d].low;
     range[d].low_size = box[d].low_size;
@@ -208,7 +218,8 @@ static void read_slices(session *s, uint8_t flags) {
     tsr_predicate predicate = {f, TSR_PREDICATE_WITHIN, f % 2 == 0, true, {.ranges = &above, .count = 1}};
     tsr_kind kind = tsr_datatype_kind(field->datatype);
     bool text = field->datatype == TSR_CHAR || field->datatype == TSR_ASCII || field->datatype == TSR_UTF8;
-    bool one = field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES && kind != TSR_KIND_BOOLEAN;
+    bool one =
+        field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES && kind != TSR_KIND_BOOLEAN;
     if (!one && !text) predicate.kind = TSR_PREDICATE_IS_NULL;
     request.predicates = &predicate;
     request.predicate_count = 1;
@@ -219,12 +230,13 @@ static void read_slices(session *s, uint8_t flags) {
     const tsr_field *field = &s->schema->fields[f];
     tsr_kind kind = tsr_datatype_kind(field->datatype);
     const uint32_t by = 0;
-    tsr_aggregate_request wanted = {.field = f, .by = &by, .by_count = f % 2, .memory_bytes = FUZZ_MEMORY, .threads = 1};
+    tsr_aggregate_request wanted = {
+        .field = f, .by = &by, .by_count = f % 2, .memory_bytes = FUZZ_MEMORY, .threads = 1};
     tsr_aggregate *aggregate;
     tsr_aggregate_row row;
     if (field->values_per_cell != 1 || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES) continue;
     if (!told(s, tsr_aggregate_open(s->snapshot, &wanted, &aggregate, &s->error))) continue;
-    for (uint64_t i = 0; i < TSR_MIN(tsr_aggregate_count(aggregate), ROWS_MOST); i++) {
+    for (uint64_t i = 0; i < TSR_MIN(tsr_aggregate_count(aggregate), ROWS_MAX); i++) {
       tsr_aggregate_get(aggregate, i, &row);
       for (uint32_t k = 0; k < wanted.by_count; k++) fuzz_touch(row.keys[k], row.key_sizes[k]);
     }
@@ -236,7 +248,7 @@ static void read_slices(session *s, uint8_t flags) {
     tsr_partitions_close(partitions);
   }
   uint64_t cells;
-  if (s->schema->dense && told(s, tsr_block_cells(s->snapshot, box, NULL, &cells, &s->error)) && cells <= ROWS_MOST)
+  if (s->schema->dense && told(s, tsr_block_cells(s->snapshot, box, NULL, &cells, &s->error)) && cells <= ROWS_MAX)
     for (uint32_t f = dimensions; f < fields; f++) {
       const tsr_field *field = &s->schema->fields[f];
       if (field->values_per_cell == TSR_VARIABLE || field->cell_size > 4096) continue;
@@ -317,7 +329,8 @@ static void write_cell(session *s) {
         ends[f][1] = f < schema->dimension_count ? box[f].low_size : field->fill_size;
         if (text) columns[f].offsets = ends[f];
       }
-      if (told(s, tsr_writer_append(writer, columns, NULL, 1, &s->error)) && told(s, tsr_writer_prepare(writer, &s->error)))
+      if (told(s, tsr_writer_append(writer, columns, NULL, 1, &s->error)) &&
+          told(s, tsr_writer_prepare(writer, &s->error)))
         told(s, tsr_writer_publish(writer, &s->error));
       else told(s, tsr_writer_abandon(writer, &s->error));
     }
@@ -399,7 +412,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (kind == TSR_OBJECT_ARRAY) use_array(&s, t.flags);
     if (kind == TSR_OBJECT_GROUP) use_group(&s);
   }
-  CHECK(s.environment->memory.peak < PEAK_MOST);
+  CHECK(s.environment->memory.peak < PEAK_MAX);
   tsr_environment_close(s.environment);
   tsr__store_close(store);
   CHECK(store_memory.used == 0);

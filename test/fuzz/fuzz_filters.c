@@ -18,13 +18,13 @@
 #include "format/tile.h"
 #include "fuzz.h"
 
-#define FILTERS_MOST 5
+#define FILTERS_MAX  5
 #define CHUNK_HEADER 12
 
 typedef struct input {
   room room;
   tsr_error error;
-  tsr_filter filters[FILTERS_MOST];
+  tsr_filter filters[FILTERS_MAX];
   tsr_pipeline pipeline;
   tsr_tile_shape shape;
   tsr_input in;
@@ -39,12 +39,23 @@ static bool told(input *i, int code) {
 }
 
 static const tsr_filter_methods *methods_of(tsr_filter_type type) {
-  static const tsr_filter_methods *const all[] = {
-      &tsr__filter_gzip,        &tsr__filter_zstd,        &tsr__filter_lz4,   &tsr__filter_bzip2,
-      &tsr__filter_rle,         &tsr__filter_dictionary,  &tsr__filter_double_delta,
-      &tsr__filter_delta,       &tsr__filter_positive_delta, &tsr__filter_bit_width_reduction,
-      &tsr__filter_bitshuffle,  &tsr__filter_byteshuffle, &tsr__filter_scale_float,
-      &tsr__filter_xor,         &tsr__filter_md5,         &tsr__filter_sha256, &tsr__filter_aes};
+  static const tsr_filter_methods *const all[] = {&tsr__filter_gzip,
+                                                  &tsr__filter_zstd,
+                                                  &tsr__filter_lz4,
+                                                  &tsr__filter_bzip2,
+                                                  &tsr__filter_rle,
+                                                  &tsr__filter_dictionary,
+                                                  &tsr__filter_double_delta,
+                                                  &tsr__filter_delta,
+                                                  &tsr__filter_positive_delta,
+                                                  &tsr__filter_bit_width_reduction,
+                                                  &tsr__filter_bitshuffle,
+                                                  &tsr__filter_byteshuffle,
+                                                  &tsr__filter_scale_float,
+                                                  &tsr__filter_xor,
+                                                  &tsr__filter_md5,
+                                                  &tsr__filter_sha256,
+                                                  &tsr__filter_aes};
   for (size_t n = 0; n < sizeof all / sizeof *all; n++)
     if (all[n]->type == type) return all[n];
   return NULL;
@@ -83,7 +94,8 @@ static void backward(input *i, const uint8_t *bytes, uint64_t size) {
       if (end > original) end = original;
       CHECK(tsr__pipeline_chunks(stored, size, from, end, &first, &last, NULL) == TSR_OK);
       CHECK(first <= from && end <= last && last <= original);
-      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, part, &i->room.memory, &i->error);
+      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, part, &i->room.memory,
+                                       &i->error);
       CHECK(code == TSR_OK && !memcmp(part, out + first, last - first));
     }
     free(out);
@@ -100,8 +112,8 @@ static void backward_strings(input *i, const uint8_t *bytes, uint64_t size, uint
     uint8_t *out = malloc(original + 1);
     uint64_t *offsets = calloc(cells + 1, 8);
     CHECK(out && offsets);
-    int code = tsr__pipeline_decode_strings(&i->pipeline, &i->shape, stored, size, out, original, offsets, cells, &i->room.memory,
-                                            &i->error);
+    int code = tsr__pipeline_decode_strings(&i->pipeline, &i->shape, stored, size, out, original, offsets, cells,
+                                            &i->room.memory, &i->error);
     if (told(i, code)) {
       for (uint64_t c = 0; c < cells; c++) CHECK(offsets[c] <= offsets[c + 1]);
       CHECK(offsets[cells] <= original);
@@ -124,8 +136,8 @@ static tsr_part take_part(input *i, uint64_t most) {
 
 /* One chunk, whose stored form under the filters from `from` on is the input's: u16 metadata size, metadata, data. False if
  * an encoder refuses it. */
-static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_most, tsr_buffer *out) {
-  tsr_part metadata = take_part(i, tsr__input_u16(&i->in)), data = take_part(i, data_most);
+static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_max, tsr_buffer *out) {
+  tsr_part metadata = take_part(i, tsr__input_u16(&i->in)), data = take_part(i, data_max);
   tsr_chunk chunk = {.metadata = &metadata, .metadata_count = metadata.size > 0, .data = &data, .data_count = 1};
   tsr_datatype datatype = i->shape.datatype;
   tsr_filter aes = {.type = TSR_FILTER_AES_256_GCM};
@@ -134,8 +146,11 @@ static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_most,
     if (f >= from && i->filters[f].type != TSR_FILTER_NONE) {
       const tsr_filter_methods *methods = methods_of(i->filters[f].type);
       if (!methods || (methods == &tsr__filter_aes && !i->shape.key)) return false;
-      tsr_filter_context context = {
-          .filter = &i->filters[f], .shape = &i->shape, .datatype = datatype, .arena = &i->room.arena, .codec = methods->codec};
+      tsr_filter_context context = {.filter = &i->filters[f],
+                                    .shape = &i->shape,
+                                    .datatype = datatype,
+                                    .arena = &i->room.arena,
+                                    .codec = methods->codec};
       void *state = NULL;
       context.state = &state;
       tsr_chunk next = {0};
@@ -183,14 +198,14 @@ static void run_raw(input *i) { backward(i, i->in.data + i->in.at, tsr__input_le
 
 static void run_wrapped(input *i) {
   tsr_buffer tile;
-  uint32_t from = tsr__input_u8(&i->in) % (FILTERS_MOST + 1);
+  uint32_t from = tsr__input_u8(&i->in) % (FILTERS_MAX + 1);
   if (wrap_tile(i, from, &tile)) backward(i, tile.data, tile.size);
   tsr__buffer_release(&tile);
 }
 
 static void run_strings(input *i) {
   tsr_buffer tile;
-  uint32_t from = tsr__input_u8(&i->in) % (FILTERS_MOST + 1);
+  uint32_t from = tsr__input_u8(&i->in) % (FILTERS_MAX + 1);
   uint64_t cells = tsr__input_u16(&i->in);
   i->shape.datatype = i->shape.datatype & 1 ? TSR_UTF8 : TSR_ASCII;
   if (wrap_tile(i, from, &tile) &&
@@ -225,7 +240,8 @@ static void run_forward(input *i) {
   CHECK(again);
   if (told(i, tsr__pipeline_encode(&i->pipeline, &i->shape, values, size, NULL, size / cell, &tile, &i->error))) {
     CHECK(tsr__pipeline_original_size(tile.data, tile.size, &original, NULL) == TSR_OK && original == size);
-    int code = tsr__pipeline_decode(&i->pipeline, &i->shape, tile.data, tile.size, again, size, &i->room.memory, &i->error);
+    int code =
+        tsr__pipeline_decode(&i->pipeline, &i->shape, tile.data, tile.size, again, size, &i->room.memory, &i->error);
     if (code != TSR_OK) fprintf(stderr, "%s\n", i->error.message);
     CHECK(code == TSR_OK);
     CHECK(!exact || !memcmp(values, again, size));
@@ -254,10 +270,11 @@ static void run_forward_strings(input *i) {
     int code;
     bool holds = tsr__pipeline_holds_offsets(&i->pipeline, i->shape.datatype, TSR_VARIABLE, i->shape.version);
     if (holds)
-      code = tsr__pipeline_decode_strings(&i->pipeline, &i->shape, tile.data, tile.size, back, size, again, cells, &i->room.memory,
-                                          &i->error);
+      code = tsr__pipeline_decode_strings(&i->pipeline, &i->shape, tile.data, tile.size, back, size, again, cells,
+                                          &i->room.memory, &i->error);
     else
-      code = tsr__pipeline_decode(&i->pipeline, &i->shape, tile.data, tile.size, back, size, &i->room.memory, &i->error);
+      code =
+          tsr__pipeline_decode(&i->pipeline, &i->shape, tile.data, tile.size, back, size, &i->room.memory, &i->error);
     if (code != TSR_OK) fprintf(stderr, "%s\n", i->error.message);
     CHECK(code == TSR_OK && (!exact || !memcmp(text, back, size)));
     CHECK(!holds || !memcmp(offsets, again, (cells + 1) * 8));
@@ -291,7 +308,8 @@ static void run_stored_pipeline(input *i) {
  * parts, wrapped, each by the pipeline of the input or none. */
 static void run_tile(input *i) {
   static const tsr_filter gzip = {.type = TSR_FILTER_GZIP, .level = 1, .reinterpret = TSR_ANY};
-  const tsr_pipeline plain = {.max_chunk_size = 65536}, zipped = {.max_chunk_size = 65536, .count = 1, .filters = (tsr_filter *)&gzip};
+  const tsr_pipeline plain = {.max_chunk_size = 65536},
+                     zipped = {.max_chunk_size = 65536, .count = 1, .filters = (tsr_filter *)&gzip};
   uint8_t flags = tsr__input_u8(&i->in);
   bool variable = flags & 1;
   uint32_t values = (uint32_t)(i->shape.cell_size / tsr_datatype_size(i->shape.datatype));
@@ -314,7 +332,7 @@ static void run_tile(input *i) {
   tsr_buffer parts[TSR_PART_COUNT] = {0};
   uint8_t *exact[TSR_PART_COUNT] = {0};
   tsr_pipeline own = i->pipeline;
-  tsr_filter filters[FILTERS_MOST];
+  tsr_filter filters[FILTERS_MAX];
   tsr_tile_shape shape = i->shape;
   memcpy(filters, i->filters, sizeof filters);
   bool good = true;
@@ -350,8 +368,8 @@ static void run_tile(input *i) {
   }
 }
 
-static void (*const actions[])(input *i) = {run_raw,     run_wrapped,         run_strings,         run_forward, run_wrapped,
-                                            run_forward_strings, run_stored_pipeline, run_tile};
+static void (*const actions[])(input *i) = {run_raw,     run_wrapped,         run_strings,         run_forward,
+                                            run_wrapped, run_forward_strings, run_stored_pipeline, run_tile};
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) { return 0; }
 
@@ -366,7 +384,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   i.shape.cell_size = tsr_datatype_size(i.shape.datatype) * (1 + tsr__input_u8(&i.in) % 5);
   i.shape.key = tsr__input_u8(&i.in) & 1 ? key : NULL;
   i.pipeline.max_chunk_size = chunks[tsr__input_u8(&i.in) % 8];
-  i.pipeline.count = tsr__input_u8(&i.in) % (FILTERS_MOST + 1);
+  i.pipeline.count = tsr__input_u8(&i.in) % (FILTERS_MAX + 1);
   if (i.pipeline.max_chunk_size < 100 && size > 256) i.pipeline.max_chunk_size = 100; /* some chunks, not thousands */
   i.pipeline.filters = i.filters;
   for (uint32_t f = 0; f < i.pipeline.count; f++) read_filter(&i, &i.filters[f]);

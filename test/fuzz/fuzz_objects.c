@@ -80,7 +80,8 @@ static bool decode_schema(input *i, uint32_t number, tsr_schema *schema) {
   if (!content(i, number, &bytes)) return false;
   uint8_t *exact = fuzz_exact(bytes.data, bytes.size);
   tsr_input in = tsr__input(exact, bytes.size);
-  bool good = told(i, tsr__schema_decode(&in, "__1_1_0123456789abcdef0123456789abcdef", &i->room.arena, schema, &i->error));
+  bool good =
+      told(i, tsr__schema_decode(&in, "__1_1_0123456789abcdef0123456789abcdef", &i->room.arena, schema, &i->error));
   free(exact);
   tsr__buffer_release(&bytes);
   return good;
@@ -152,7 +153,8 @@ static void run_metadata(input *i) {
       for (uint64_t e = 0; e < again.count; e++) {
         const tsr_metadata_entry *a = &entries.entries[e], *b = &again.entries[e];
         CHECK(a->key_size == b->key_size && !memcmp(a->key, b->key, a->key_size) && a->deleted == b->deleted);
-        CHECK(a->deleted || (a->value_size == b->value_size && (!a->value_size || !memcmp(a->value, b->value, a->value_size))));
+        CHECK(a->deleted ||
+              (a->value_size == b->value_size && (!a->value_size || !memcmp(a->value, b->value, a->value_size))));
       }
     }
   }
@@ -246,7 +248,8 @@ static void evaluate(input *i, const tsr_condition *condition) {
   for (uint32_t r = 0; r < ROWS; r++) selection[r] = ROWS - 1 - r;
   int code = tsr__condition_evaluate(condition, get_column, &c, NULL, ROWS, forward, &i->room.memory, &i->error);
   if (!told(i, code)) return;
-  if (!told(i, tsr__condition_evaluate(condition, get_column, &c, selection, ROWS, backward, &i->room.memory, &i->error)))
+  if (!told(i,
+            tsr__condition_evaluate(condition, get_column, &c, selection, ROWS, backward, &i->room.memory, &i->error)))
     return;
   for (uint32_t r = 0; r < ROWS; r++) CHECK(forward[r] <= 1 && forward[r] == backward[ROWS - 1 - r]);
 }
@@ -254,7 +257,8 @@ static void evaluate(input *i, const tsr_condition *condition) {
 static void decode_condition(input *i, const uint8_t *bytes, uint64_t size) {
   tsr_condition condition;
   tsr_input in = tsr__input(bytes, size);
-  if (told(i, tsr__condition_decode(&in, "__1_1_0123456789abcdef0123456789abcdef_22", 1, &i->room.arena, &condition, &i->error)))
+  if (told(i, tsr__condition_decode(&in, "__1_1_0123456789abcdef0123456789abcdef_22", 1, &i->room.arena, &condition,
+                                    &i->error)))
     evaluate(i, &condition);
 }
 
@@ -289,7 +293,8 @@ static void run_commits(input *i) {
       CHECK(strlen(commit->name) > 0 && !strchr(commit->name, '/'));
       if (commit->kind != TSR_COMMIT_DELETE) continue;
       tsr_buffer bytes = {.memory = &i->room.memory};
-      if (told(i, tsr__generic_tile_decode(commit->bytes, commit->size, i->how.key, FUZZ_INPUT, &bytes, NULL, NULL, &i->error)))
+      if (told(i, tsr__generic_tile_decode(commit->bytes, commit->size, i->how.key, FUZZ_INPUT, &bytes, NULL, NULL,
+                                           &i->error)))
         decode_condition(i, bytes.data, bytes.size);
       tsr__buffer_release(&bytes);
     }
@@ -320,7 +325,8 @@ static void run_tile(input *i) {
   uint64_t consumed;
   join(i, 0, &file);
   uint8_t *exact = fuzz_exact(file.data, file.size);
-  if (told(i, tsr__generic_tile_decode(exact, file.size, i->how.key, (uint64_t)1 << 20, &out, &header, &consumed, &i->error))) {
+  if (told(i, tsr__generic_tile_decode(exact, file.size, i->how.key, (uint64_t)1 << 20, &out, &header, &consumed,
+                                       &i->error))) {
     CHECK(consumed <= file.size && out.size == header.size && out.size <= (uint64_t)1 << 20);
   }
   free(exact);
@@ -381,7 +387,8 @@ static void run_rtree(input *i) {
     if (told(i, tsr__rtree_encode(&rtree, &schema, version, &out, &i->error))) {
       tsr_input written = tsr__input(out.data, out.size);
       if (fits(tsr__rtree_decode(&written, &schema, version, &i->room.arena, &again, &i->error)))
-        CHECK(again.levels == rtree.levels && (rtree.levels < 2 || again.fanout == rtree.fanout)); /* one level needs none */
+        CHECK(again.levels == rtree.levels &&
+              (rtree.levels < 2 || again.fanout == rtree.fanout)); /* one level needs none */
     }
   }
   free(exact);
@@ -420,7 +427,8 @@ static void use_metadata(input *i, tsr_fragment_metadata *metadata, tsr_file *fi
     if (told(i, tsr__fragment_metadata_load_slot(metadata, s, file, secret, &i->error)))
       for (int part = 0; part < TSR_PART_COUNT; part++) {
         const uint64_t *offsets = metadata->slots[s].offsets[part];
-        for (uint64_t tile = 0; offsets && tile < metadata->tile_count; tile++) CHECK(offsets[tile] <= offsets[tile + 1]);
+        for (uint64_t tile = 0; offsets && tile < metadata->tile_count; tile++)
+          CHECK(offsets[tile] <= offsets[tile + 1]);
       }
     told(i, tsr__fragment_metadata_statistics(metadata, s, file, secret, &statistics, &i->error));
     told(i, tsr__fragment_metadata_own_statistics(metadata, s, file, secret, &statistics, &i->error));
@@ -442,7 +450,8 @@ static void run_fragment(input *i) {
   CHECK(tsr__store_open_file(store, "m", &file, NULL) == TSR_OK);
   tsr_fragment_metadata metadata;
   uint32_t version = i->version % (TSR_FORMAT_READ_MAX + 2);
-  if (told(i, tsr__fragment_metadata_read(file, version, secret, find_schema, i, &i->room.memory, &metadata, &i->error))) {
+  if (told(i,
+           tsr__fragment_metadata_read(file, version, secret, find_schema, i, &i->room.memory, &metadata, &i->error))) {
     use_metadata(i, &metadata, file, secret);
     tsr__fragment_metadata_release(&metadata);
   }
@@ -461,8 +470,8 @@ static void run_footers(input *i) {
       tsr_fragment_metadata metadata;
       const tsr_footer *footer = &footers.footers[f];
       CHECK(footer->at <= bytes.size && footer->size <= bytes.size - footer->at);
-      if (!told(i, tsr__fragment_metadata_decode_footer(exact + footer->at, footer->size, 0, 0, find_schema, i, &i->room.memory,
-                                                        &metadata, &i->error)))
+      if (!told(i, tsr__fragment_metadata_decode_footer(exact + footer->at, footer->size, 0, 0, find_schema, i,
+                                                        &i->room.memory, &metadata, &i->error)))
         continue;
       use_metadata(i, &metadata, NULL, NULL);
       tsr__fragment_metadata_release(&metadata);
@@ -471,8 +480,9 @@ static void run_footers(input *i) {
   tsr__buffer_release(&bytes);
 }
 
-static void (*const objects[])(input *i) = {run_schema, run_enumeration, run_metadata, run_group, run_condition, run_commits,
-                                            run_names,  run_tile,        run_rtree,    run_fragment, run_footers};
+static void (*const objects[])(input *i) = {run_schema,    run_enumeration, run_metadata, run_group,
+                                            run_condition, run_commits,     run_names,    run_tile,
+                                            run_rtree,     run_fragment,    run_footers};
 #define HEAD 3
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) { return 0; }

@@ -9,20 +9,20 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/bytes.h"
+#include "base/input.h"
 #include "crypto/crypto.h"
 #include "database.h"
 
-#define COLUMNS_MOST    12
-#define STATEMENTS_MOST 3
-#define SQL_MOST        4000
+#define COLUMNS_MAX    12
+#define STATEMENTS_MAX 3
+#define SQL_MAX        4000
 
 static image images[4];
 
 typedef struct writer {
   tsr_input in;
   sqlite3_str *out;
-  char *columns[COLUMNS_MOST];
+  char *columns[COLUMNS_MAX];
   unsigned column_count;
 } writer;
 
@@ -34,9 +34,27 @@ static void column(writer *w) {
 }
 
 static void constant(writer *w) {
-  static const char *const odd[] = {"NULL", "0", "-1", "1", "9223372036854775807", "-9223372036854775808", "1e300", "-0.0", "0.5",
-                                    "9e999", "''", "'a'", "x'00ff'", "'2020-01-01'", "'1970-01-01 00:00:00.020'", "'[1,2]'", "'18446744073709551615'",
-                                    "'%_'", "65536", "4294967296", "255"};
+  static const char *const odd[] = {"NULL",
+                                    "0",
+                                    "-1",
+                                    "1",
+                                    "9223372036854775807",
+                                    "-9223372036854775808",
+                                    "1e300",
+                                    "-0.0",
+                                    "0.5",
+                                    "9e999",
+                                    "''",
+                                    "'a'",
+                                    "x'00ff'",
+                                    "'2020-01-01'",
+                                    "'1970-01-01 00:00:00.020'",
+                                    "'[1,2]'",
+                                    "'18446744073709551615'",
+                                    "'%_'",
+                                    "65536",
+                                    "4294967296",
+                                    "255"};
   switch (choose(w, 4)) {
   case 0: sqlite3_str_appendf(w->out, "%d", (int)tsr__input_u8(&w->in) - 100); return;
   case 1: say(w, odd[choose(w, sizeof odd / sizeof *odd)]); return;
@@ -50,7 +68,8 @@ static void constant(writer *w) {
 }
 
 static void condition(writer *w, int depth) {
-  static const char *const comparisons[] = {" = ", " < ", " <= ", " > ", " >= ", " IS ", " <> ", " IS NOT ", " GLOB ", " LIKE "};
+  static const char *const comparisons[] = {
+      " = ", " < ", " <= ", " > ", " >= ", " IS ", " <> ", " IS NOT ", " GLOB ", " LIKE "};
   switch (choose(w, depth > 2 ? 5 : 8)) {
   case 0:
   case 1:
@@ -184,7 +203,8 @@ static void name(writer *w) {
 }
 
 static void inspect(writer *w) {
-  static const char *const tables[] = {"array", "schema", "fragments", "tiles", "metadata", "members", "check", "advise", "objects"};
+  static const char *const tables[] = {"array",   "schema", "fragments", "tiles",  "metadata",
+                                       "members", "check",  "advise",    "objects"};
   unsigned kind = choose(w, 12);
   say(w, "SELECT * FROM tessera_");
   if (kind < 9) {
@@ -211,12 +231,16 @@ static void inspect(writer *w) {
 
 static void call(writer *w) {
   static const char *const kinds[] = {"fragments", "commits", "fragment_meta", "array_meta"};
-  static const char *const options[] = {"{\"purge_deleted\":true}", "{\"memory_mb\":1}", "{\"max_fragment_mb\":1,\"as_of\":50}", "{\"since\":20}"};
-  static const char *const copies[] = {"{}", "{\"capacity\":2}", "{\"cell_order\":\"hilbert\"}", "{\"duplicates\":true,\"tile_order\":\"col\"}"};
+  static const char *const options[] = {"{\"purge_deleted\":true}", "{\"memory_mb\":1}",
+                                        "{\"max_fragment_mb\":1,\"as_of\":50}", "{\"since\":20}"};
+  static const char *const copies[] = {"{}", "{\"capacity\":2}", "{\"cell_order\":\"hilbert\"}",
+                                       "{\"duplicates\":true,\"tile_order\":\"col\"}"};
   say(w, "SELECT tessera_");
   switch (choose(w, 16)) {
   case 0:
-  case 1: sqlite3_str_appendf(w->out, "consolidate('db:t', %Q, %Q)", kinds[choose(w, 4)], options[choose(w, 4)]); return;
+  case 1:
+    sqlite3_str_appendf(w->out, "consolidate('db:t', %Q, %Q)", kinds[choose(w, 4)], options[choose(w, 4)]);
+    return;
   case 2: sqlite3_str_appendf(w->out, "consolidate('db:t', %Q)", kinds[choose(w, 4)]); return;
   case 3: say(w, "vacuum('db:t')"); return;
   case 4:
@@ -270,44 +294,56 @@ static void call(writer *w) {
 }
 
 static void transact(writer *w) {
-  static const char *const texts[] = {"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "PRAGMA integrity_check(10)",
-                                      "ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t", "DROP TABLE u", "DROP TABLE t"};
+  static const char *const texts[] = {"BEGIN",
+                                      "COMMIT",
+                                      "ROLLBACK",
+                                      "SAVEPOINT s",
+                                      "ROLLBACK TO s",
+                                      "RELEASE s",
+                                      "PRAGMA integrity_check(10)",
+                                      "ALTER TABLE t RENAME TO u",
+                                      "ALTER TABLE u RENAME TO t",
+                                      "DROP TABLE u",
+                                      "DROP TABLE t"};
   say(w, texts[choose(w, sizeof texts / sizeof *texts)]);
 }
 
 static void find_columns(sqlite3 *db, writer *w) {
   sqlite3_stmt *statement;
   if (sqlite3_prepare_v2(db, "SELECT name FROM pragma_table_info('t')", -1, &statement, NULL) != SQLITE_OK) return;
-  while (w->column_count < COLUMNS_MOST && sqlite3_step(statement) == SQLITE_ROW)
+  while (w->column_count < COLUMNS_MAX && sqlite3_step(statement) == SQLITE_ROW)
     w->columns[w->column_count++] = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
   sqlite3_finalize(statement);
 }
 
 static void run_statements(sqlite3 *db, const uint8_t *bytes, uint64_t size) {
-  static void (*const kinds[])(writer *w) = {select_rows, select_rows, select_rows, change_rows, change_rows, inspect, call, transact};
+  static void (*const kinds[])(writer * w) = {select_rows, select_rows, select_rows, change_rows,
+                                              change_rows, inspect,     call,        transact};
   writer w = {.in = tsr__input(bytes, size)};
   find_columns(db, &w);
-  for (int n = 0; n < STATEMENTS_MOST && tsr__input_left(&w.in) > 0; n++) {
+  for (int n = 0; n < STATEMENTS_MAX && tsr__input_left(&w.in) > 0; n++) {
     w.out = sqlite3_str_new(db);
     kinds[choose(&w, 8)](&w);
     char *sql = sqlite3_str_finish(w.out);
-    if (sql && strlen(sql) < SQL_MOST) database_sql(db, sql);
+    if (sql && strlen(sql) < SQL_MAX) database_sql(db, sql);
     sqlite3_free(sql);
   }
   for (unsigned i = 0; i < w.column_count; i++) sqlite3_free(w.columns[i]);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) {
-  static const char *const options[] = {"", ", datetimes=integer, enums=code, vectors=blob, unwritten=fill", ", as_of=50, since=5",
-                                        ", on_conflict=abort, columns='a'"};
+  static const char *const options[] = {"", ", datetimes=integer, enums=code, vectors=blob, unwritten=fill",
+                                        ", as_of=50, since=5", ", on_conflict=abort, columns='a'"};
   for (int i = 0; i < 4; i++) {
-    char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32, " DATABASE_OPTIONS ")");
+    char *sql = sqlite3_mprintf(
+        "CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32, " DATABASE_OPTIONS ")");
     CHECK(sql);
     database_make(sql, &images[i]);
     sqlite3_free(sql);
     /* the options of tables that are there already: what as_of says of a new array is refused */
-    sql = sqlite3_mprintf("PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE VIRTUAL TABLE t USING tessera(x INT32, " DATABASE_OPTIONS
-                          "%q)' WHERE name = 't'", options[i]);
+    sql = sqlite3_mprintf("PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE VIRTUAL TABLE t USING "
+                          "tessera(x INT32, " DATABASE_OPTIONS "%q)' WHERE name = 't'",
+                          options[i]);
     sqlite3 *db = database_open(&images[i]);
     CHECK(sql && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
     sqlite3_free(sql);

@@ -10,11 +10,11 @@
 #include "base/arithmetic.h"
 #include "database.h"
 
-#define ARENA     ((size_t)64 << 20)
-#define UNIT      16 /* of sizes; a block's header, which is what lies between blocks */
-#define LARGEST   4096
-#define CLASSES   13
-#define WAIT_MOST 16 /* blocks of a size that wait before one is used again */
+#define ARENA    ((size_t)64 << 20)
+#define UNIT     16 /* of sizes; a block's header, which is what lies between blocks */
+#define LARGEST  4096
+#define CLASSES  13
+#define WAIT_MAX 16 /* blocks of a size that wait before one is used again */
 
 void __asan_poison_memory_region(const volatile void *bytes, size_t size);
 void __asan_unpoison_memory_region(const volatile void *bytes, size_t size);
@@ -54,7 +54,7 @@ static block *take_waiting(uint8_t which, unsigned least) {
 static block *take(uint8_t which) {
   pthread_mutex_lock(&lock);
   live++;
-  block *b = which < CLASSES ? take_waiting(which, WAIT_MOST) : NULL;
+  block *b = which < CLASSES ? take_waiting(which, WAIT_MAX) : NULL;
   if (!b && which < CLASSES && (size_t)(arena + ARENA - end) >= UNIT + sizes[which]) {
     b = (block *)end;
     end += UNIT + sizes[which];

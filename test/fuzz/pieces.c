@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/bytes.h"
+#include "base/input.h"
 #include "format/generic_tile.h"
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ void pieces_read(tsr_input *in, pieces *p) {
     p->items[p->count++] = (piece){.kind = RAW, .bytes = bytes, .size = (uint32_t)size};
     return;
   }
-  for (; count > 0 && p->count < PIECES_MOST && !in->failed; count--) {
+  for (; count > 0 && p->count < PIECES_MAX && !in->failed; count--) {
     piece *one = &p->items[p->count];
     *one = (piece){.kind = tsr__input_u8(in) & 1, .size = tsr__input_u32(in)};
     if (one->kind == TILE) {
@@ -58,7 +58,8 @@ void pieces_write(const pieces *p, tsr_buffer *out) {
 void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version, const style *how, tsr_buffer *out) {
   if (how->filtered) {
     tsr_error error = {0};
-    if (tsr__generic_tile_encode(content, size, version, how->key, out, &error) < 0) fprintf(stderr, "%s\n", error.message);
+    if (tsr__generic_tile_encode(content, size, version, how->key, out, &error) < 0)
+      fprintf(stderr, "%s\n", error.message);
     CHECK(error.code == TSR_OK);
     return;
   }
@@ -93,8 +94,8 @@ static void move_places(uint8_t *bytes, uint64_t size, const uint32_t *from, con
 }
 
 void pieces_join(const pieces *p, const style *how, tsr_buffer *out) {
-  uint32_t from[PIECES_MOST], count = 0;
-  uint64_t to[PIECES_MOST], begin = out->size, last = begin;
+  uint32_t from[PIECES_MAX], count = 0;
+  uint64_t to[PIECES_MAX], begin = out->size, last = begin;
   for (uint32_t i = 0; i < p->count; i++) {
     const piece *one = &p->items[i];
     last = out->size;
@@ -113,7 +114,7 @@ void pieces_join(const pieces *p, const style *how, tsr_buffer *out) {
 void pieces_cut(const uint8_t *bytes, uint64_t size, const uint8_t *key, tsr_arena *arena, pieces *p) {
   uint64_t at = 0;
   p->count = 0;
-  while (at < size && p->count + 1 < PIECES_MOST) {
+  while (at < size && p->count + 1 < PIECES_MAX) {
     tsr_buffer content = {.memory = arena->memory};
     tsr_generic_tile header;
     uint64_t consumed;
@@ -135,9 +136,28 @@ void pieces_cut(const uint8_t *bytes, uint64_t size, const uint8_t *key, tsr_are
 
 /* Numbers at which sizes and counts break. */
 static uint64_t odd_number(uint64_t *state, uint64_t size, uint64_t present) {
-  static const uint64_t numbers[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000,
-                                     0xffffffff, 0x100000000, (uint64_t)1 << 48, INT64_MAX, (uint64_t)INT64_MIN, UINT64_MAX - 1, UINT64_MAX,
-                                     0x1fffffffffffffff, 0x2000000000000000};
+  static const uint64_t numbers[] = {0,
+                                     1,
+                                     2,
+                                     0x7f,
+                                     0x80,
+                                     0xff,
+                                     0x100,
+                                     0x7fff,
+                                     0x8000,
+                                     0xffff,
+                                     0x10000,
+                                     0x7fffffff,
+                                     0x80000000,
+                                     0xffffffff,
+                                     0x100000000,
+                                     (uint64_t)1 << 48,
+                                     INT64_MAX,
+                                     (uint64_t)INT64_MIN,
+                                     UINT64_MAX - 1,
+                                     UINT64_MAX,
+                                     0x1fffffffffffffff,
+                                     0x2000000000000000};
   switch (fuzz_random(state) % 6) {
   case 0: return present + 1;
   case 1: return present - 1;

@@ -12,9 +12,9 @@
 #include "crypto/crypto.h"
 #include "fuzz.h"
 
-#define TREE_MOST   8000 /* bytes of a tree */
-#define SQL_MOST    4000 /* of one for `sql`, with its statements */
-#define OBJECT_MOST 4000 /* of an object */
+#define TREE_MAX   8000 /* bytes of a tree */
+#define SQL_MAX    4000 /* of one for `sql`, with its statements */
+#define OBJECT_MAX 4000 /* of an object */
 
 enum { /* kinds of fuzz_objects.c */
        SCHEMA,
@@ -43,7 +43,8 @@ static void read_all(const char *path, tsr_buffer *out) {
   FILE *file = fopen(path, "rb");
   uint8_t block[4096];
   CHECK(file);
-  for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;) CHECK(tsr__buffer_append(out, block, n, NULL) == TSR_OK);
+  for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
+    CHECK(tsr__buffer_append(out, block, n, NULL) == TSR_OK);
   fclose(file);
 }
 
@@ -61,7 +62,7 @@ static void gather(const char *path, const char *prefix, const uint8_t *key, tsr
   DIR *directory = opendir(path);
   uint32_t before = t->count;
   CHECK(directory);
-  for (struct dirent *entry; (entry = readdir(directory)) && t->count < FILES_MOST;) {
+  for (struct dirent *entry; (entry = readdir(directory)) && t->count < FILES_MAX;) {
     char below[4096], name[4096];
     struct stat status;
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
@@ -80,7 +81,7 @@ static void gather(const char *path, const char *prefix, const uint8_t *key, tsr
     tsr__buffer_release(&bytes);
   }
   closedir(directory);
-  if (t->count == before && *prefix && t->count < FILES_MOST) {
+  if (t->count == before && *prefix && t->count < FILES_MAX) {
     tree_file *file = &t->files[t->count++];
     *file = (tree_file){.path = take(arena, prefix, strlen(prefix)), .path_size = (uint8_t)strlen(prefix)};
     file->content.count = 1;
@@ -89,17 +90,18 @@ static void gather(const char *path, const char *prefix, const uint8_t *key, tsr
 
 /* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
-static void write_object(const char *out, uint8_t kind, uint8_t version, const piece *schema, const piece *of, uint32_t count) {
-  static const char *const nouns[] = {"schema", "enumeration", "metadata", "group", "condition", "commits",
+static void write_object(const char *out, uint8_t kind, uint8_t version, const piece *schema, const piece *of,
+                         uint32_t count) {
+  static const char *const nouns[] = {"schema", "enumeration", "metadata", "group",    "condition", "commits",
                                       "names",  "tile",        "rtree",    "fragment", "footers"};
   tsr_buffer bytes = {.memory = &memory};
   pieces p = {0};
   uint8_t head[3] = {kind, 0, version};
   if (schema) p.items[p.count++] = *schema;
-  for (uint32_t i = 0; i < count && p.count < PIECES_MOST; i++) p.items[p.count++] = of[i];
+  for (uint32_t i = 0; i < count && p.count < PIECES_MAX; i++) p.items[p.count++] = of[i];
   CHECK(tsr__buffer_append(&bytes, head, sizeof head, NULL) == TSR_OK);
   pieces_write(&p, &bytes);
-  if (bytes.size <= OBJECT_MOST) write_seed(out, "objects", nouns[kind], &bytes);
+  if (bytes.size <= OBJECT_MAX) write_seed(out, "objects", nouns[kind], &bytes);
   tsr__buffer_release(&bytes);
 }
 
@@ -126,7 +128,8 @@ static void objects_of(const char *out, const tree *t) {
     else if (strstr(path, "__group/") && first->kind == 1) write_object(out, GROUP, version, NULL, first, 1);
     else if (ends(path, ".del")) write_object(out, CONDITION, version, NULL, first, 1);
     else if (ends(path, ".con")) write_object(out, COMMITS, version, NULL, content->items, content->count);
-    else if (ends(path, ".ign") || ends(path, ".vac")) write_object(out, NAMES, version, NULL, content->items, content->count);
+    else if (ends(path, ".ign") || ends(path, ".vac"))
+      write_object(out, NAMES, version, NULL, content->items, content->count);
     else if (ends(path, ".meta") && schema) write_object(out, FOOTERS, version, schema, first, 1);
     else if (ends(path, "__fragment_metadata.tdb") && schema) {
       write_object(out, FRAGMENT, first->version, schema, content->items, content->count);
@@ -174,12 +177,12 @@ static void take_array(const char *path, const char *out) {
   tree t = {0};
   tsr__arena_init(&arena, &memory);
   void *files;
-  CHECK(tsr__arena_array(&arena, FILES_MOST, sizeof(tree_file), &files, NULL) == TSR_OK);
+  CHECK(tsr__arena_array(&arena, FILES_MAX, sizeof(tree_file), &files, NULL) == TSR_OK);
   t.files = files;
   if (find_key(path, t.key)) t.flags = TREE_FILTERED | TREE_ENCRYPTED;
   gather(path, "", tree_key(&t), &arena, &t);
   tree_write(&t, &bytes);
-  if (t.count < FILES_MOST && bytes.size <= TREE_MOST) {
+  if (t.count < FILES_MAX && bytes.size <= TREE_MAX) {
     write_seed(out, "array", "tree", &bytes);
     tsr_buffer sql = {.memory = &memory}; /* before the tree: what the statements are made of */
     uint8_t head[50] = {(uint8_t)(number % 4), sizeof head - 2};
@@ -187,7 +190,7 @@ static void take_array(const char *path, const char *out) {
     for (size_t i = 2; i < sizeof head; i++) head[i] = (uint8_t)fuzz_random(&state);
     CHECK(tsr__buffer_append(&sql, head, sizeof head, NULL) == TSR_OK);
     CHECK(tsr__buffer_append(&sql, bytes.data, bytes.size, NULL) == TSR_OK);
-    if (sql.size <= SQL_MOST) write_seed(out, "sql", "tree", &sql);
+    if (sql.size <= SQL_MAX) write_seed(out, "sql", "tree", &sql);
     tsr__buffer_release(&sql);
   }
   objects_of(out, &t);

@@ -2,22 +2,22 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/input.h"
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "fuzz.h"
 
-#define PATH_MOST 255
+#define PATH_SIZE_MAX 255
 
 void tree_read(tsr_input *in, tree *t) {
-  static tree_file files[FILES_MOST]; /* of the one tree that is at work */
+  static tree_file files[FILES_MAX]; /* of the one tree that is at work */
   *t = (tree){.flags = tsr__input_u8(in), .files = files};
   if (t->flags & TREE_ENCRYPTED) {
     const uint8_t *key = tsr__input_take(in, TSR_KEY_SIZE);
     if (key) memcpy(t->key, key, TSR_KEY_SIZE);
     t->flags |= TREE_FILTERED;
   }
-  while (t->count < FILES_MOST && tsr__input_left(in) > 0 && !in->failed) {
+  while (t->count < FILES_MAX && tsr__input_left(in) > 0 && !in->failed) {
     tree_file *file = &t->files[t->count];
     uint64_t size;
     file->path = fuzz_take(in, tsr__input_u8(in), &size);
@@ -41,7 +41,7 @@ void tree_visit(const tree *t, tsr_memory *memory, tree_visitor fn, void *argume
   tsr_buffer bytes = {.memory = memory};
   const style how = {t->flags & TREE_FILTERED, tree_key(t)};
   for (uint32_t i = 0; i < t->count; i++) {
-    char path[PATH_MOST + 1];
+    char path[PATH_SIZE_MAX + 1];
     memcpy(path, t->files[i].path ? (const char *)t->files[i].path : "", t->files[i].path_size);
     path[t->files[i].path_size] = 0;
     bytes.size = 0;
@@ -54,7 +54,7 @@ void tree_visit(const tree *t, tsr_memory *memory, tree_visitor fn, void *argume
 static void store_file(void *argument, const char *path, const uint8_t *bytes, uint64_t size) {
   tsr_store *store = argument;
   tsr_file *file;
-  char parent[PATH_MOST + 1];
+  char parent[PATH_SIZE_MAX + 1];
   size_t length = strlen(path);
   if (length > 0 && path[length - 1] == '/') { /* an empty directory */
     memcpy(parent, path, length);
@@ -73,22 +73,20 @@ static void store_file(void *argument, const char *path, const uint8_t *bytes, u
   tsr__store_close_file(file);
 }
 
-void tree_store(const tree *t, tsr_store *store) {
-  tree_visit(t, store->memory, store_file, store);
-}
+void tree_store(const tree *t, tsr_store *store) { tree_visit(t, store->memory, store_file, store); }
 
 /* ---- Mutation --------------------------------------------------------------------------------------------------- */
 
 static void mutate_path(tree_file *file, uint64_t *state, tsr_arena *arena) {
   void *copy;
-  CHECK(tsr__arena_alloc(arena, PATH_MOST, &copy, NULL) == TSR_OK);
+  CHECK(tsr__arena_alloc(arena, PATH_SIZE_MAX, &copy, NULL) == TSR_OK);
   if (file->path_size) memcpy(copy, file->path, file->path_size);
   uint8_t *bytes = copy;
   if (fuzz_random(state) % 2 && file->path_size > 0) { /* names have digits: times, versions, numbers */
     uint64_t at = fuzz_random(state) % file->path_size;
     bytes[at] = (uint8_t)('0' + fuzz_random(state) % 10);
   } else {
-    file->path_size = (uint8_t)LLVMFuzzerMutate(bytes, file->path_size, PATH_MOST);
+    file->path_size = (uint8_t)LLVMFuzzerMutate(bytes, file->path_size, PATH_SIZE_MAX);
   }
   file->path = bytes;
 }
@@ -105,7 +103,7 @@ static void change(tree *t, uint64_t *state, uint64_t growth, tsr_arena *arena) 
     t->files[at] = t->files[--t->count];
   } else if (kind == 2) { /* another's content */
     t->files[at].content = t->files[other].content;
-  } else if (kind == 3 && t->count < FILES_MOST) { /* the same under another name */
+  } else if (kind == 3 && t->count < FILES_MAX) { /* the same under another name */
     t->files[t->count] = t->files[at];
     mutate_path(&t->files[t->count++], state, arena);
   } else if (kind == 4) {

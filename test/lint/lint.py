@@ -15,7 +15,7 @@ MAX_FUNCTION_LINES = 60
 # Includes that lead upward still. The list only shrinks.
 UPWARD = {
     "read/read_sparse.c write/write_removed.h",
-    "read/reader_find.c write/overlay.h",
+    "read/reader_find.c write/transaction_view.h",
     "read/reader_find.c write/write_removed.h",
     "read/reader_find.c write/write_spill.h",
     "connection/connection.c database/store_tables.h",

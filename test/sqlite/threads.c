@@ -16,22 +16,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WRITERS      2
-#define COMMIT       50 /* rows of a commit */
-#define THREADS_MOST 12
+#define WRITERS     2
+#define COMMIT      50 /* rows of a commit */
+#define THREADS_MAX 12
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
 static _Atomic int failures;
 
-#define CHECK(condition, ...)                                                                                                    \
-  do {                                                                                                                           \
-    if (!(condition)) {                                                                                                          \
-      failures++;                                                                                                                \
-      printf("%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);                                                       \
-      printf(__VA_ARGS__);                                                                                                       \
-      printf("\n");                                                                                                              \
-    }                                                                                                                            \
+#define CHECK(condition, ...)                                                                                          \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      failures++;                                                                                                      \
+      printf("%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);                                             \
+      printf(__VA_ARGS__);                                                                                             \
+      printf("\n");                                                                                                    \
+    }                                                                                                                  \
   } while (0)
 
 typedef struct scenario {
@@ -44,7 +44,7 @@ typedef struct place {
   char folder[200], database[260];
   double until;
   pthread_mutex_t mutex; /* of the open connections */
-  sqlite3 *open[THREADS_MOST];
+  sqlite3 *open[THREADS_MAX];
   sqlite3 *shared;
   _Atomic sqlite3_int64 written[WRITERS];
   _Atomic long works;
@@ -79,9 +79,16 @@ static void nap(worker *w, unsigned most_microseconds) {
 
 /* What another one's lock, vacuum or interrupt stops: it is tried again. */
 static bool is_fine(const char *message) {
-  static const char *const words[] = {"locked", "busy", "was vacuumed during this statement", "vacuumed during this transaction",
-                                      "another connection", "changed meanwhile", "schema has changed", "interrupt",
-                                      "within a transaction", "SQL statements in progress"};
+  static const char *const words[] = {"locked",
+                                      "busy",
+                                      "was vacuumed during this statement",
+                                      "vacuumed during this transaction",
+                                      "another connection",
+                                      "changed meanwhile",
+                                      "schema has changed",
+                                      "interrupt",
+                                      "within a transaction",
+                                      "SQL statements in progress"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strstr(message, words[i])) return true;
   return false;
@@ -94,7 +101,8 @@ static int step(sqlite3 *db, sqlite3_stmt *statement, const char *sql) {
   sqlite3_mutex *mutex = sqlite3_db_mutex(db);
   sqlite3_mutex_enter(mutex);
   int code = sqlite3_step(statement);
-  if (code != SQLITE_ROW && code != SQLITE_DONE) CHECK(is_fine(sqlite3_errmsg(db)), "%s: %s (%d)", sql, sqlite3_errmsg(db), code);
+  if (code != SQLITE_ROW && code != SQLITE_DONE)
+    CHECK(is_fine(sqlite3_errmsg(db)), "%s: %s (%d)", sql, sqlite3_errmsg(db), code);
   sqlite3_mutex_leave(mutex);
   return code;
 }
@@ -113,7 +121,9 @@ static bool run(sqlite3 *db, const char *sql, row_reader row, void *argument) {
   return code == SQLITE_DONE;
 }
 
-static void take_number(void *argument, sqlite3_stmt *statement) { *(sqlite3_int64 *)argument = sqlite3_column_int64(statement, 0); }
+static void take_number(void *argument, sqlite3_stmt *statement) {
+  *(sqlite3_int64 *)argument = sqlite3_column_int64(statement, 0);
+}
 
 static sqlite3 *open_connection(const char *database) {
   sqlite3 *db = NULL;
@@ -154,17 +164,19 @@ static void write_rows(worker *w) {
   sqlite3_int64 written = 0, found;
   const int id = w->role_number;
   snprintf(count, sizeof count, "SELECT count(*) FROM t WHERE w = %d", id);
-  while (now() < p->until || (written == 0 && !p->what->interrupts)) { /* a busy machine may not come to a first commit in time */
+  while (now() < p->until ||
+         (written == 0 && !p->what->interrupts)) { /* a busy machine may not come to a first commit in time */
     snprintf(insert, sizeof insert,
-             "WITH RECURSIVE c(n) AS (VALUES(%lld) UNION ALL SELECT n + 1 FROM c WHERE n < %lld) INSERT INTO t SELECT %d, n, n * 3 + %d FROM c",
+             "WITH RECURSIVE c(n) AS (VALUES(%lld) UNION ALL SELECT n + 1 FROM c WHERE n < %lld) INSERT INTO t SELECT "
+             "%d, n, n * 3 + %d FROM c",
              (long long)written, (long long)written + COMMIT - 1, id, id);
     bool done = run(w->db, insert, NULL, NULL);
     if (!done) {
       if (!run(w->db, count, take_number, &found)) { /* who cannot ask now asks later */
         while (now() < p->until + 20 && !run(w->db, count, take_number, &found)) nap(w, 2000);
       }
-      CHECK(found == written || found == written + COMMIT, "%lld rows after an interrupted commit of %d on %lld", (long long)found, COMMIT,
-            (long long)written);
+      CHECK(found == written || found == written + COMMIT, "%lld rows after an interrupted commit of %d on %lld",
+            (long long)found, COMMIT, (long long)written);
       done = found > written;
     }
     if (done) written += COMMIT;
@@ -195,16 +207,18 @@ static void compare(const seen *s, seen *before) {
     const sqlite3_int64 n = s->count[id];
     CHECK(n % COMMIT == 0, "%lld rows are no whole commits", (long long)n);
     CHECK(n == 0 || s->high[id] == n - 1, "%lld rows up to %lld", (long long)n, (long long)s->high[id]);
-    CHECK(s->sum[id] == n * (n - 1) / 2 * 3 + id * n, "the sum of %lld rows is %lld", (long long)n, (long long)s->sum[id]);
+    CHECK(s->sum[id] == n * (n - 1) / 2 * 3 + id * n, "the sum of %lld rows is %lld", (long long)n,
+          (long long)s->sum[id]);
     CHECK(n >= before->count[id], "%lld rows, there were %lld", (long long)n, (long long)before->count[id]);
   }
   *before = *s;
 }
 
 static void read_rows(worker *w) {
-  static const char *const questions[] = {"SELECT w, count(*), max(n), sum(c) FROM t GROUP BY w",
-                                          "SELECT w, count(*), max(n), sum(c) FROM (SELECT * FROM t ORDER BY n DESC, w) GROUP BY w",
-                                          "SELECT w, count(*), max(n), sum(c) FROM t WHERE c >= 0 AND n >= 0 GROUP BY w"};
+  static const char *const questions[] = {
+      "SELECT w, count(*), max(n), sum(c) FROM t GROUP BY w",
+      "SELECT w, count(*), max(n), sum(c) FROM (SELECT * FROM t ORDER BY n DESC, w) GROUP BY w",
+      "SELECT w, count(*), max(n), sum(c) FROM t WHERE c >= 0 AND n >= 0 GROUP BY w"};
   seen before = {0};
   while (now() < w->p->until) {
     seen s = {0};
@@ -215,10 +229,15 @@ static void read_rows(worker *w) {
 
 /* All that looks at the array in other ways, and at what others do. */
 static void look(worker *w) {
-  static const char *const questions[] = {"SELECT * FROM tessera_aggregate('db:t', 'c', NULL, 'w')", "SELECT * FROM tessera_fragments('db:t')",
-                                          "SELECT * FROM tessera_progress", "SELECT * FROM tessera_stats", "SELECT * FROM tessera_schema('db:t')",
-                                          "SELECT * FROM tessera_partitions('db:t', 4)", "SELECT * FROM tessera_check('db:t') WHERE severity = 'error'",
-                                          "SELECT tessera_set_metadata('db:t', 'k', 1)", "SELECT * FROM tessera_metadata('db:t')"};
+  static const char *const questions[] = {"SELECT * FROM tessera_aggregate('db:t', 'c', NULL, 'w')",
+                                          "SELECT * FROM tessera_fragments('db:t')",
+                                          "SELECT * FROM tessera_progress",
+                                          "SELECT * FROM tessera_stats",
+                                          "SELECT * FROM tessera_schema('db:t')",
+                                          "SELECT * FROM tessera_partitions('db:t', 4)",
+                                          "SELECT * FROM tessera_check('db:t') WHERE severity = 'error'",
+                                          "SELECT tessera_set_metadata('db:t', 'k', 1)",
+                                          "SELECT * FROM tessera_metadata('db:t')"};
   while (now() < w->p->until) {
     w->p->works += run(w->db, questions[below(w, sizeof questions / sizeof *questions)], NULL, NULL);
     nap(w, 2000);
@@ -226,9 +245,10 @@ static void look(worker *w) {
 }
 
 static void tend(worker *w) {
-  static const char *const works[] = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits')",
-                                      "SELECT tessera_consolidate('db:t', 'fragment_meta')", "SELECT tessera_vacuum('db:t')",
-                                      "SELECT tessera_consolidate('db:t', 'array_meta')"};
+  static const char *const works[] = {
+      "SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits')",
+      "SELECT tessera_consolidate('db:t', 'fragment_meta')", "SELECT tessera_vacuum('db:t')",
+      "SELECT tessera_consolidate('db:t', 'array_meta')"};
   while (now() < w->p->until) {
     w->p->works += run(w->db, works[below(w, sizeof works / sizeof *works)], NULL, NULL);
     nap(w, 50000);
@@ -251,7 +271,7 @@ static void interrupt(worker *w) {
   place *p = w->p;
   while (now() < p->until) {
     pthread_mutex_lock(&p->mutex);
-    sqlite3 *db = p->shared ? p->shared : p->open[below(w, THREADS_MOST)];
+    sqlite3 *db = p->shared ? p->shared : p->open[below(w, THREADS_MAX)];
     if (db) sqlite3_interrupt(db);
     pthread_mutex_unlock(&p->mutex);
     nap(w, 10000);
@@ -263,7 +283,8 @@ typedef struct role {
   bool connected;
   int threads;
 } role;
-static const role roles[] = {{write_rows, true, WRITERS}, {read_rows, true, 2}, {look, true, 1}, {tend, true, 1}, {visit, false, 1}, {interrupt, false, 1}};
+static const role roles[] = {{write_rows, true, WRITERS}, {read_rows, true, 2}, {look, true, 1}, {tend, true, 1},
+                             {visit, false, 1},           {interrupt, false, 1}};
 
 typedef struct start {
   worker w;
@@ -286,16 +307,19 @@ static void look_after(place *p) {
   CHECK(run(db, "SELECT w, count(*), max(n), sum(c) FROM t GROUP BY w", take_writer, &s), "the last look");
   compare(&s, &before);
   for (int id = 0; id < WRITERS; id++)
-    CHECK(s.count[id] == p->written[id], "writer %d has %lld rows, it wrote %lld", id, (long long)s.count[id], (long long)p->written[id]);
+    CHECK(s.count[id] == p->written[id], "writer %d has %lld rows, it wrote %lld", id, (long long)s.count[id],
+          (long long)p->written[id]);
   sqlite3_int64 faults = -1;
-  CHECK(run(db, "SELECT count(*) FROM tessera_check('db:t') WHERE severity = 'error'", take_number, &faults) && faults == 0, "%lld faults", (long long)faults);
+  CHECK(run(db, "SELECT count(*) FROM tessera_check('db:t') WHERE severity = 'error'", take_number, &faults) &&
+            faults == 0,
+        "%lld faults", (long long)faults);
   CHECK(sqlite3_close(db) == SQLITE_OK, "a connection is not closed");
 }
 
 static void play(const scenario *what, double seconds) {
   place p = {.what = what, .until = now() + seconds};
-  static start starts[THREADS_MOST];
-  pthread_t threads[THREADS_MOST];
+  static start starts[THREADS_MAX];
+  pthread_t threads[THREADS_MAX];
   int count = 0;
   pthread_mutex_init(&p.mutex, NULL);
   snprintf(p.folder, sizeof p.folder, "%s/threads.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -305,21 +329,27 @@ static void play(const scenario *what, double seconds) {
   }
   snprintf(p.database, sizeof p.database, "%s/a.db", p.folder);
   sqlite3 *db = open_connection(p.database);
-  char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE t USING tessera(%s%s%sw INT32 DIMENSION(0, 9, 1), n INT64 DIMENSION(0, 999999999, 1000), c INT64,"
-                              " capacity=64, threads=4)", what->inside ? "" : "'", what->inside ? "" : p.folder, what->inside ? "" : "/array', ");
-  CHECK(run(db, "PRAGMA journal_mode = WAL", NULL, NULL) && run(db, "PRAGMA synchronous = OFF", NULL, NULL) && run(db, sql, NULL, NULL), "no table");
+  char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE t USING tessera(%s%s%sw INT32 DIMENSION(0, 9, 1), n INT64 "
+                              "DIMENSION(0, 999999999, 1000), c INT64,"
+                              " capacity=64, threads=4)",
+                              what->inside ? "" : "'", what->inside ? "" : p.folder, what->inside ? "" : "/array', ");
+  CHECK(run(db, "PRAGMA journal_mode = WAL", NULL, NULL) && run(db, "PRAGMA synchronous = OFF", NULL, NULL) &&
+            run(db, sql, NULL, NULL),
+        "no table");
   sqlite3_free(sql);
   if (what->shared) p.shared = db;
   else CHECK(sqlite3_close(db) == SQLITE_OK, "a connection is not closed");
   for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
     if (roles[r].work == interrupt && !what->interrupts) continue;
     for (int i = 0; i < roles[r].threads; i++, count++) {
-      starts[count] = (start){{.p = &p, .number = count, .role_number = i, .chance = 88172645463325252u + (unsigned)count}, &roles[r]};
+      starts[count] = (start){
+          {.p = &p, .number = count, .role_number = i, .chance = 88172645463325252u + (unsigned)count}, &roles[r]};
       if (pthread_create(&threads[count], NULL, work, &starts[count]) != 0) abort();
     }
   }
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
-  printf("%s: %d threads, %ld statements, %lld and %lld rows\n", what->name, count, p.works, (long long)p.written[0], (long long)p.written[1]);
+  printf("%s: %d threads, %ld statements, %lld and %lld rows\n", what->name, count, p.works, (long long)p.written[0],
+         (long long)p.written[1]);
   fflush(stdout);
   CHECK(what->interrupts || (p.written[0] > 0 && p.written[1] > 0), "nothing was written");
   look_after(&p);
@@ -330,9 +360,12 @@ static void play(const scenario *what, double seconds) {
 }
 
 int main(int count, char **arguments) {
-  static const scenario scenarios[] = {{"a directory", false, false, false}, {"inside the database", true, false, false},
-                                       {"one connection, a directory", false, true, false}, {"one connection, inside the database", true, true, false},
-                                       {"a directory, interrupted", false, false, true}, {"inside the database, interrupted", true, false, true},
+  static const scenario scenarios[] = {{"a directory", false, false, false},
+                                       {"inside the database", true, false, false},
+                                       {"one connection, a directory", false, true, false},
+                                       {"one connection, inside the database", true, true, false},
+                                       {"a directory, interrupted", false, false, true},
+                                       {"inside the database, interrupted", true, false, true},
                                        {"one connection, interrupted", false, true, true}};
   const double seconds = count > 1 ? atof(arguments[1]) : 1;
   for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) play(&scenarios[i], seconds);

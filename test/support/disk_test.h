@@ -92,14 +92,13 @@ static inline tsr_field int32_dimension(char *name, int32_t low, int32_t high, u
 
 /* Labels of text, as an initializer: all of them in one string, and where each one begins and the last one ends. */
 #define LABELS(of, type, texts, ...)                                                                                   \
-  {.name = (of),                                                                                                       \
-   .loaded = true,                                                                                                     \
-   .datatype = (type),                                                                                                 \
-   .values_per_label = TSR_VARIABLE,                                                                                   \
-   .count = sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t) - 1,                                                  \
-   .data = (uint8_t *)(texts),                                                                                         \
-   .data_size = sizeof(texts) - 1,                                                                                     \
-   .offsets = (uint64_t[]){__VA_ARGS__}}
+  {                                                                                                                    \
+    .name = (of), .loaded = true, .datatype = (type), .values_per_label = TSR_VARIABLE,                                \
+    .count = sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t) - 1, .data = (uint8_t *)(texts),                     \
+    .data_size = sizeof(texts) - 1, .offsets = (uint64_t[]) {                                                          \
+      __VA_ARGS__                                                                                                      \
+    }                                                                                                                  \
+  }
 
 /* How many entries a directory of the array has; or how many that begin with a dot: what is provisional. */
 static inline uint64_t count_entries(const char *directory, bool hidden) {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/bytes.h"
+#include "base/input.h"
 #include "base/memory.h"
 
 /* ---- Memory that is counted: every test gives all of it back ---- */
@@ -126,9 +126,9 @@ static inline void assert_truncation_refused(decode_function decode, const bytes
 /* Every bit is turned, every byte is set to 0 and 255, every u32 and u64 to the most and to 2^31, 2^32 and 2^60: the
  * answer does not matter, but it comes, and what is claimed is refused before memory is taken for it: so many bytes take
  * no more than this. */
-#ifndef CLAIMS_MOST
-#define CLAIMS_MOST(size) (((uint64_t)64 << 10) + 64 * (size))
-#define CLAIMS_REFUSED    1
+#ifndef CLAIMS_MAX
+#define CLAIMS_MAX(size) (((uint64_t)64 << 10) + 64 * (size))
+#define CLAIMS_REFUSED   1
 #else
 #define CLAIMS_REFUSED 0 /* the test's own budget stops some */
 #endif
@@ -142,7 +142,7 @@ static inline void survive_flips(decode_function decode, const bytes *b) {
       else if (kind < 11) memset(copy.data + at, kind == 8 ? 0 : 255, TSR_MIN(width, b->size - at));
       else memcpy(copy.data + at, &claims[kind - 11], TSR_MIN(width, b->size - at));
       tsr_error error;
-      const int code = decode_once(decode, copy.data, copy.size, CLAIMS_MOST(copy.size), &error);
+      const int code = decode_once(decode, copy.data, copy.size, CLAIMS_MAX(copy.size), &error);
       if (CLAIMS_REFUSED && code == TSR_BUDGET)
         fail_msg("byte %llu, kind %d: %s", (unsigned long long)at, kind, error.message);
       drop(&copy);

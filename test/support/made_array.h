@@ -27,7 +27,7 @@
 
 #define MADE_DIMENSIONS 3
 #define MADE_ATTRIBUTES 2
-#define MADE_TILE 512u /* cells, at most */
+#define MADE_TILE       512u /* cells, at most */
 
 /* ---- The array ---- */
 typedef struct made_array {
@@ -271,7 +271,7 @@ static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t 
     const made_cell *c = cells + t * capacity;
     const uint64_t here = TSR_MIN(capacity, count - t * capacity);
     int32_t values[MADE_TILE], column[MADE_TILE];
-    uint64_t special[MADE_TILE];
+    uint64_t system_column[MADE_TILE];
     assert_true(here <= MADE_TILE);
     for (uint64_t i = 0; i < here; i++) values[i] = c[i].value;
     made_attributes(m, f, t, values, here);
@@ -282,13 +282,13 @@ static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t 
         char bytes[MADE_TILE * 8];
         uint64_t size = 0, *sizes = rtree->sizes[0] + t * n * 2, lowest = 0, highest = 0;
         for (uint64_t i = 0; i < here; i++) {
-          special[i] = size;
+          system_column[i] = size;
           memcpy(bytes + size, c[i].text, strlen(c[i].text));
           size += strlen(c[i].text);
           if (strcmp(c[i].text, c[lowest].text) < 0) lowest = i;
           if (strcmp(c[i].text, c[highest].text) > 0) highest = i;
         }
-        made_part(m, f, slot, TSR_PART_FIXED, t, special, here * 8);
+        made_part(m, f, slot, TSR_PART_FIXED, t, system_column, here * 8);
         made_part(m, f, slot, TSR_PART_VARIABLE, t, bytes, size);
         d->slots[slot].var_sizes[t] = size;
         keys[0] = t * 16;
@@ -322,12 +322,12 @@ static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t 
       if (t == 0 || high > (int32_t)tsr__load32(whole->high)) made_set32(whole->high, high);
     }
     uint32_t slot = MADE_ATTRIBUTES + 1 + n;
-    for (uint64_t i = 0; i < here; i++) special[i] = c[i].time;
-    if (times) made_part(m, f, slot++, TSR_PART_FIXED, t, special, here * 8);
-    for (uint64_t i = 0; i < here; i++) special[i] = c[i].deleted;
-    if (deletes) made_part(m, f, slot++, TSR_PART_FIXED, t, special, here * 8);
-    for (uint64_t i = 0; i < here; i++) special[i] = 0;
-    if (deletes) made_part(m, f, slot, TSR_PART_FIXED, t, special, here * 8);
+    for (uint64_t i = 0; i < here; i++) system_column[i] = c[i].time;
+    if (times) made_part(m, f, slot++, TSR_PART_FIXED, t, system_column, here * 8);
+    for (uint64_t i = 0; i < here; i++) system_column[i] = c[i].deleted;
+    if (deletes) made_part(m, f, slot++, TSR_PART_FIXED, t, system_column, here * 8);
+    for (uint64_t i = 0; i < here; i++) system_column[i] = 0;
+    if (deletes) made_part(m, f, slot, TSR_PART_FIXED, t, system_column, here * 8);
   }
   made_flush(m, f);
   return f;
@@ -473,7 +473,7 @@ static inline const tsr_statistics *made_statistics(made_array *m, tsr_fragment 
   tsr__memory_init(&memory, &m->array.memory, UINT64_MAX, "test");
   *sums = made_array_of(fragment, tiles, 8);
   for (uint64_t t = 0; t < tiles; t++) {
-    tsr_want want = {.fragment = fragment, .slot = 0, .number = t};
+    tsr_tile_request want = {.fragment = fragment, .slot = 0, .number = t};
     assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &memory, NULL), TSR_OK);
     min[t] = INT32_MAX, max[t] = INT32_MIN;
     for (uint64_t i = 0; i < want.tile->cells; i++) {

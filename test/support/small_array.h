@@ -37,7 +37,9 @@ static inline tsr_array *make_sized(uint32_t version, bool dense, bool duplicate
   ok(tsr_array_create(environment, path, &schema, &options, &error));
   return open_small();
 }
-static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicates) { return make_sized(version, dense, duplicates, 99); }
+static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicates) {
+  return make_sized(version, dense, duplicates, 99);
+}
 
 /* The value of a cell that is written at a time. */
 static inline int32_t value_at(int32_t x, uint64_t time) { return x + 100 * (int32_t)(time % 100000); }

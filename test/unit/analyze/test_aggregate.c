@@ -10,7 +10,7 @@
 #include "read/reader.h"
 #include "made_array.h"
 
-#define ROWS_MOST 5000
+#define ROWS_MAX 5000
 
 static bool lie; /* statistics say what the cells do not, to see who is believed */
 
@@ -29,7 +29,7 @@ typedef struct expected {
   int32_t min, max;
 } expected;
 
-static uint32_t by[TSR_BY_MOST], by_count;
+static uint32_t by[TSR_BY_MAX], by_count;
 static bool by_text;
 
 static int compare_keys(const void *a, const void *b) {
@@ -60,13 +60,13 @@ static void check_key(const tsr_aggregate_row *row, const made_cell *key) {
 
 /* Returns whether the answers were those of the cells. */
 static bool check(made_array *m, const tsr_ranges *dimensions, bool read_all) {
-  static made_row rows[ROWS_MOST];
-  static expected groups[ROWS_MOST];
+  static made_row rows[ROWS_MAX];
+  static expected groups[ROWS_MAX];
   tsr_error error = {0};
   tsr_reader *reader;
   assert_int_equal(tsr_reader_open(&m->snapshot, &reader, &error), TSR_OK);
   assert_int_equal(tsr_reader_start(reader, &(tsr_request){.dimensions = dimensions}, &error), TSR_OK);
-  const int64_t n = made_read(reader, m, rows, ROWS_MOST, &error);
+  const int64_t n = made_read(reader, m, rows, ROWS_MAX, &error);
   assert_true(n >= 0);
   tsr_reader_close(reader);
   qsort(rows, (size_t)n, sizeof *rows, compare_rows);

@@ -24,19 +24,19 @@ static uint64_t random_bits(void) {
   return seed;
 }
 
-static const uint64_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8}; /* in the order of TSR_MACHINES */
+static const uint64_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8}; /* in the order of TSR_PHYSICAL_TYPES */
 
-static bool is_real(tsr_machine machine) { return machine >= TSR_MACHINE_F32; }
-static bool is_unsigned(tsr_machine machine) { return machine >= TSR_MACHINE_U8 && machine <= TSR_MACHINE_U64; }
+static bool is_real(tsr_physical_type machine) { return machine >= TSR_PHYSICAL_F32; }
+static bool is_unsigned(tsr_physical_type machine) { return machine >= TSR_PHYSICAL_U8 && machine <= TSR_PHYSICAL_U64; }
 
 /* Small values of floats, so that plain sums are exact; NaN now and then. */
-static void fill(tsr_machine machine, uint8_t *values) {
+static void fill(tsr_physical_type machine, uint8_t *values) {
   for (unsigned i = 0; i < CELLS; i++) {
     const uint64_t bits = random_bits();
     const double real = bits % 11 == 0 ? NAN : (double)(int64_t)(bits % 2001) - 1000;
     const float narrow = (float)real;
-    if (machine == TSR_MACHINE_F32) memcpy(values + i * 4, &narrow, 4);
-    else if (machine == TSR_MACHINE_F64) memcpy(values + i * 8, &real, 8);
+    if (machine == TSR_PHYSICAL_F32) memcpy(values + i * 4, &narrow, 4);
+    else if (machine == TSR_PHYSICAL_F64) memcpy(values + i * 8, &real, 8);
     else memcpy(values + i * sizes[machine], &bits, sizes[machine]);
   }
 }
@@ -46,7 +46,7 @@ typedef struct expected {
   __int128 sum, min, max;
 } expected;
 
-static bool value_at(tsr_machine machine, const uint8_t *values, uint64_t i, __int128 *value) {
+static bool value_at(tsr_physical_type machine, const uint8_t *values, uint64_t i, __int128 *value) {
   const uint64_t size = sizes[machine];
   double real;
   float narrow;
@@ -76,7 +76,7 @@ static void expect(expected *e, bool present, __int128 value) {
   e->sum += value;
 }
 
-static void check(tsr_machine machine, const tsr_sums *sums, const expected *e) {
+static void check(tsr_physical_type machine, const tsr_sums *sums, const expected *e) {
   assert_int_equal(sums->count, e->count);
   assert_int_equal(sums->nulls, e->nulls);
   assert_true(tsr__sums_real(machine, sums) == (double)e->sum);
@@ -94,7 +94,7 @@ static void check(tsr_machine machine, const tsr_sums *sums, const expected *e) 
   }
 }
 
-static void check_round(tsr_machine machine) {
+static void check_round(tsr_physical_type machine) {
   static uint8_t values[CELLS * 8 + 8], validity[CELLS];
   uint32_t selection[CELLS], groups[CELLS];
   uint64_t n = 0;
@@ -136,14 +136,14 @@ static void check_round(tsr_machine machine) {
 
 static void test_loops(void **state) {
   (void)state;
-  for (tsr_machine machine = TSR_MACHINE_I8; machine <= TSR_MACHINE_F64; machine++)
+  for (tsr_physical_type machine = TSR_PHYSICAL_I8; machine <= TSR_PHYSICAL_F64; machine++)
     for (unsigned round = 0; round < 200; round++) check_round(machine);
 }
 
 static tsr_sums sum_of(const double *values, uint64_t count) {
   tsr_sums sums;
-  tsr__sums_init(TSR_MACHINE_F64, &sums);
-  tsr__sums_add(&(tsr_cells){.machine = TSR_MACHINE_F64, .values = (const uint8_t *)values, .count = count}, &sums);
+  tsr__sums_init(TSR_PHYSICAL_F64, &sums);
+  tsr__sums_add(&(tsr_cells){.machine = TSR_PHYSICAL_F64, .values = (const uint8_t *)values, .count = count}, &sums);
   return sums;
 }
 
@@ -152,44 +152,44 @@ static void test_floats(void **state) {
   double values[40];
   for (unsigned i = 0; i < 40; i++) values[i] = i % 3 == 0 ? 1e100 : i % 3 == 1 ? 1 : -1e100;
   tsr_sums sums = sum_of(values, 39); /* nothing is lost between the large ones */
-  assert_true(tsr__sums_real(TSR_MACHINE_F64, &sums) == 13);
+  assert_true(tsr__sums_real(TSR_PHYSICAL_F64, &sums) == 13);
   values[5] = INFINITY;
   sums = sum_of(values, 39);
-  assert_true(tsr__sums_real(TSR_MACHINE_F64, &sums) == INFINITY);
+  assert_true(tsr__sums_real(TSR_PHYSICAL_F64, &sums) == INFINITY);
   assert_true(sums.max.f == INFINITY);
   values[6] = -INFINITY;
   sums = sum_of(values, 39);
-  assert_true(isnan(tsr__sums_real(TSR_MACHINE_F64, &sums)));
+  assert_true(isnan(tsr__sums_real(TSR_PHYSICAL_F64, &sums)));
   for (unsigned i = 0; i < 40; i++) values[i] = NAN;
   sums = sum_of(values, 40);
   assert_int_equal(sums.count, 0);
   assert_int_equal(sums.nulls, 40);
   sums = sum_of((double[]){-DBL_MAX, DBL_MAX, 0.5}, 3);
-  assert_true(tsr__sums_real(TSR_MACHINE_F64, &sums) == 0.5);
+  assert_true(tsr__sums_real(TSR_PHYSICAL_F64, &sums) == 0.5);
 }
 
 static void test_known(void **state) {
   (void)state;
   tsr_sums sums;
   const int16_t low = -7, high = 3;
-  tsr__sums_init(TSR_MACHINE_I16, &sums);
-  tsr__sums_add_known(TSR_MACHINE_I16, 5, &low, &high, (uint64_t)-10, &sums);
-  tsr__sums_add_known(TSR_MACHINE_I16, 2, &low, &low, (uint64_t)-14, &sums);
-  check(TSR_MACHINE_I16, &sums, &(expected){.count = 7, .sum = -24, .min = -7, .max = 3});
+  tsr__sums_init(TSR_PHYSICAL_I16, &sums);
+  tsr__sums_add_known(TSR_PHYSICAL_I16, 5, &low, &high, (uint64_t)-10, &sums);
+  tsr__sums_add_known(TSR_PHYSICAL_I16, 2, &low, &low, (uint64_t)-14, &sums);
+  check(TSR_PHYSICAL_I16, &sums, &(expected){.count = 7, .sum = -24, .min = -7, .max = 3});
   assert_true(sums.doubt == 0);
   const uint64_t most = UINT64_MAX;
-  tsr__sums_init(TSR_MACHINE_U64, &sums);
-  tsr__sums_add_known(TSR_MACHINE_U64, 1, &most, &most, most, &sums);
-  tsr__sums_add_known(TSR_MACHINE_U64, 1, &most, &most, most, &sums);
-  check(TSR_MACHINE_U64, &sums,
+  tsr__sums_init(TSR_PHYSICAL_U64, &sums);
+  tsr__sums_add_known(TSR_PHYSICAL_U64, 1, &most, &most, most, &sums);
+  tsr__sums_add_known(TSR_PHYSICAL_U64, 1, &most, &most, most, &sums);
+  check(TSR_PHYSICAL_U64, &sums,
         &(expected){.count = 2, .sum = 2 * (__int128)UINT64_MAX, .min = UINT64_MAX, .max = UINT64_MAX});
   const float least = -4, greatest = 2;
   const double sum = -9.5;
   uint64_t bits;
   memcpy(&bits, &sum, 8);
-  tsr__sums_init(TSR_MACHINE_F32, &sums);
-  tsr__sums_add_known(TSR_MACHINE_F32, 10, &least, &greatest, bits, &sums);
-  assert_true(tsr__sums_real(TSR_MACHINE_F32, &sums) == sum);
+  tsr__sums_init(TSR_PHYSICAL_F32, &sums);
+  tsr__sums_add_known(TSR_PHYSICAL_F32, 10, &least, &greatest, bits, &sums);
+  assert_true(tsr__sums_real(TSR_PHYSICAL_F32, &sums) == sum);
   assert_true(sums.min.f == -4 && sums.max.f == 2 && sums.count == 10);
   assert_true(sums.doubt > 0 && sums.doubt < 1e-12);
 }

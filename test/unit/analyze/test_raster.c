@@ -7,8 +7,8 @@
 #include "read/reader.h"
 #include "made_array.h"
 
-#define ROWS_MOST  70000
-#define SIDE_MOST  40
+#define ROWS_MAX   70000
+#define SIDE_MAX   40
 #define BIG_EXTENT 256
 
 static uint64_t place(int32_t value, int32_t low, int32_t high, uint64_t places) {
@@ -18,12 +18,12 @@ static uint64_t place(int32_t value, int32_t low, int32_t high, uint64_t places)
 /* `ends` are the low and high ends of two dimensions, x and y. */
 static void check(made_array *m, const int32_t ends[2][2], uint64_t height, uint64_t width, unsigned threads,
                   bool skip_fill) {
-  static made_row rows[ROWS_MOST];
-  static double sums[SIDE_MOST][SIDE_MOST];
-  static uint64_t counts[SIDE_MOST][SIDE_MOST];
+  static made_row rows[ROWS_MAX];
+  static double sums[SIDE_MAX][SIDE_MAX];
+  static uint64_t counts[SIDE_MAX][SIDE_MAX];
   tsr_error error = {0};
   tsr_reader *reader;
-  tsr_raster *raster;
+  tsr_downsample *downsample;
   tsr_interval box[2] = {0};
   tsr_range range[2];
   tsr_ranges ranges[2];
@@ -35,7 +35,7 @@ static void check(made_array *m, const int32_t ends[2][2], uint64_t height, uint
   }
   assert_int_equal(tsr_reader_open(&m->snapshot, &reader, &error), TSR_OK);
   assert_int_equal(tsr_reader_start(reader, &(tsr_request){.dimensions = ranges}, &error), TSR_OK);
-  const int64_t n = made_read(reader, m, rows, ROWS_MOST, &error);
+  const int64_t n = made_read(reader, m, rows, ROWS_MAX, &error);
   assert_true(n >= 0);
   tsr_reader_close(reader);
 
@@ -56,26 +56,26 @@ static void check(made_array *m, const int32_t ends[2][2], uint64_t height, uint
     most = TSR_MAX(most, counts[y][x]);
     min = TSR_MIN(min, value), max = TSR_MAX(max, value);
   }
-  const tsr_raster_request ask = {.box = box,
-                                  .field = 2,
-                                  .row = 0,
-                                  .column = 1,
-                                  .height = height,
-                                  .width = width,
-                                  .skip_fill = skip_fill,
-                                  .threads = threads};
-  if (tsr_raster_open(&m->snapshot, &ask, &raster, &error) != TSR_OK) fail_msg("%s", error.message);
-  assert_int_equal(raster->height, h);
-  assert_int_equal(raster->width, w);
-  assert_int_equal(raster->cells, cells);
-  assert_int_equal(raster->most, most);
-  assert_true(raster->min == min && raster->max == max);
+  const tsr_downsample_request ask = {.box = box,
+                                      .field = 2,
+                                      .row = 0,
+                                      .column = 1,
+                                      .height = height,
+                                      .width = width,
+                                      .skip_fill = skip_fill,
+                                      .threads = threads};
+  if (tsr_downsample_open(&m->snapshot, &ask, &downsample, &error) != TSR_OK) fail_msg("%s", error.message);
+  assert_int_equal(downsample->height, h);
+  assert_int_equal(downsample->width, w);
+  assert_int_equal(downsample->cells, cells);
+  assert_int_equal(downsample->most, most);
+  assert_true(downsample->min == min && downsample->max == max);
   for (uint64_t y = 0; y < h; y++)
     for (uint64_t x = 0; x < w; x++) {
-      const double mean = raster->means[y * w + x];
+      const double mean = downsample->means[y * w + x];
       assert_true(counts[y][x] ? mean == sums[y][x] / (double)counts[y][x] : isnan(mean));
     }
-  tsr_raster_close(raster);
+  tsr_downsample_close(downsample);
 }
 
 static void check_some(made_array *m, int32_t most) {
@@ -85,7 +85,7 @@ static void check_some(made_array *m, int32_t most) {
       ends[d][0] = (int32_t)made_random((uint32_t)most + 1);
       ends[d][1] = ends[d][0] + (int32_t)made_random((uint32_t)(most - ends[d][0]) + 1);
     }
-    check(m, (const int32_t(*)[2])ends, 1 + made_random(SIDE_MOST), 1 + made_random(SIDE_MOST), 1 + made_random(3),
+    check(m, (const int32_t(*)[2])ends, 1 + made_random(SIDE_MAX), 1 + made_random(SIDE_MAX), 1 + made_random(3),
           made_random(2));
   }
 }
@@ -158,46 +158,47 @@ static void test_refused_and_memory(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
-  tsr_raster *raster = NULL;
+  tsr_downsample *downsample = NULL;
   const made_cell cells[3] = {{.at = {1, 1}, .value = 7}, {.at = {2, 1}, .value = 8}, {.at = {2, 3}, .value = 9}};
   tsr_interval box[2] = {0};
   made_set32(box[0].high, 9);
   made_set32(box[1].high, 9);
   made_open(&m, false, 2, false, 0, 9, NULL);
   made_sparse(&m, 1, 1, cells, 3, false, false);
-  const tsr_raster_request good = {
+  const tsr_downsample_request good = {
       .box = box, .field = 2, .row = 0, .column = 1, .height = 10, .width = 10, .threads = 1};
-  tsr_raster_request ask = good;
+  tsr_downsample_request ask = good;
   ask.field = 3; /* text */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_ERROR);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
   ask.field = 1; /* a dimension */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_ERROR);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
   ask.field = 9;
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_ERROR);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
   ask = good, ask.row = 2; /* an attribute */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_ERROR);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
   ask = good, ask.height = 0;
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_RANGE);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_RANGE);
   ask = good, ask.width = UINT64_MAX;
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_RANGE);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_RANGE);
   ask = good, ask.memory_bytes = 4000; /* 100 places take 2,400 bytes of the half of it */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &ask, &raster, &error), TSR_BUDGET);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "memory_mb"));
-  assert_null(raster);
+  assert_null(downsample);
   int code = TSR_NOMEM;
   long allocations = 0;
   for (; code == TSR_NOMEM; allocations++) {
     m.memory.left = allocations;
-    code = tsr_raster_open(&m.snapshot, &good, &raster, &error);
+    code = tsr_downsample_open(&m.snapshot, &good, &downsample, &error);
     m.memory.left = -1;
   }
   assert_int_equal(code, TSR_OK);
   assert_true(allocations > 3);
-  assert_true(raster->cells == 3 && raster->means[11] == 7 && raster->means[23] == 9 && isnan(raster->means[0]));
-  tsr_raster_close(raster);
-  tsr_raster_close(NULL);
+  assert_true(downsample->cells == 3 && downsample->means[11] == 7 && downsample->means[23] == 9 &&
+              isnan(downsample->means[0]));
+  tsr_downsample_close(downsample);
+  tsr_downsample_close(NULL);
   made_set32(box[0].low, 10); /* upside down */
-  assert_int_equal(tsr_raster_open(&m.snapshot, &good, &raster, &error), TSR_RANGE);
+  assert_int_equal(tsr_downsample_open(&m.snapshot, &good, &downsample, &error), TSR_RANGE);
   made_close(&m);
 }
 

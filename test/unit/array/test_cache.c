@@ -85,7 +85,7 @@ static void test_limits(void **state) {
   tsr__cache_close(cache);
 }
 
-static void test_held(void **state) {
+static void test_pinned(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 5000, &cache, NULL), TSR_OK);
   put(cache, 1, 0, 0, 4000);
@@ -157,7 +157,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
       cmocka_unit_test_setup_teardown(test_least_recently_used, setup, teardown),
       cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_pinned, setup, teardown),
       cmocka_unit_test_setup_teardown(test_forget, setup, teardown),
       cmocka_unit_test_setup_teardown(test_random, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),

@@ -91,7 +91,7 @@ static void test_sparse(void **state) {
   tsr__array_fragment_drop(array, fragment);
 }
 
-static void test_held_past_pruning(void **state) {
+static void test_pinned_past_pruning(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", SPARSE, 1, false, false, 15, 42, 3, 2, NULL};
   tsr_fragment *fragment, *again;
   tiny_put_fragment(store, &f);
@@ -239,7 +239,8 @@ static void put_together(void) {
   char path[256];
   for (int i = 0; i < TOGETHER; i++) {
     snprintf(together_names[i], sizeof *together_names, "__%d_%d" U "_22", i + 1, i + 1);
-    const tiny_fragment sparse = {together_names[i], i == STRAY_SCHEMA ? "__9_9_none" : SPARSE, 1, false, false, i % 40, 42 + i % 50, 3, 2, NULL};
+    const tiny_fragment sparse = {
+        together_names[i], i == STRAY_SCHEMA ? "__9_9_none" : SPARSE, 1, false, false, i % 40, 42 + i % 50, 3, 2, NULL};
     const tiny_fragment dense = {together_names[i], DENSE, 1, true, false, i % 40, 42 + i % 50, 0, 0, NULL};
     if (i != MISSING) tiny_put_fragment(store, i % 3 ? &sparse : &dense);
     if (i == DAMAGED) {
@@ -357,7 +358,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_dense, setup, teardown),
       cmocka_unit_test_setup_teardown(test_sparse, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_held_past_pruning, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_pinned_past_pruning, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bad, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_files, setup, teardown),

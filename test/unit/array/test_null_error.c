@@ -438,7 +438,7 @@ CASE(tsr_aggregate_open) {
   tsr_snapshot_close(snapshot);
 }
 
-CASE(tsr_raster_open) {
+CASE(tsr_downsample_open) {
   tsr_schema schema = make_schema(true);
   tsr_field plane[3] = {int32_dimension("y", 0, 9, 5), int32_dimension("x", 0, 9, 5), fields[1]};
   schema.fields = plane;
@@ -450,11 +450,11 @@ CASE(tsr_raster_open) {
   tsr_array *array = open_in("plane");
   tsr_snapshot *snapshot = snapshot_of(array);
   const tsr_interval boxes[2] = {box, box};
-  const tsr_raster_request request = {
+  const tsr_downsample_request request = {
       .box = boxes, .field = wrong ? 0 : 2, .row = 0, .column = 1, .height = 5, .width = 5};
-  tsr_raster *raster = NULL;
-  TELL(tsr_raster_open(snapshot, &request, &raster, e));
-  if (told >= 0) tsr_raster_close(raster);
+  tsr_downsample *downsample = NULL;
+  TELL(tsr_downsample_open(snapshot, &request, &downsample, e));
+  if (told >= 0) tsr_downsample_close(downsample);
   tsr_snapshot_close(snapshot);
   tsr_array_close(array);
 }
@@ -703,7 +703,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_drop) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_raster_open) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_downsample_open) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

@@ -91,12 +91,12 @@ static void test_ids(void **state) {
   assert_false(tsr__pending_owner_valid(""));
   assert_false(tsr__pending_owner_valid("a b"));
   assert_false(tsr__pending_owner_valid("a\n"));
-  char text[TSR_OWNER_MOST + 2];
+  char text[TSR_OWNER_MAX + 2];
   memset(text, 'a', sizeof text);
-  text[TSR_OWNER_MOST] = 0;
+  text[TSR_OWNER_MAX] = 0;
   assert_true(tsr__pending_owner_valid(text));
-  text[TSR_OWNER_MOST] = 'a';
-  text[TSR_OWNER_MOST + 1] = 0;
+  text[TSR_OWNER_MAX] = 'a';
+  text[TSR_OWNER_MAX + 1] = 0;
   assert_false(tsr__pending_owner_valid(text));
 }
 

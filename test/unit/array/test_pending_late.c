@@ -54,9 +54,9 @@ static void test_records(void **state) {
 /* A record that is not whole says nothing. */
 static void test_damage(void **state) {
   static const char text[] = "__commits/__9_9" U "_22.con\n12 of 345\nend\n";
-  static const char *const bad[] = {"\n1 of 2\nend\n", "x\n1 of 2\nend\n", "-\n-1 of 2\nend\n", "-\n1 of\nend\n",
-                                    "-\n1 of 2\nend", "-\n1 of 2\nend\n\n", "-\n1 of 2 \nend\n",
-                                    "__commits/../../x.wrt\n1 of 2\nend\n"};
+  static const char *const bad[] = {
+      "\n1 of 2\nend\n", "x\n1 of 2\nend\n",   "-\n-1 of 2\nend\n", "-\n1 of\nend\n",
+      "-\n1 of 2\nend",  "-\n1 of 2\nend\n\n", "-\n1 of 2 \nend\n", "__commits/../../x.wrt\n1 of 2\nend\n"};
   tsr_late read;
   char file[40];
   for (size_t size = 0; size < sizeof text; size++) {

@@ -15,7 +15,7 @@
 #include "array/environment.h"
 #include "array/progress.h"
 
-static tsr_progress entries[TSR_PROGRESS_MOST + 1];
+static tsr_progress entries[TSR_PROGRESS_MAX + 1];
 
 static tsr_environment *environment_new(void) {
   tsr_environment *environment;
@@ -85,12 +85,12 @@ static void test_within(void **state) {
 static void test_no_room(void **state) {
   (void)state;
   tsr_environment *e = environment_new();
-  static tsr_work works[TSR_PROGRESS_MOST + 3];
-  for (int i = 0; i < TSR_PROGRESS_MOST + 3; i++) tsr_work_begin(e, &works[i], "check", "a", 1);
+  static tsr_work works[TSR_PROGRESS_MAX + 3];
+  for (int i = 0; i < TSR_PROGRESS_MAX + 3; i++) tsr_work_begin(e, &works[i], "check", "a", 1);
   tsr_work_done(e, 1); /* of one that is not shown */
-  assert_int_equal(tsr_progress_list(entries, TSR_PROGRESS_MOST + 1), TSR_PROGRESS_MOST);
-  assert_entry(TSR_PROGRESS_MOST - 1, "check", 0, 1);
-  for (int i = TSR_PROGRESS_MOST + 3; i-- > 0;) tsr_work_end(e, &works[i]);
+  assert_int_equal(tsr_progress_list(entries, TSR_PROGRESS_MAX + 1), TSR_PROGRESS_MAX);
+  assert_entry(TSR_PROGRESS_MAX - 1, "check", 0, 1);
+  for (int i = TSR_PROGRESS_MAX + 3; i-- > 0;) tsr_work_end(e, &works[i]);
   assert_int_equal(tsr_progress_list(entries, 9), 0);
   tsr_environment_close(e);
 }
@@ -131,7 +131,7 @@ static void test_threads(void **state) {
   pthread_t threads[4];
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, work_hard, NULL), 0);
   for (int round = 0; round < 2000; round++) {
-    const uint64_t count = tsr_progress_list(entries, TSR_PROGRESS_MOST);
+    const uint64_t count = tsr_progress_list(entries, TSR_PROGRESS_MAX);
     assert_true(count <= 4);
     for (uint64_t i = 0; i < count; i++) assert_true(entries[i].done <= 50 && entries[i].total == 50);
   }

@@ -182,7 +182,8 @@ static void test_slots(void **state) {
   assert_int_equal(s->fragments[0].slots[1], 0);
   assert_ptr_equal(s->fragments[0].slots, s->fragments[1].slots);
   tsr_snapshot_close(s);
-  const tiny_fragment empty = {"__9_9" U "_22", SPARSE, 1, false, false, 0, 9, 0, 0, NULL}; /* no cells: no field has a slot */
+  const tiny_fragment empty = {
+      "__9_9" U "_22", SPARSE, 1, false, false, 0, 9, 0, 0, NULL}; /* no cells: no field has a slot */
   tiny_put_fragment(store, &empty);
   commit(empty.name);
   s = open_at(0, 15);

@@ -13,7 +13,8 @@ static const char *listed(uint64_t since, uint64_t as_of) {
   static char text[512];
   tsr_timed_files files;
   tsr__arena_init(&arena, &environment->memory);
-  if (tsr__timed_files(environment, store, "__meta", since, as_of, &arena, &files, &error) < 0) fail_msg("%s", error.message);
+  if (tsr__timed_files(environment, store, "__meta", since, as_of, &arena, &files, &error) < 0)
+    fail_msg("%s", error.message);
   text[0] = '\0';
   for (uint64_t i = 0; i < files.count; i++) {
     assert_memory_equal(files.paths[i], "__meta/__", 9);
@@ -65,7 +66,8 @@ static void test_damage(void **state) {
   tsr__arena_init(&arena, &environment->memory);
   assert_int_equal(tsr__timed_files(environment, store, "__meta", 0, 9, &arena, &files, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "tiny/__meta/__1_2" U ".vac"));
-  assert_int_equal(tsr__timed_files(environment, store, "__meta", 0, 1, &arena, &files, &error), TSR_OK); /* not in view */
+  assert_int_equal(tsr__timed_files(environment, store, "__meta", 0, 1, &arena, &files, &error),
+                   TSR_OK); /* not in view */
   tsr__arena_release(&arena);
 }
 

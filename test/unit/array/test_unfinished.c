@@ -467,12 +467,18 @@ static void test_split_box(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cut_at_each_byte), cmocka_unit_test(test_mended),
-      cmocka_unit_test(test_cut_and_alone),    cmocka_unit_test(test_others_have_it),
-      cmocka_unit_test(test_uncommitted),      cmocka_unit_test(test_delete_is_lost),
-      cmocka_unit_test(test_growing_files),    cmocka_unit_test(test_cut_footers), cmocka_unit_test(test_short_files),
-      cmocka_unit_test(test_list_grows),       cmocka_unit_test(test_commit_without_fragment),
-      cmocka_unit_test(test_missing_fragment), cmocka_unit_test(test_split_box)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_at_each_byte),
+                                     cmocka_unit_test(test_mended),
+                                     cmocka_unit_test(test_cut_and_alone),
+                                     cmocka_unit_test(test_others_have_it),
+                                     cmocka_unit_test(test_uncommitted),
+                                     cmocka_unit_test(test_delete_is_lost),
+                                     cmocka_unit_test(test_growing_files),
+                                     cmocka_unit_test(test_cut_footers),
+                                     cmocka_unit_test(test_short_files),
+                                     cmocka_unit_test(test_list_grows),
+                                     cmocka_unit_test(test_commit_without_fragment),
+                                     cmocka_unit_test(test_missing_fragment),
+                                     cmocka_unit_test(test_split_box)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

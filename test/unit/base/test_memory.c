@@ -46,11 +46,13 @@ static void test_chain(void **state) {
   assert_true(query.used == 400 + HEADER && all.used == 400 + HEADER && root.used == 400 + HEADER);
 
   assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* the nearest limit */
-  assert_string_equal(error.message, "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
+  assert_string_equal(error.message,
+                      "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
   assert_ptr_equal(none, &root);
   assert_int_equal(tsr__alloc(&all, 500, &b, &error), TSR_OK);
   assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET); /* the parent's: undone below */
-  assert_string_equal(error.message, "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
+  assert_string_equal(error.message,
+                      "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
   assert_true(query.used == 416 && all.used == 932 && root.used == 932);
   assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* to the last byte */
   assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_BUDGET);
@@ -382,10 +384,10 @@ static void test_wipe(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes), cmocka_unit_test(test_which_code), cmocka_unit_test(test_relief),   cmocka_unit_test(test_resizing),
-      cmocka_unit_test(test_custom_zero), cmocka_unit_test(test_threads), cmocka_unit_test(test_arena),
-      cmocka_unit_test(test_arena_kinds), cmocka_unit_test(test_buffer),  cmocka_unit_test(test_every_failure),
-      cmocka_unit_test(test_wipe),
+      cmocka_unit_test(test_chain),   cmocka_unit_test(test_sizes),         cmocka_unit_test(test_which_code),
+      cmocka_unit_test(test_relief),  cmocka_unit_test(test_resizing),      cmocka_unit_test(test_custom_zero),
+      cmocka_unit_test(test_threads), cmocka_unit_test(test_arena),         cmocka_unit_test(test_arena_kinds),
+      cmocka_unit_test(test_buffer),  cmocka_unit_test(test_every_failure), cmocka_unit_test(test_wipe),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

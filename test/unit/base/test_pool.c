@@ -380,7 +380,7 @@ static int last(void *argument, uint64_t index, tsr_error *error) {
   e->working++;
   while (caller && e->caller_waits)
     if (e->working == 4) return TSR_OK; /* all the others are at theirs */
-  for (;;) TSR_TRY(tsr__stopped(&e->memory, error));
+  for (;;) TSR_TRY(tsr__cancelled(&e->memory, error));
 }
 
 static void test_the_host_says_stop(void **state) {
@@ -416,19 +416,20 @@ static void test_asked_by_work(void **state) {
   root.interrupted_argument = &asked;
   tsr__memory_init(&one, &root, UINT64_MAX, "one");
   tsr__memory_init(&other, &root, UINT64_MAX, "other");
-  for (unsigned i = 0; i < 400; i++) assert_int_equal(tsr__stopped_after(i % 2 ? &one : &other, 100 << 10, 10, &error), TSR_OK);
+  for (unsigned i = 0; i < 400; i++)
+    assert_int_equal(tsr__cancelled_after(i % 2 ? &one : &other, 100 << 10, 10, &error), TSR_OK);
   assert_in_range(asked, 400 * 100 / 4096, 12);
   asked = 0;
-  for (unsigned i = 0; i < 65536; i++) assert_int_equal(tsr__stopped_after(&one, 80, 10, &error), TSR_OK);
+  for (unsigned i = 0; i < 65536; i++) assert_int_equal(tsr__cancelled_after(&one, 80, 10, &error), TSR_OK);
   assert_in_range(asked, 10, 11);
   asked = 0;
-  for (unsigned i = 0; i < 7; i++) assert_int_equal(tsr__stopped_after(&one, UINT64_MAX, UINT64_MAX, &error), TSR_OK);
+  for (unsigned i = 0; i < 7; i++) assert_int_equal(tsr__cancelled_after(&one, UINT64_MAX, UINT64_MAX, &error), TSR_OK);
   assert_int_equal(asked, 7);
-  assert_int_equal(tsr__stopped(&one, &error), TSR_OK); /* what was asked for another reason counts */
-  for (unsigned i = 0; i < 40; i++) assert_int_equal(tsr__stopped_after(&one, 100 << 10, 10, &error), TSR_OK);
+  assert_int_equal(tsr__cancelled(&one, &error), TSR_OK); /* what was asked for another reason counts */
+  for (unsigned i = 0; i < 40; i++) assert_int_equal(tsr__cancelled_after(&one, 100 << 10, 10, &error), TSR_OK);
   assert_int_equal(asked, 8);
   root.interrupted = at_once;
-  assert_int_equal(tsr__stopped_after(&one, 200 << 10, 10, &error), TSR_INTERRUPT);
+  assert_int_equal(tsr__cancelled_after(&one, 200 << 10, 10, &error), TSR_INTERRUPT);
 }
 
 static void test_cores(void **state) { assert_true(tsr__cores() >= 1); }

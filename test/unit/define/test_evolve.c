@@ -82,7 +82,8 @@ static void test_added_again(void **state) {
   ok(tsr_array_add_attribute(array, &more, NULL, &error));
   ok(tsr_array_drop_attribute(array, "b", &error));
   other.datatype = TSR_INT32;
-  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "'b' was here before, as INT16 NOT NULL");
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT,
+          "'b' was here before, as INT16 NOT NULL");
   other = more;
   other.nullable = true;
   refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "here before");
@@ -92,7 +93,8 @@ static void test_added_again(void **state) {
   tsr_filter filters[] = {{.type = TSR_FILTER_BYTESHUFFLE}, {.type = TSR_FILTER_ZSTD, .level = 3}};
   other = more;
   other.filters = (tsr_pipeline){.count = 2, .filters = filters};
-  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "'b' was here before, with other filters (");
+  refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT,
+          "'b' was here before, with other filters (");
   other = more;
   other.filters.max_chunk_size = 1000;
   refused(tsr_array_add_attribute(array, &other, NULL, &error), TSR_CONSTRAINT, "other filters");
@@ -145,7 +147,8 @@ static void test_domain(void **state) {
 /* ---- Two at once ----------------------------------------------------------------------------- */
 
 static const tsr_store_methods *plain;
-static void (*other_change)(tsr_array *array); /* by another process, just before the first schema is claimed, or appears */
+static void (*other_change)(
+    tsr_array *array); /* by another process, just before the first schema is claimed, or appears */
 static unsigned repeats; /* and before the ones after it */
 static enum { AT_THE_CLAIM, AT_THE_SCHEMA, WITHOUT_CLAIMS } moment;
 
@@ -394,10 +397,11 @@ static void test_drop(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes), cmocka_unit_test(test_added_again), cmocka_unit_test(test_enumerations),
-                                     cmocka_unit_test(test_domain), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_drop), cmocka_unit_test(test_two_at_once),
-                                     cmocka_unit_test(test_two_labels_at_once), cmocka_unit_test(test_claims_of_others),
-                                     cmocka_unit_test(test_claims_of_the_dead)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_attributes),       cmocka_unit_test(test_added_again),
+      cmocka_unit_test(test_enumerations),     cmocka_unit_test(test_domain),
+      cmocka_unit_test(test_refused),          cmocka_unit_test(test_drop),
+      cmocka_unit_test(test_two_at_once),      cmocka_unit_test(test_two_labels_at_once),
+      cmocka_unit_test(test_claims_of_others), cmocka_unit_test(test_claims_of_the_dead)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

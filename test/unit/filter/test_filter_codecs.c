@@ -161,8 +161,8 @@ static void test_zstd_sizes(void **state) {
       for (uint64_t chunk = 512; chunk <= 1 << 17; chunk *= 16) {
         const uint64_t plain = plain_size(data, SIZE, chunk, level), stored = stored_size(data, SIZE, chunk, level);
         if (stored > plain + plain / 100)
-          fail_msg("kind %u, level %d, chunks of %u: %u bytes, zstd's own choice gives %u", kind, level, (unsigned)chunk, (unsigned)stored,
-                   (unsigned)plain);
+          fail_msg("kind %u, level %d, chunks of %u: %u bytes, zstd's own choice gives %u", kind, level,
+                   (unsigned)chunk, (unsigned)stored, (unsigned)plain);
       }
   }
   free(data);
@@ -473,28 +473,31 @@ typedef struct decoding {
 static int decode_one(void *argument, uint64_t index, tsr_error *error) {
   const decoding *d = argument;
   uint8_t out[SPARE_CELLS];
-  TSR_TRY(tsr__pipeline_decode(&d->b->pipeline, &d->b->shape, d->tile->data, d->tile->size, out, sizeof out, d->memory, error));
-  return memcmp(out, d->in, sizeof out) ? tsr__fail(error, TSR_ERROR, "tile %u is another one", (unsigned)index) : TSR_OK;
+  TSR_TRY(tsr__pipeline_decode(&d->b->pipeline, &d->b->shape, d->tile->data, d->tile->size, out, sizeof out, d->memory,
+                               error));
+  return memcmp(out, d->in, sizeof out) ? tsr__fail(error, TSR_ERROR, "tile %u is another one", (unsigned)index)
+                                        : TSR_OK;
 }
 
-static unsigned count_spares(_Atomic(void *) *slots) {
+static unsigned count_contexts(_Atomic(void *) *slots) {
   unsigned count = 0;
-  for (unsigned i = 0; i < TSR_SPARES; i++) count += slots[i] != NULL;
+  for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) count += slots[i] != NULL;
   return count;
 }
 
-static void test_spares(void **state) {
+static void test_context_pool(void **state) {
   enum { LARGE = 5 << 20 };
   bench b;
-  tsr_spares spares = {.decoders = {NULL}};
+  tsr_context_pool contexts = {.decoders = {NULL}};
   bench_open(&b, ZSTD, TSR_UINT8, 22);
-  b.memory.spares = &spares;
+  b.memory.contexts = &contexts;
   bytes in = {calloc(LARGE, 1), LARGE};
   for (unsigned i = 0; i < SPARE_CELLS; i++) in.data[i] = (uint8_t)(i * i / 7);
   tsr_buffer tile = {.memory = &b.memory}, large = {.memory = &b.memory};
   for (unsigned i = 0; i < 2; i++) { /* what has been used encodes to the same */
-    assert_int_equal(tsr__pipeline_encode(&b.pipeline, &b.shape, in.data, SPARE_CELLS, NULL, SPARE_CELLS, &tile, &b.error), TSR_OK);
-    assert_int_equal(count_spares(spares.encoders), 1);
+    assert_int_equal(
+        tsr__pipeline_encode(&b.pipeline, &b.shape, in.data, SPARE_CELLS, NULL, SPARE_CELLS, &tile, &b.error), TSR_OK);
+    assert_int_equal(count_contexts(contexts.encoders), 1);
   }
   assert_memory_equal(tile.data, tile.data + tile.size / 2, tile.size / 2);
   tile.size /= 2;
@@ -505,12 +508,12 @@ static void test_spares(void **state) {
   decoding d = {&b, &b.memory, &tile, in.data};
   uint64_t used = b.memory.used;
   assert_int_equal(decode_one(&d, 0, &b.error), TSR_OK);
-  void *const first = spares.decoders[0];
+  void *const first = contexts.decoders[0];
   const uint64_t size = b.memory.used - used;
   assert_non_null(first);
   assert_int_equal(size, ZSTD_sizeof_DCtx(first));
   assert_int_equal(decode_one(&d, 1, &b.error), TSR_OK);
-  assert_ptr_equal(spares.decoders[0], first);
+  assert_ptr_equal(contexts.decoders[0], first);
   d.memory = &small;
   assert_int_equal(decode_one(&d, 2, &b.error), TSR_BUDGET);
   assert_int_equal(small.used, 0);
@@ -524,21 +527,23 @@ static void test_spares(void **state) {
   tile.data[36] ^= 1;
   assert_int_equal(decode_one(&d, 5, &b.error), TSR_OK);
   assert_int_equal(tsr__parallel_for(8, 2000, decode_one, &d, &b.error), TSR_OK);
-  assert_in_range(count_spares(spares.decoders), 1, 8);
+  assert_in_range(count_contexts(contexts.decoders), 1, 8);
 
   /* What has become large is not kept. */
-  tsr__spares_release(&b.memory);
-  assert_int_equal(count_spares(spares.decoders) + count_spares(spares.encoders), 0);
+  tsr__context_pool_release(&b.memory);
+  assert_int_equal(count_contexts(contexts.decoders) + count_contexts(contexts.encoders), 0);
   assert_true(b.memory.used < used);
   b.pipeline.max_chunk_size = 0;
   b.pipeline.filters[0].level = 12;
   assert_int_equal(tsr__pipeline_encode(&b.pipeline, &b.shape, in.data, LARGE, NULL, LARGE, &large, &b.error), TSR_OK);
-  assert_int_equal(count_spares(spares.encoders), 0);
+  assert_int_equal(count_contexts(contexts.encoders), 0);
   used = b.memory.used;
   bytes out = {malloc(LARGE), LARGE};
-  assert_int_equal(tsr__pipeline_decode(&b.pipeline, &b.shape, large.data, large.size, out.data, LARGE, &b.memory, &b.error), TSR_OK);
+  assert_int_equal(
+      tsr__pipeline_decode(&b.pipeline, &b.shape, large.data, large.size, out.data, LARGE, &b.memory, &b.error),
+      TSR_OK);
   assert_memory_equal(out.data, in.data, LARGE);
-  assert_int_equal(count_spares(spares.decoders), 0);
+  assert_int_equal(count_contexts(contexts.decoders), 0);
   assert_int_equal(b.memory.used, used);
   free(out.data);
   free(in.data);
@@ -549,12 +554,20 @@ static void test_spares(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gzip),           cmocka_unit_test(test_zstd),      cmocka_unit_test(test_lz4),
-      cmocka_unit_test(test_bzip2),          cmocka_unit_test(test_rle),       cmocka_unit_test(test_rle_zstd),
-      cmocka_unit_test(test_levels),         cmocka_unit_test(test_rle_cells), cmocka_unit_test(test_rle_longest_run),
+      cmocka_unit_test(test_gzip),
+      cmocka_unit_test(test_zstd),
+      cmocka_unit_test(test_lz4),
+      cmocka_unit_test(test_bzip2),
+      cmocka_unit_test(test_rle),
+      cmocka_unit_test(test_rle_zstd),
+      cmocka_unit_test(test_levels),
+      cmocka_unit_test(test_rle_cells),
+      cmocka_unit_test(test_rle_longest_run),
       cmocka_unit_test(test_zstd_sizes),
-      cmocka_unit_test(test_hostile_frames), cmocka_unit_test(test_the_host_is_asked),
-      cmocka_unit_test(test_large_zstd),      cmocka_unit_test(test_spares),
+      cmocka_unit_test(test_hostile_frames),
+      cmocka_unit_test(test_the_host_is_asked),
+      cmocka_unit_test(test_large_zstd),
+      cmocka_unit_test(test_context_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

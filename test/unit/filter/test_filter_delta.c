@@ -39,11 +39,10 @@ static void test_delta_one_too_many(void **state) {
   static const struct {
     const char *metadata, *data;
     int code;
-  } cases[] = {
-      {"00000000010000000800000014000000", "020000000000000005000000feffffff07000000", TSR_OK},
-      {"00000000010000000800000018000000", "020000000000000005000000feffffff0700000007000000", TSR_CORRUPT},
-      {"00000000010000000800000012000000", "020000000000000005000000feffffff0700", TSR_CORRUPT},
-      {"00000000010000000800000014000000", "030000000000000005000000feffffff07000000", TSR_CORRUPT}};
+  } cases[] = {{"00000000010000000800000014000000", "020000000000000005000000feffffff07000000", TSR_OK},
+               {"00000000010000000800000018000000", "020000000000000005000000feffffff0700000007000000", TSR_CORRUPT},
+               {"00000000010000000800000012000000", "020000000000000005000000feffffff0700", TSR_CORRUPT},
+               {"00000000010000000800000014000000", "030000000000000005000000feffffff07000000", TSR_CORRUPT}};
   harness h;
   harness_open(&h, &tsr__filter_delta, TSR_INT32);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -245,13 +244,19 @@ static void test_out_of_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_delta_stored),           cmocka_unit_test(test_delta_datatypes),
+      cmocka_unit_test(test_delta_stored),
+      cmocka_unit_test(test_delta_datatypes),
       cmocka_unit_test(test_delta_one_too_many),
-      cmocka_unit_test(test_delta_refuses),          cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_double_delta_stored),    cmocka_unit_test(test_double_delta_plain),
-      cmocka_unit_test(test_double_delta_bits),      cmocka_unit_test(test_positive_delta_stored),
-      cmocka_unit_test(test_positive_delta_sizes),   cmocka_unit_test(test_positive_delta_passes),
-      cmocka_unit_test(test_positive_delta_windows), cmocka_unit_test(test_out_of_budget),
+      cmocka_unit_test(test_delta_refuses),
+      cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_double_delta_stored),
+      cmocka_unit_test(test_double_delta_plain),
+      cmocka_unit_test(test_double_delta_bits),
+      cmocka_unit_test(test_positive_delta_stored),
+      cmocka_unit_test(test_positive_delta_sizes),
+      cmocka_unit_test(test_positive_delta_passes),
+      cmocka_unit_test(test_positive_delta_windows),
+      cmocka_unit_test(test_out_of_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

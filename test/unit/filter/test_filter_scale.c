@@ -153,9 +153,17 @@ static void test_fits(void **state) {
     double value;
     uint64_t width;
     bool fits;
-  } cases[] = {{127.49, 1, true},  {127.5, 1, false}, {-128.49, 1, true},       {-128.5, 1, false},
-               {1e300, 8, false},  {NAN, 8, false},   {INFINITY, 4, false},     {9.2e18, 8, true},
-               {0x1p63, 8, false}, {-0x1p63, 8, true}, {-0x1.0000000000001p63, 8, false}};
+  } cases[] = {{127.49, 1, true},
+               {127.5, 1, false},
+               {-128.49, 1, true},
+               {-128.5, 1, false},
+               {1e300, 8, false},
+               {NAN, 8, false},
+               {INFINITY, 4, false},
+               {9.2e18, 8, true},
+               {0x1p63, 8, false},
+               {-0x1p63, 8, true},
+               {-0x1.0000000000001p63, 8, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tsr_filter filter = {.type = TSR_FILTER_SCALE_FLOAT, .scale = 1, .byte_width = cases[i].width};
     const float narrow = (float)cases[i].value;

@@ -84,24 +84,24 @@ static void plain_bits(unsigned width, const uint8_t *in, uint64_t size, uint8_t
   }
 }
 
-static void check_twins(const uint8_t *in, uint64_t size, unsigned width) {
-  const tsr_shuffle_twin *twins[4];
-  unsigned count = tsr__shuffle_twins(twins);
+static void check_variants(const uint8_t *in, uint64_t size, unsigned width) {
+  const tsr_shuffle_variant *variants[4];
+  unsigned count = tsr__shuffle_variants(variants);
   tsr_part bytes = harness_copy(in, size), bits = harness_copy(in, size), out = harness_copy(in, size);
   plain_bytes(width, in, size, bytes.data);
   plain_bits(width, in, size, bits.data);
   for (unsigned t = 0; t < count; t++) {
     memset(out.data, 0xa5, size);
-    tsr__byteshuffle(twins[t], width, in, size, out.data);
+    tsr__byteshuffle(variants[t], width, in, size, out.data);
     assert_memory_equal(out.data, bytes.data, size);
     memset(out.data, 0xa5, size);
-    tsr__byteunshuffle(twins[t], width, bytes.data, size, out.data);
+    tsr__byteunshuffle(variants[t], width, bytes.data, size, out.data);
     assert_memory_equal(out.data, in, size);
     memset(out.data, 0xa5, size);
-    tsr__bitshuffle(twins[t], width, in, size, out.data);
+    tsr__bitshuffle(variants[t], width, in, size, out.data);
     assert_memory_equal(out.data, bits.data, size);
     memset(out.data, 0xa5, size);
-    tsr__bitunshuffle(twins[t], width, bits.data, size, out.data);
+    tsr__bitunshuffle(variants[t], width, bits.data, size, out.data);
     assert_memory_equal(out.data, in, size);
   }
   free(bytes.data);
@@ -115,23 +115,23 @@ static tsr_part random_bytes(uint64_t *random, uint64_t size) {
   return part;
 }
 
-static void test_twins_every_size(void **state) {
+static void test_variants_every_size(void **state) {
   uint64_t random = 88172645463325252u;
   for (unsigned width = 1; width <= 8; width *= 2)
     for (uint64_t size = 0; size <= 300; size++) {
       tsr_part part = random_bytes(&random, size);
-      check_twins(part.data, size, width);
+      check_variants(part.data, size, width);
       free(part.data);
     }
 }
 
-static void test_twins_large(void **state) {
+static void test_variants_large(void **state) {
   uint64_t random = 1181783497276652981u;
   for (unsigned width = 1; width <= 8; width *= 2)
     for (unsigned i = 0; i < 20; i++) {
       uint64_t size = i < 4 ? 8191 + i : i < 8 ? 65532 + i : next_random(&random) % 100000;
       tsr_part part = random_bytes(&random, size + 1);
-      check_twins(part.data + size % 2, size, width); /* unaligned too */
+      check_variants(part.data + size % 2, size, width); /* unaligned too */
       free(part.data);
     }
 }
@@ -146,8 +146,8 @@ int main(void) {
       cmocka_unit_test(test_byteshuffle_stored),
       cmocka_unit_test(test_bitshuffle_stored),
       cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_twins_every_size),
-      cmocka_unit_test(test_twins_large),
+      cmocka_unit_test(test_variants_every_size),
+      cmocka_unit_test(test_variants_large),
       cmocka_unit_test(test_out_of_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,9 +288,14 @@ static void test_the_host_is_asked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_host_is_asked),
-      cmocka_unit_test(test_rle),    cmocka_unit_test(test_dictionary), cmocka_unit_test(test_dictionary_zstd),
-      cmocka_unit_test(test_widths), cmocka_unit_test(test_hostile),    cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_holds),  cmocka_unit_test(test_no_strings),
+      cmocka_unit_test(test_rle),
+      cmocka_unit_test(test_dictionary),
+      cmocka_unit_test(test_dictionary_zstd),
+      cmocka_unit_test(test_widths),
+      cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_holds),
+      cmocka_unit_test(test_no_strings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void put_delete(bytes *b, const char *line, const void *data, uint64_t si
 }
 
 /* A write, a delete whose bytes look like lines and hold NULs, an update, an old write, a name without version. */
-static bytes mixed(bool last_newline) {
+static bytes interleaved(bool last_newline) {
   bytes b = {0};
   put_text(&b, "__commits/__1_1_" UUID "_22.wrt\n");
   put_delete(&b, "__commits/__2_2_" UUID "_22.del", "x\n\0__9_9_" UUID "_22.wrt\n\n", 50);
@@ -41,7 +41,7 @@ static bytes mixed(bool last_newline) {
 
 static void test_commits(void **state) {
   for (int newline = 0; newline < 2; newline++) {
-    bytes b = mixed(newline);
+    bytes b = interleaved(newline);
     room r;
     room_open(&r, UINT64_MAX);
     tsr_input in = tsr__input(b.data, b.size);
@@ -108,7 +108,7 @@ static void test_bad_commits(void **state) {
 }
 
 static void test_damaged_commits(void **state) {
-  bytes b = mixed(true);
+  bytes b = interleaved(true);
   tsr_error error;
   for (uint64_t size = 0; size <= b.size; size++) decode_once(decode_commits, b.data, size, UINT64_MAX, &error);
   survive_flips(decode_commits, &b);

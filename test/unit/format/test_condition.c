@@ -117,9 +117,9 @@ static bytes comparison(uint8_t op, const char *field, const void *value, uint64
 /* ---- Comparisons ---- */
 
 /* Of the cells least, 0, 1, greatest of each datatype, with 1. */
-#define CHECK_NUMBERS(DATATYPE, TYPE, LEAST, GREATEST)                                                                 \
+#define CHECK_NUMBERS(DATATYPE, TYPE, MIN, GREATEST)                                                                   \
   do {                                                                                                                 \
-    const TYPE values[] = {LEAST, 0, 1, GREATEST}, one = 1;                                                            \
+    const TYPE values[] = {MIN, 0, 1, GREATEST}, one = 1;                                                              \
     cells c = fixed("f", DATATYPE, 1, values, NULL);                                                                   \
     static const char *const expected[] = {"1100", "1110", "0001", "0011", "0010", "1101"};                            \
     for (uint8_t op = 0; op < 6; op++) assert_kept(comparison(op, "f", &one, sizeof one), &c, 1, expected[op]);        \
@@ -232,9 +232,9 @@ static void test_sets(void **state) {
 
   const uint64_t cell_offsets[] = {0, 1, 3, 4, 4, 7}; /* "a", "ab", "b", "", "abc" */
   c = variable("s", TSR_ASCII, "aabbabc", cell_offsets, NULL);
-  const uint64_t mixed[] = {0, 0, 3}, pairs[] = {0, 2};
+  const uint64_t interleaved[] = {0, 0, 3}, pairs[] = {0, 2};
   b = (bytes){0};
-  put_set(&b, TSR_IN, "s", "abcb", 4, mixed, 3); /* "", "abc", "b" */
+  put_set(&b, TSR_IN, "s", "abcb", 4, interleaved, 3); /* "", "abc", "b" */
   assert_kept(b, &c, 1, "00111");
   b = (bytes){0};
   put_set(&b, TSR_NOT_IN, "s", "abzz", 4, pairs, 2); /* values of one size */

@@ -51,7 +51,7 @@ static void check(tsr_buffer tree, int32_t x, int32_t y, uint64_t expected) {
   tsr__buffer_release(&tree);
 }
 
-static void test_least(void **state) {
+static void test_min(void **state) {
   check(terms(TERMS, 0, 2, TERMS), 1, 7, 1);
   check(terms(TERMS, 0, TERMS, 2), 7, 1, 1);
   check(terms(TERMS, 0, 20, 50), 7, 7, TERMS / 50);
@@ -69,6 +69,6 @@ static void test_few(void **state) {
 
 int main(void) {
   tsr__memory_init_root(&memory, NULL, NULL);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_least), cmocka_unit_test(test_few)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_min), cmocka_unit_test(test_few)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

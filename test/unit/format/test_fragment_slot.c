@@ -37,8 +37,8 @@ static void test_slots_and_names(void **state) {
   assert_int_equal(tsr__fragment_slot(&m, 0), 3); /* both dimensions are in __coords */
   assert_int_equal(tsr__fragment_slot(&m, 1), 3);
   assert_int_equal(tsr__fragment_slot(&m, 2), 0);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_COORDS), 3);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_TIMES), -1);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_COORDS), 3);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_TIMES), -1);
   expect_name(f, &m, 3, TSR_PART_FIXED, "__coords.tdb");
   expect_name(f, &m, 1, TSR_PART_VARIABLE, "s_var.tdb");
   close_metadata(&m, file);
@@ -48,7 +48,7 @@ static void test_slots_and_names(void **state) {
   assert_int_equal(m.slot_count, 6);
   assert_int_equal(tsr__fragment_slot(&m, 0), 4);
   assert_int_equal(tsr__fragment_slot(&m, 4), 2);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_COORDS), -1);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_COORDS), -1);
   expect_name(f, &m, 4, TSR_PART_FIXED, "x.tdb");
   expect_name(f, &m, 2, TSR_PART_VALIDITY, "n_validity.tdb");
   close_metadata(&m, file);
@@ -65,16 +65,16 @@ static void test_slots_and_names(void **state) {
 
   m = open_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 1, .times = true, .deletes = true}, &file);
   assert_int_equal(m.slot_count, 9);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_TIMES), 6);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_DELETE_TIMES), 7);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_DELETE_CONDITIONS), 8);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_TIMES), 6);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_DELETE_TIMES), 7);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_DELETE_CONDITIONS), 8);
   expect_name(f, &m, 6, TSR_PART_FIXED, "t.tdb");
   expect_name(f, &m, 7, TSR_PART_FIXED, "dt.tdb");
   expect_name(f, &m, 8, TSR_PART_FIXED, "dci.tdb");
   close_metadata(&m, file);
   m = open_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 1, .deletes = true}, &file);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_TIMES), -1);
-  assert_int_equal(tsr__fragment_special_slot(&m, TSR_SLOT_DELETE_TIMES), 6);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_TIMES), -1);
+  assert_int_equal(tsr__fragment_system_slot(&m, TSR_SLOT_DELETE_TIMES), 6);
   close_metadata(&m, file);
 
   f->schema.dense = true;

@@ -20,7 +20,7 @@ static tsr_field field_of(tsr_datatype datatype, uint32_t values, bool nullable)
 
 static tsr_cell_statistics whole(const tsr_field *field, const void *values, const uint64_t *offsets,
                                  const uint8_t *validity, uint64_t count) {
-  tsr_run run = {0, count};
+  tsr_cell_range run = {0, count};
   tsr_cell_statistics s;
   tsr__statistics_of_tile(field, values, offsets, validity, &run, 1, &s);
   return s;
@@ -93,7 +93,7 @@ static void test_sums_stick(void **state) {
   memcpy(&unsigned_sum, s.sum, 8);
   assert_true(unsigned_sum == UINT64_MAX);
   /* the next run goes on */
-  const tsr_run runs[] = {{0, 2}, {2, 1}};
+  const tsr_cell_range runs[] = {{0, 2}, {2, 1}};
   tsr__statistics_of_tile(&big, (const uint8_t *)up, NULL, NULL, runs, 2, &s);
   memcpy(&sum, s.sum, 8);
   assert_true(sum == INT64_MAX - 5);

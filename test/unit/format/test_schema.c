@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The fill value of a cell is made, as large as the schema says: the budget bounds it. */
-#define CLAIMS_MOST(size) ((uint64_t)64 << 20)
+#define CLAIMS_MAX(size) ((uint64_t)64 << 20)
 
 #include "model/domain.h"
 #include "format/schema.h"

@@ -49,7 +49,8 @@ static void create(const kind *k) {
   tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = -1, .reinterpret = TSR_ANY};
   tsr_field fields[5] = {{0}};
   for (int d = 0; d < 2; d++) fields[d] = int32_dimension(d ? "y" : "x", -5, 24, d ? 7 : 10);
-  fields[2] = (tsr_field){.name = "a", .datatype = TSR_INT64, .values_per_cell = 1, .filters = {.count = 1, .filters = &zstd}};
+  fields[2] =
+      (tsr_field){.name = "a", .datatype = TSR_INT64, .values_per_cell = 1, .filters = {.count = 1, .filters = &zstd}};
   fields[3] = (tsr_field){.name = "s", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
   fields[4] = (tsr_field){.name = "n", .datatype = TSR_INT16, .values_per_cell = 3, .nullable = true};
   const tsr_schema schema = {.version = k->version,
@@ -406,10 +407,15 @@ static void test_mergeable(void **state) {
 /* Nothing of arrays that are never merged, which is no error; what is one stays one. */
 static void test_mergeable_never(void **state) {
   tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT, .byte_width = 4, .scale = 1};
-  tsr_field fields[2] = {{.name = "x", .datatype = TSR_FLOAT64, .values_per_cell = 1, .has_domain = true, .filters = {.count = 1, .filters = &scale}},
+  tsr_field fields[2] = {{.name = "x",
+                          .datatype = TSR_FLOAT64,
+                          .values_per_cell = 1,
+                          .has_domain = true,
+                          .filters = {.count = 1, .filters = &scale}},
                          {.name = "a", .datatype = TSR_INT32, .values_per_cell = 1}};
   const double high = 100, x = 5;
-  const tsr_schema schema = {.version = 22, .capacity = 8, .dimension_count = 1, .attribute_count = 1, .fields = fields};
+  const tsr_schema schema = {
+      .version = 22, .capacity = 8, .dimension_count = 1, .attribute_count = 1, .fields = fields};
   const tsr_create_options created = {.unsynced = true};
   const tsr_consolidate_options unknown = {.fragments = (const char *const[]){"__1_1_aa"}, .fragment_count = 1};
   const kind none = {.version = 22};
@@ -830,10 +836,10 @@ static void test_box_set(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories), cmocka_unit_test(test_many),
+      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories),       cmocka_unit_test(test_many),
       cmocka_unit_test(test_mergeable),  cmocka_unit_test(test_mergeable_never), cmocka_unit_test(test_crashes),
-      cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),     cmocka_unit_test(test_debris),
-      cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),     cmocka_unit_test(test_orphans),
+      cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),           cmocka_unit_test(test_debris),
+      cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),           cmocka_unit_test(test_orphans),
   };
   return cmocka_run_group_tests(tests, setup_interrupted, teardown_empty);
 }

@@ -56,17 +56,18 @@ static bool have_pair(tsr_array *array) {
   return is_pair(con.text, meta.text);
 }
 
-static unsigned errors, twins;
+static unsigned errors, variants;
 static int count_errors(void *argument, const tsr_finding *finding) {
   errors += finding->severity == TSR_SEVERITY_ERROR;
-  twins += strstr(finding->message, "of the same name") != NULL;
+  variants += strstr(finding->message, "of the same name") != NULL;
   return 0;
 }
 static void check(unsigned expected) {
   const tsr_check_options options = {.threads = 1};
-  errors = twins = 0;
+  errors = variants = 0;
   ok(tsr_array_check(environment, path, &options, count_errors, NULL, &error));
-  if (errors != expected || twins != expected) fail_msg("%u errors, %u of pairs, instead of %u", errors, twins, expected);
+  if (errors != expected || variants != expected)
+    fail_msg("%u errors, %u of pairs, instead of %u", errors, variants, expected);
 }
 
 static tsr_array *make_three(void) {
@@ -101,7 +102,8 @@ static void test_either_first(void **state) {
     write_small(array, 40, 4, 4, NULL);
     assert_int_equal(files_opened(), 2);
     consolidate(array, order[which][0]);
-    assert_int_equal(files_opened(), which ? 2 : 3); /* old and new footers; the .con, old footers, the fragment's own */
+    assert_int_equal(files_opened(),
+                     which ? 2 : 3); /* old and new footers; the .con, old footers, the fragment's own */
     vacuum(array, TSR_MAINTAIN_ALL);
     assert_int_equal(files_opened(), which ? 2 : 3); /* the old .con, the new footers */
     consolidate(array, order[which][1]);
@@ -215,7 +217,8 @@ static void test_name_taken(void **state) {
   char left[200];
   consolidate(array, TSR_MAINTAIN_COMMITS);
   const tsr_path con = file_of(array, "__commits", ".con", 0);
-  snprintf(left, sizeof left, ".%.*s.meta.tmp", (int)(strlen(con.text) - strlen("__commits/.con")), strchr(con.text, '/') + 1);
+  snprintf(left, sizeof left, ".%.*s.meta.tmp", (int)(strlen(con.text) - strlen("__commits/.con")),
+           strchr(con.text, '/') + 1);
   ok(tsr__store_create_exclusive(array->store, left, &file, &error));
   tsr__store_close_file(file);
   consolidate(array, TSR_MAINTAIN_FRAGMENT_META);
@@ -295,7 +298,7 @@ static void test_vacuum_between(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_either_first), cmocka_unit_test(test_merged),
-                                     cmocka_unit_test(test_no_pair), cmocka_unit_test(test_one_of_the_two),
-                                     cmocka_unit_test(test_name_taken), cmocka_unit_test(test_vacuum_between)};
+                                     cmocka_unit_test(test_no_pair),      cmocka_unit_test(test_one_of_the_two),
+                                     cmocka_unit_test(test_name_taken),   cmocka_unit_test(test_vacuum_between)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -159,6 +159,7 @@ static void test_unknown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_added), cmocka_unit_test(test_gone),
-                                     cmocka_unit_test(test_come_back), cmocka_unit_test(test_another_size), cmocka_unit_test(test_unknown)};
+                                     cmocka_unit_test(test_come_back), cmocka_unit_test(test_another_size),
+                                     cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

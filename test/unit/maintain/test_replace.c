@@ -45,7 +45,8 @@ static void test_prepared_long_ago(void **state) {
 
 static const tsr_store_methods *plain;
 static tsr_store_methods watched;
-static const char *watched_part; /* of the path of what a rename makes, of a file that is opened, or of what is removed */
+static const char
+    *watched_part; /* of the path of what a rename makes, of a file that is opened, or of what is removed */
 static void (*others)(void); /* what happens just before, once */
 static unsigned passed; /* so many times it does not, first */
 static bool removals; /* only what is removed counts */
@@ -190,7 +191,8 @@ static void come_late(void) {
   tsr_store *store = open_store(path);
   tsr_buffer lines = {.memory = &environment->memory}, cancelled = {.memory = &environment->memory};
   for (int i = 0; i < 2; i++) ok(tsr__commits_encode_write(late[i], &lines, &error));
-  ok(tsr__file_publish(store, "__commits/__10_20_a0000000000000000000000000000000_22.con", lines.data, lines.size, &error));
+  ok(tsr__file_publish(store, "__commits/__10_20_a0000000000000000000000000000000_22.con", lines.data, lines.size,
+                       &error));
   for (int i = 0; i < 2; i++) {
     const tsr_path directory = tsr__path_of("__fragments", late[i], "");
     bool exists;
@@ -198,8 +200,8 @@ static void come_late(void) {
     if (!exists) ok(tsr__commits_encode_write(late[i], &cancelled, &error));
   }
   if (cancelled.size)
-    ok(tsr__file_publish(store, "__commits/__10_20_b0000000000000000000000000000000_22.ign", cancelled.data, cancelled.size,
-                         &error));
+    ok(tsr__file_publish(store, "__commits/__10_20_b0000000000000000000000000000000_22.ign", cancelled.data,
+                         cancelled.size, &error));
   tsr__buffer_release(&lines);
   tsr__buffer_release(&cancelled);
   tsr__store_close(store);
@@ -566,12 +568,12 @@ static void test_limits_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago), cmocka_unit_test(test_merged_meanwhile),
-                                     cmocka_unit_test(test_three_at_once),
-                                     cmocka_unit_test(test_late_commits), cmocka_unit_test(test_torn_listing), cmocka_unit_test(test_two_vacuums),
-                                     cmocka_unit_test(test_merge_ends), cmocka_unit_test(test_vacuumed_at_once),
-                                     cmocka_unit_test(test_metadata_vacuumed),
-                                     cmocka_unit_test(test_present), cmocka_unit_test(test_present_of_writers),
-                                     cmocka_unit_test(test_frozen), cmocka_unit_test(test_limits_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago),  cmocka_unit_test(test_merged_meanwhile),
+                                     cmocka_unit_test(test_three_at_once),      cmocka_unit_test(test_late_commits),
+                                     cmocka_unit_test(test_torn_listing),       cmocka_unit_test(test_two_vacuums),
+                                     cmocka_unit_test(test_merge_ends),         cmocka_unit_test(test_vacuumed_at_once),
+                                     cmocka_unit_test(test_metadata_vacuumed),  cmocka_unit_test(test_present),
+                                     cmocka_unit_test(test_present_of_writers), cmocka_unit_test(test_frozen),
+                                     cmocka_unit_test(test_limits_named)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

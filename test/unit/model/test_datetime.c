@@ -465,17 +465,11 @@ static void test_place(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_numpy),
-                                     cmocka_unit_test(test_place),
-                                     cmocka_unit_test(test_every_day),
-                                     cmocka_unit_test(test_round_trip),
-                                     cmocka_unit_test(test_times),
-                                     cmocka_unit_test(test_without_text),
-                                     cmocka_unit_test(test_short_forms),
-                                     cmocka_unit_test(test_finer_than_the_unit),
-                                     cmocka_unit_test(test_range),
-                                     cmocka_unit_test(test_no_datetime),
-                                     cmocka_unit_test(test_damage),
-                                     cmocka_unit_test(test_messages)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_numpy),       cmocka_unit_test(test_place),
+                                     cmocka_unit_test(test_every_day),   cmocka_unit_test(test_round_trip),
+                                     cmocka_unit_test(test_times),       cmocka_unit_test(test_without_text),
+                                     cmocka_unit_test(test_short_forms), cmocka_unit_test(test_finer_than_the_unit),
+                                     cmocka_unit_test(test_range),       cmocka_unit_test(test_no_datetime),
+                                     cmocka_unit_test(test_damage),      cmocka_unit_test(test_messages)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

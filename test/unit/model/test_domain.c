@@ -620,6 +620,6 @@ int main(void) {
       TEST(test_select_uint64), TEST(test_select_float32), TEST(test_select_float64), TEST(test_select_zero),
       TEST(test_text_bounds),   TEST(test_text_merged),    TEST(test_text_copied),    TEST(test_relate_text),
       TEST(test_select_text),   TEST(test_also),           TEST(test_also_text),      TEST(test_long_list),
-      TEST(test_out_of_budget), TEST(test_grid),           TEST(test_grid_refused),    TEST(test_select_widths)};
+      TEST(test_out_of_budget), TEST(test_grid),           TEST(test_grid_refused),   TEST(test_select_widths)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -326,10 +326,10 @@ static void test_files(void **state) {
     f[i] = made_sparse(&m, (uint64_t)i + 1, (uint64_t)i + 1, cells, 8, false, false);
   }
   tsr__memory_init(&budget, &m.array.memory, 1 << 20, "memory_mb");
-  tsr_want first[2] = {{.fragment = f[0], .slot = 0}, {.fragment = f[0], .slot = 1}};
+  tsr_tile_request first[2] = {{.fragment = f[0], .slot = 0}, {.fragment = f[0], .slot = 1}};
   assert_int_equal(tsr__load_start(&load, &m.array, 0, true, first, 2, &budget, NULL), TSR_OK); /* read at the finish */
   for (int i = 1; i < 60; i++) {
-    tsr_want others[2] = {{.fragment = f[i], .slot = 0}, {.fragment = f[i], .slot = 1}};
+    tsr_tile_request others[2] = {{.fragment = f[i], .slot = 0}, {.fragment = f[i], .slot = 1}};
     assert_int_equal(tsr__tiles_load(&m.array, 1, others, 2, &budget, NULL), TSR_OK);
     for (int w = 0; w < 2; w++) tsr__tile_return(others[w].tile, &budget);
   }
@@ -351,8 +351,8 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_happens),   cmocka_unit_test(test_limit),     cmocka_unit_test(test_closed_meanwhile),
-      cmocka_unit_test(test_damage),    cmocka_unit_test(test_budget),    cmocka_unit_test(test_interrupt),
+      cmocka_unit_test(test_happens),      cmocka_unit_test(test_limit),  cmocka_unit_test(test_closed_meanwhile),
+      cmocka_unit_test(test_damage),       cmocka_unit_test(test_budget), cmocka_unit_test(test_interrupt),
       cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_fork),   cmocka_unit_test(test_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

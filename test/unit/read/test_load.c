@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "array/cache.h"
-#include "read/load.h"
+#include "read/tile_loader.h"
 #include "made_array.h"
 
 #define TILES 6
@@ -18,7 +18,7 @@ static tsr_fragment *open_line(made_array *m) {
   return made_sparse(m, 1, 1, cells, 8 * TILES, false, false);
 }
 
-static void check_tile(const tsr_want *w) {
+static void check_tile(const tsr_tile_request *w) {
   assert_non_null(w->tile);
   assert_int_equal(w->tile->cells, 8);
   assert_int_equal(tsr__load32(w->tile->values + 4), w->number * 8 + 1);
@@ -31,28 +31,28 @@ static void test_cache(void **state) {
   tsr_counters c;
   tsr_fragment *f = open_line(&m);
   tsr__memory_init(&budget, &m.array.memory, 100000, "memory_mb");
-  tsr_want wants[TILES];
+  tsr_tile_request requests[TILES];
   for (unsigned threads = 1; threads <= 4; threads += 3)
     for (int round = 0; round < 2; round++) { /* from the store, from the cache */
       for (unsigned i = 0; i < TILES; i++) /* out of order */
-        wants[i] = (tsr_want){.fragment = f, .slot = 0, .number = (i * 5) % TILES};
+        requests[i] = (tsr_tile_request){.fragment = f, .slot = 0, .number = (i * 5) % TILES};
       tsr_environment_reset_counters(m.environment);
       const uint64_t bytes = m.array.store->bytes_read;
-      assert_int_equal(tsr__tiles_load(&m.array, threads, wants, TILES, &budget, NULL), TSR_OK);
+      assert_int_equal(tsr__tiles_load(&m.array, threads, requests, TILES, &budget, NULL), TSR_OK);
       for (unsigned i = 0; i < TILES; i++) {
-        check_tile(&wants[i]);
-        assert_int_equal(wants[i].decoded, round == 0);
+        check_tile(&requests[i]);
+        assert_int_equal(requests[i].decoded, round == 0);
       }
       tsr_environment_counters(m.environment, &c);
       assert_int_equal(c.tiles_read, round ? 0 : TILES);
       assert_int_equal(c.tiles_cached, round ? TILES : 0);
       assert_int_equal(m.array.store->bytes_read - bytes, round ? 0 : TILES * (20 + 32));
       assert_true(budget.used >= TILES * 32);
-      for (unsigned i = 0; i < TILES; i++) tsr__tile_return(wants[i].tile, &budget);
+      for (unsigned i = 0; i < TILES; i++) tsr__tile_return(requests[i].tile, &budget);
       assert_int_equal(budget.used, 0);
       if (round) tsr__cache_forget(m.array.cache, f->id);
     }
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 0, &budget, NULL), TSR_OK);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 0, &budget, NULL), TSR_OK);
   tsr__tile_return(NULL, &budget);
   made_close(&m);
 }
@@ -60,13 +60,13 @@ static void test_cache(void **state) {
 static tsr_tile load_cells(made_array *m, tsr_fragment *f, uint64_t first, uint64_t end, bool decoded) {
   tsr_memory budget;
   tsr__memory_init(&budget, &m->array.memory, 100000, "memory_mb");
-  tsr_want want = {.fragment = f, .number = 3, .first = first, .end = end};
-  assert_int_equal(tsr__tiles_load(&m->array, 1, &want, 1, &budget, NULL), TSR_OK);
-  assert_int_equal(want.decoded, decoded);
-  const tsr_tile tile = *want.tile;
+  tsr_tile_request request = {.fragment = f, .number = 3, .first = first, .end = end};
+  assert_int_equal(tsr__tiles_load(&m->array, 1, &request, 1, &budget, NULL), TSR_OK);
+  assert_int_equal(request.decoded, decoded);
+  const tsr_tile tile = *request.tile;
   const uint64_t from = tile.end ? tile.first : 0, to = tile.end ? tile.end : 8;
   for (uint64_t i = from; i < to; i++) assert_int_equal(tsr__load32(tile.values + 4 * (i - from)), 24 + i);
-  tsr__tile_return(want.tile, &budget);
+  tsr__tile_return(request.tile, &budget);
   assert_int_equal(budget.used, 0);
   return tile;
 }
@@ -113,20 +113,21 @@ static void test_budget(void **state) {
   made_array m;
   tsr_error error = {0};
   tsr_fragment *f = open_line(&m);
-  tsr_want wants[2 * TILES];
+  tsr_tile_request requests[2 * TILES];
   int passed = 0;
   tsr__cache_set_limit(m.array.cache, 0);
   for (uint64_t limit = 0; limit < 40000 && !passed; limit += 64) {
     tsr_memory budget;
     tsr__memory_init(&budget, &m.array.memory, limit, "memory_mb");
-    for (unsigned i = 0; i < 2 * TILES; i++) wants[i] = (tsr_want){.fragment = f, .slot = i % 2, .number = i / 2};
-    if (tsr__tiles_load(&m.array, 2, wants, 2 * TILES, &budget, &error) < 0) {
+    for (unsigned i = 0; i < 2 * TILES; i++)
+      requests[i] = (tsr_tile_request){.fragment = f, .slot = i % 2, .number = i / 2};
+    if (tsr__tiles_load(&m.array, 2, requests, 2 * TILES, &budget, &error) < 0) {
       assert_int_equal(error.code, TSR_BUDGET);
       assert_non_null(strstr(error.message, "memory_mb"));
-      for (unsigned i = 0; i < 2 * TILES; i++) assert_null(wants[i].tile);
+      for (unsigned i = 0; i < 2 * TILES; i++) assert_null(requests[i].tile);
     } else {
       passed = 1;
-      for (unsigned i = 0; i < 2 * TILES; i++) tsr__tile_return(wants[i].tile, &budget);
+      for (unsigned i = 0; i < 2 * TILES; i++) tsr__tile_return(requests[i].tile, &budget);
     }
     assert_int_equal(budget.used, 0);
   }
@@ -143,13 +144,13 @@ static void test_monster(void **state) {
   tsr_fragment *f = open_line(&m);
   tsr__memory_init(&budget, &m.array.memory, UINT64_C(1) << 30, "memory_mb");
   f->metadata.slots[1].var_sizes[3] = UINT64_MAX - 5;
-  tsr_want want = {.fragment = f, .slot = 1, .number = 3};
+  tsr_tile_request request = {.fragment = f, .slot = 1, .number = 3};
   const uint64_t peak = m.array.memory.peak;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &request, 1, &budget, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "field s, tile 3"));
   f->metadata.slots[1].var_sizes[3] = 1;
   f->metadata.slots[1].offsets[TSR_PART_VARIABLE][4] = UINT64_C(1) << 40;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, &want, 1, &budget, &error), TSR_BUDGET);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, &request, 1, &budget, &error), TSR_BUDGET);
   assert_true(m.array.memory.peak < peak + 100000);
   assert_int_equal(budget.used, 0);
   made_close(&m);
@@ -162,25 +163,25 @@ static void test_damage(void **state) {
   tsr_error error = {0};
   tsr_fragment *f = open_line(&m);
   tsr__memory_init(&budget, &m.array.memory, 1 << 20, "memory_mb");
-  tsr_want wants[2] = {{.fragment = f, .number = 0}, {.fragment = f, .number = TILES}};
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* no such tile */
-  wants[1] = (tsr_want){.fragment = f, .slot = 99};
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* no such slot */
-  wants[1] = (tsr_want){.fragment = f, .slot = 1, .number = 1};
+  tsr_tile_request requests[2] = {{.fragment = f, .number = 0}, {.fragment = f, .number = TILES}};
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* no such tile */
+  requests[1] = (tsr_tile_request){.fragment = f, .slot = 99};
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* no such slot */
+  requests[1] = (tsr_tile_request){.fragment = f, .slot = 1, .number = 1};
   uint64_t *offsets = f->metadata.slots[1].offsets[TSR_PART_VALIDITY];
   const uint64_t keep = offsets[2];
   offsets[2] = offsets[1] - 1;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* offsets fall */
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* offsets fall */
   offsets[2] = offsets[1];
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* nothing is stored */
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* nothing is stored */
   offsets[2] = offsets[TILES] + 1000;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_CORRUPT); /* past the file's end */
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* past the file's end */
   assert_non_null(strstr(error.message, f->name));
-  assert_null(wants[0].tile);
+  assert_null(requests[0].tile);
   assert_int_equal(budget.used, 0);
   offsets[2] = keep;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, wants, 2, &budget, &error), TSR_OK);
-  for (int i = 0; i < 2; i++) tsr__tile_return(wants[i].tile, &budget);
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_OK);
+  for (int i = 0; i < 2; i++) tsr__tile_return(requests[i].tile, &budget);
   made_close(&m);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "read/piece.h"
+#include "read/subtile.h"
 #include "read/plan.h"
 #include "made_array.h"
 
@@ -14,7 +14,7 @@ typedef struct plane { /* a grid of two dimensions with ten values each, and wha
   tsr_arena arena;
   tsr_grid grid;
   uint64_t last[3], extent[3], low_key[3];
-  tsr_side sides[3];
+  tsr_dimension_selection selections[3];
   tsr_span spans[3][8];
 } plane;
 
@@ -42,12 +42,12 @@ static void random_sides(plane *p, uint64_t last) {
       p->spans[d][n++] = (tsr_span){at, end};
       at = end + 2 + made_random(3);
     }
-    p->sides[d] = (tsr_side){.count = n, .spans = p->spans[d]};
+    p->selections[d] = (tsr_dimension_selection){.count = n, .spans = p->spans[d]};
   }
 }
 
 static bool is_wanted(const plane *p, uint32_t d, uint64_t ordinal) {
-  for (uint64_t i = 0; i < p->sides[d].count; i++)
+  for (uint64_t i = 0; i < p->selections[d].count; i++)
     if (p->spans[d][i].low <= ordinal && ordinal <= p->spans[d][i].high) return true;
   return false;
 }
@@ -62,28 +62,28 @@ static uint64_t index_of(const plane *p, const uint64_t *ordinals) {
   return index;
 }
 
-static void check_piece(const plane *p, const tsr_piece *piece, uint32_t *seen) {
+static void check_piece(const plane *p, const tsr_subtile *subtile, uint32_t *seen) {
   const uint32_t n = p->grid.dimensions;
-  uint32_t *cells = malloc(piece->cells * 4), *owners = malloc(piece->cells * 4);
+  uint32_t *cells = malloc(subtile->cells * 4), *owners = malloc(subtile->cells * 4);
   int32_t *values[3];
-  int64_t *numbers = malloc(piece->reach * 8);
+  int64_t *numbers = malloc(subtile->reach * 8);
   const uint64_t low[3] = {2, 2, 2}, high[3] = {6, 7, 5}, strides[3] = {1000000, 1000, 1};
   const uint8_t zero[4] = {0};
   uint64_t owned = 0;
-  tsr__piece_select(piece, cells);
-  memset(owners, 0xff, piece->cells * 4);
-  const uint64_t given = tsr__piece_own(piece, low, high, 7, UINT32_MAX, owners);
-  assert_int_equal(tsr__piece_own(piece, low, high, 8, UINT32_MAX, owners), 0);
-  tsr__piece_numbers(piece, strides, 5, numbers);
+  tsr__subtile_select(subtile, cells);
+  memset(owners, 0xff, subtile->cells * 4);
+  const uint64_t given = tsr__subtile_own(subtile, low, high, 7, UINT32_MAX, owners);
+  assert_int_equal(tsr__subtile_own(subtile, low, high, 8, UINT32_MAX, owners), 0);
+  tsr__subtile_numbers(subtile, strides, 5, numbers);
   for (uint32_t axis = 0; axis < n; axis++) {
-    values[piece->axes[axis].dimension] = malloc(piece->reach * 4);
-    tsr__piece_values(piece, axis, zero, 4, values[piece->axes[axis].dimension]);
+    values[subtile->axes[axis].dimension] = malloc(subtile->reach * 4);
+    tsr__subtile_values(subtile, axis, zero, 4, values[subtile->axes[axis].dimension]);
   }
-  for (uint64_t i = 0; i < piece->cells; i++) {
+  for (uint64_t i = 0; i < subtile->cells; i++) {
     uint64_t ordinals[3];
     bool inside = true;
     int64_t number = 5;
-    assert_true(cells[i] < piece->reach);
+    assert_true(cells[i] < subtile->reach);
     if (i > 0) assert_true(cells[i] > cells[i - 1]);
     for (uint32_t d = 0; d < n; d++) {
       ordinals[d] = (uint64_t)values[d][cells[i]];
@@ -91,17 +91,17 @@ static void check_piece(const plane *p, const tsr_piece *piece, uint32_t *seen) 
       inside &= low[d] <= ordinals[d] && ordinals[d] <= high[d];
       number += (int64_t)(ordinals[d] * strides[d]);
     }
-    assert_int_equal(index_of(p, ordinals), piece->origin + cells[i]);
-    assert_int_equal(tsr__piece_find(piece, ordinals), i);
+    assert_int_equal(index_of(p, ordinals), subtile->origin + cells[i]);
+    assert_int_equal(tsr__subtile_find(subtile, ordinals), i);
     assert_int_equal(owners[i], inside ? 7 : UINT32_MAX);
     assert_int_equal(numbers[cells[i]], number);
     owned += inside;
-    seen[piece->origin + cells[i]]++;
+    seen[subtile->origin + cells[i]]++;
   }
   assert_int_equal(given, owned);
   assert_int_equal(cells[0], 0);
-  assert_int_equal(cells[piece->cells - 1], piece->reach - 1);
-  assert_int_equal(tsr__piece_is_run(piece), piece->cells == piece->reach);
+  assert_int_equal(cells[subtile->cells - 1], subtile->reach - 1);
+  assert_int_equal(tsr__subtile_is_contiguous(subtile), subtile->cells == subtile->reach);
   for (uint32_t d = 0; d < n; d++) free(values[d]);
   free(cells);
   free(owners);
@@ -111,27 +111,28 @@ static void check_piece(const plane *p, const tsr_piece *piece, uint32_t *seen) 
 static void check_tile(plane *p, const uint64_t *tile) {
   const uint32_t n = p->grid.dimensions;
   uint64_t first[3], wanted = 0;
-  tsr_pieces pieces;
+  tsr_subtiles subtiles;
   for (uint32_t d = 0; d < n; d++) {
     const uint64_t start = tile[d] * p->extent[d], end = TSR_MIN(start + p->extent[d] - 1, p->last[d]);
     first[d] = 0;
-    while (first[d] < p->sides[d].count && p->spans[d][first[d]].high < start) first[d]++;
-    if (first[d] == p->sides[d].count || p->spans[d][first[d]].low > end) return; /* nothing is wanted of it */
+    while (first[d] < p->selections[d].count && p->spans[d][first[d]].high < start) first[d]++;
+    if (first[d] == p->selections[d].count || p->spans[d][first[d]].low > end) return; /* nothing is wanted of it */
   }
-  assert_int_equal(tsr__pieces_init(&p->grid, p->sides, tile, first, TSR_PIECE_CELLS, &p->arena, &pieces, NULL), TSR_OK);
+  assert_int_equal(
+      tsr__subtiles_init(&p->grid, p->selections, tile, first, TSR_SUBTILE_CELLS, &p->arena, &subtiles, NULL), TSR_OK);
   for (int round = 0; round < 2; round++) { /* the second after a rewind */
     uint32_t *seen = calloc(p->grid.tile_cells, 4);
     wanted = 0;
-    while (tsr__pieces_next(&pieces)) {
-      wanted += pieces.piece.cells;
-      check_piece(p, &pieces.piece, seen);
+    while (tsr__subtiles_next(&subtiles)) {
+      wanted += subtiles.subtile.cells;
+      check_piece(p, &subtiles.subtile, seen);
     }
     uint64_t cells = 1;
-    for (uint32_t d = 0; d < n; d++) cells *= pieces.whole[n - 1 - d].count;
+    for (uint32_t d = 0; d < n; d++) cells *= subtiles.whole[n - 1 - d].count;
     assert_int_equal(wanted, cells);
     for (uint64_t i = 0; i < p->grid.tile_cells; i++) assert_true(seen[i] <= 1);
     free(seen);
-    tsr__pieces_rewind(&pieces);
+    tsr__subtiles_rewind(&subtiles);
   }
 }
 
@@ -154,10 +155,10 @@ static void test_all_cells_once(void **state) {
 
 /* A tile of `rows` by `columns`, of which spans are wanted: counts pieces, checks their limits, and that they add up.
  */
-static uint64_t count_pieces(uint64_t rows, uint64_t columns, tsr_span row_span, tsr_span column_span) {
+static uint64_t count_subtiles(uint64_t rows, uint64_t columns, tsr_span row_span, tsr_span column_span) {
   plane p;
   const uint64_t tile[2] = {0}, first[2] = {0};
-  tsr_pieces pieces;
+  tsr_subtiles subtiles;
   uint64_t count = 0, cells = 0, end = 0;
   open_plane(&p, 2, false);
   p.last[0] = p.extent[0] - 1;
@@ -167,16 +168,17 @@ static uint64_t count_pieces(uint64_t rows, uint64_t columns, tsr_span row_span,
   p.last[1] = columns - 1;
   p.spans[0][0] = row_span;
   p.spans[1][0] = column_span;
-  p.sides[0] = (tsr_side){.count = 1, .spans = p.spans[0]};
-  p.sides[1] = (tsr_side){.count = 1, .spans = p.spans[1]};
-  assert_int_equal(tsr__pieces_init(&p.grid, p.sides, tile, first, TSR_PIECE_CELLS, &p.arena, &pieces, NULL), TSR_OK);
-  while (tsr__pieces_next(&pieces)) {
-    const tsr_piece *piece = &pieces.piece;
-    assert_true(piece->cells <= TSR_PIECE_CELLS);
-    assert_true(piece->reach <= TSR_PIECE_REACH);
-    assert_true(piece->origin >= end || count == 0);
-    end = piece->origin + piece->reach;
-    cells += piece->cells;
+  p.selections[0] = (tsr_dimension_selection){.count = 1, .spans = p.spans[0]};
+  p.selections[1] = (tsr_dimension_selection){.count = 1, .spans = p.spans[1]};
+  assert_int_equal(tsr__subtiles_init(&p.grid, p.selections, tile, first, TSR_SUBTILE_CELLS, &p.arena, &subtiles, NULL),
+                   TSR_OK);
+  while (tsr__subtiles_next(&subtiles)) {
+    const tsr_subtile *subtile = &subtiles.subtile;
+    assert_true(subtile->cells <= TSR_SUBTILE_CELLS);
+    assert_true(subtile->reach <= TSR_SUBTILE_REACH);
+    assert_true(subtile->origin >= end || count == 0);
+    end = subtile->origin + subtile->reach;
+    cells += subtile->cells;
     count++;
   }
   assert_int_equal(cells, (row_span.high - row_span.low + 1) * (column_span.high - column_span.low + 1));
@@ -186,13 +188,13 @@ static uint64_t count_pieces(uint64_t rows, uint64_t columns, tsr_span row_span,
 
 static void test_limits(void **state) {
   (void)state;
-  assert_int_equal(count_pieces(100, 100, (tsr_span){0, 99}, (tsr_span){0, 99}), 1);
-  assert_int_equal(count_pieces(256, 256, (tsr_span){0, 255}, (tsr_span){0, 255}), 1);
-  assert_int_equal(count_pieces(257, 256, (tsr_span){0, 256}, (tsr_span){0, 255}), 2);
-  assert_int_equal(count_pieces(60000, 70000, (tsr_span){7, 7}, (tsr_span){0, 69999}), 2);
-  assert_int_equal(count_pieces(60000, 70000, (tsr_span){100, 129}, (tsr_span){5, 5}), 2); /* 15 rows reach 2^20 */
-  assert_int_equal(count_pieces(1, UINT32_MAX - 1, (tsr_span){0, 0}, (tsr_span){UINT32_MAX - 3, UINT32_MAX - 2}), 1);
-  assert_int_equal(count_pieces(2, 2147483647, (tsr_span){0, 1}, (tsr_span){3, 3}), 2);
+  assert_int_equal(count_subtiles(100, 100, (tsr_span){0, 99}, (tsr_span){0, 99}), 1);
+  assert_int_equal(count_subtiles(256, 256, (tsr_span){0, 255}, (tsr_span){0, 255}), 1);
+  assert_int_equal(count_subtiles(257, 256, (tsr_span){0, 256}, (tsr_span){0, 255}), 2);
+  assert_int_equal(count_subtiles(60000, 70000, (tsr_span){7, 7}, (tsr_span){0, 69999}), 2);
+  assert_int_equal(count_subtiles(60000, 70000, (tsr_span){100, 129}, (tsr_span){5, 5}), 2); /* 15 rows reach 2^20 */
+  assert_int_equal(count_subtiles(1, UINT32_MAX - 1, (tsr_span){0, 0}, (tsr_span){UINT32_MAX - 3, UINT32_MAX - 2}), 1);
+  assert_int_equal(count_subtiles(2, 2147483647, (tsr_span){0, 1}, (tsr_span){3, 3}), 2);
 }
 
 int main(void) {

@@ -9,27 +9,27 @@ static void test_sides(void **state) {
   (void)state;
   for (unsigned round = 0; round < 2000; round++) {
     tsr_span spans[5];
-    tsr_side side = {.spans = spans};
+    tsr_dimension_selection selected = {.spans = spans};
     uint64_t at = made_random(3), values = 0, tiles = 0;
-    while (side.count < 5 && at < 60) {
-      spans[side.count++] = (tsr_span){at, at + made_random(8)};
-      at = spans[side.count - 1].high + 2 + made_random(9);
+    while (selected.count < 5 && at < 60) {
+      spans[selected.count++] = (tsr_span){at, at + made_random(8)};
+      at = spans[selected.count - 1].high + 2 + made_random(9);
     }
     const uint64_t extent = 1 + made_random(12), low = made_random(60), high = low + made_random(30);
     bool met[100] = {false};
-    for (uint64_t i = 0; i < side.count; i++)
+    for (uint64_t i = 0; i < selected.count; i++)
       for (uint64_t o = spans[i].low; o <= spans[i].high; o++) {
         values++;
         if (o >= low && o <= high) met[o / extent] = true;
       }
     for (unsigned t = 0; t < 100; t++) tiles += met[t];
-    assert_int_equal(tsr__side_values(&side), values);
-    assert_int_equal(tsr__side_tiles(&side, extent, low, high), tiles);
+    assert_int_equal(tsr__dimension_selection_values(&selected), values);
+    assert_int_equal(tsr__dimension_selection_tiles(&selected, extent, low, high), tiles);
   }
   tsr_span all = {0, UINT64_MAX};
-  const tsr_side side = {.count = 1, .spans = &all};
-  assert_int_equal(tsr__side_values(&side), UINT64_MAX);
-  assert_int_equal(tsr__side_tiles(&side, 1, 0, UINT64_MAX), UINT64_MAX);
+  const tsr_dimension_selection selected = {.count = 1, .spans = &all};
+  assert_int_equal(tsr__dimension_selection_values(&selected), UINT64_MAX);
+  assert_int_equal(tsr__dimension_selection_tiles(&selected, 1, 0, UINT64_MAX), UINT64_MAX);
 }
 
 static tsr_range between(const int32_t *low, const int32_t *high) { return (tsr_range){.low = low, .high = high}; }
@@ -175,12 +175,12 @@ static void test_dense(void **state) {
   tsr__arena_init(&arena, &m.array.memory);
   assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
   assert_int_equal(plan.box_count, 2);
-  assert_int_equal(plan.sides[0].count, 2);
-  assert_int_equal(plan.sides[0].spans[0].low, 0);
-  assert_int_equal(plan.sides[0].spans[0].high, 1);
-  assert_int_equal(plan.sides[0].spans[1].low, 25);
-  assert_int_equal(plan.sides[1].spans[0].low, 32);
-  assert_int_equal(plan.sides[1].spans[0].high, 39);
+  assert_int_equal(plan.selections[0].count, 2);
+  assert_int_equal(plan.selections[0].spans[0].low, 0);
+  assert_int_equal(plan.selections[0].spans[0].high, 1);
+  assert_int_equal(plan.selections[0].spans[1].low, 25);
+  assert_int_equal(plan.selections[1].spans[0].low, 32);
+  assert_int_equal(plan.selections[1].spans[0].high, 39);
   /* One that covers all that is wanted hides what is older. */
   const int32_t in[2] = {5, 12};
   const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);

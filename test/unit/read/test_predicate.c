@@ -456,7 +456,8 @@ static void give_statistics(made_array *m) {
     uint64_t *sums;
     const tsr_statistics *s = made_statistics(m, fragment, &sums);
     fragment->metadata.slots[1].statistics = made_array_of(fragment, 1, sizeof *s);
-    give_own_statistics(fragment, (const int32_t *)(const void *)s->min, (const int32_t *)(const void *)s->max, s->count);
+    give_own_statistics(fragment, (const int32_t *)(const void *)s->min, (const int32_t *)(const void *)s->max,
+                        s->count);
   }
 }
 

@@ -151,7 +151,7 @@ static void test_newest_owns(void **state) {
         request.ranges[d][0] = (tsr_range){.low = &request.low[d][0], .high = &request.high[d][0]};
       }
       check_read(&m, &w, reader, &request, low, high);
-      short_ways += !reader->plan.sides && !reader->plan.empty;
+      short_ways += !reader->plan.selections && !reader->plan.empty;
     }
     tsr_reader_close(reader);
     made_close(&m);

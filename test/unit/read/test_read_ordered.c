@@ -298,7 +298,8 @@ static void test_few_of_a_value(void **state) {
         if (rows == 0) {
           tsr_environment_counters(m.environment, &after);
           if (after.tiles_read - before.tiles_read > 48) /* of 200 and more */
-            fail_msg("kind %u, round %u: %u tiles are read", kind, round, (unsigned)(after.tiles_read - before.tiles_read));
+            fail_msg("kind %u, round %u: %u tiles are read", kind, round,
+                     (unsigned)(after.tiles_read - before.tiles_read));
         }
         const tsr_column *values;
         assert_int_equal(tsr_reader_column(reader, 2, &values, NULL), TSR_OK);
@@ -493,11 +494,13 @@ static void test_memory_of_tiles(void **state) {
     int64_t all;
     while ((all = read_within(&m, &request, bytes, rows)) < 0) bytes += bytes / 16;
     for (unsigned round = 0; round < 16; round++) {
-      const tsr_sort order[2] = {{.dimension = round & 1, .descending = round & 2}, {.dimension = !(round & 1), .descending = round & 4}};
+      const tsr_sort order[2] = {{.dimension = round & 1, .descending = round & 2},
+                                 {.dimension = !(round & 1), .descending = round & 4}};
       request.order = order;
       request.order_count = 1 + round / 8;
       assert_int_equal(read_within(&m, &request, bytes + bytes / 8, rows), all);
-      for (int64_t i = 1; i < all; i++) assert_true(compare(&m, order, request.order_count, &rows[i - 1], &rows[i]) <= 0);
+      for (int64_t i = 1; i < all; i++)
+        assert_true(compare(&m, order, request.order_count, &rows[i - 1], &rows[i]) <= 0);
     }
     made_close(&m);
   }
@@ -513,17 +516,21 @@ static void test_memory_of_corners(void **state) {
   uint64_t bytes = 4096;
   made_open(&m, false, 3, false, 0, ROWS, NULL);
   m.schema.capacity = 2;
-  for (int32_t i = 0; i < ROWS; i++) cells[i] = (made_cell){.at = {i / (ROWS / 3), i % (ROWS / 3) / (ROWS / 12), i}, .value = i};
+  for (int32_t i = 0; i < ROWS; i++)
+    cells[i] = (made_cell){.at = {i / (ROWS / 3), i % (ROWS / 3) / (ROWS / 12), i}, .value = i};
   made_sparse(&m, 1, 1, cells, ROWS, false, false);
   memset(fields, 1, sizeof fields);
   tsr_request request = {.fields = fields, .threads = 1};
   while (read_within(&m, &request, bytes, rows) < 0) bytes += bytes / 16;
   for (unsigned round = 0; round < 8; round++) {
-    const tsr_sort order[3] = {{.descending = round & 1}, {.dimension = 1, .descending = round & 2}, {.dimension = 2, .descending = round & 4}};
+    const tsr_sort order[3] = {{.descending = round & 1},
+                               {.dimension = 1, .descending = round & 2},
+                               {.dimension = 2, .descending = round & 4}};
     request.order = order;
     request.order_count = 3;
     for (uint64_t part = 8; part <= 16; part++) {
-      if (read_within(&m, &request, bytes / 4 * part, rows) != ROWS) fail_msg("round %u: not within %u/4 of a scan's", round, (unsigned)part);
+      if (read_within(&m, &request, bytes / 4 * part, rows) != ROWS)
+        fail_msg("round %u: not within %u/4 of a scan's", round, (unsigned)part);
       for (int64_t i = 1; i < ROWS; i++) assert_true(compare(&m, order, 3, &rows[i - 1], &rows[i]) <= 0);
     }
   }
@@ -554,10 +561,12 @@ static void test_claimed_cells(void **state) {
     m.schema.capacity = capacity;
     const tsr_sort order = {.descending = capacity % 3 == 2};
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
-    assert_int_equal(tsr_reader_start(reader, &(tsr_request){.order = &order, .order_count = 1, .threads = 1}, &error), TSR_OK);
+    assert_int_equal(tsr_reader_start(reader, &(tsr_request){.order = &order, .order_count = 1, .threads = 1}, &error),
+                     TSR_OK);
     const int64_t r = made_read(reader, &m, rows, ROWS, &error);
     if (r < 0) assert_true(r == TSR_CORRUPT || r == TSR_BUDGET);
-    if (questions == 0 || questions > 200) fail_msg("capacity %llu: %u questions, %lld rows", (unsigned long long)capacity, questions, (long long)r);
+    if (questions == 0 || questions > 200)
+      fail_msg("capacity %llu: %u questions, %lld rows", (unsigned long long)capacity, questions, (long long)r);
     tsr_reader_close(reader);
     made_close(&m);
   }
@@ -612,10 +621,18 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense),   cmocka_unit_test(test_sparse), cmocka_unit_test(test_equal_values),
-      cmocka_unit_test(test_few), cmocka_unit_test(test_few_of_a_value),     cmocka_unit_test(test_nan),    cmocka_unit_test(test_failing_memory),
-      cmocka_unit_test(test_refused), cmocka_unit_test(test_first_of_many), cmocka_unit_test(test_memory_of_tiles),
-      cmocka_unit_test(test_memory_of_corners), cmocka_unit_test(test_claimed_cells),
+      cmocka_unit_test(test_dense),
+      cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_equal_values),
+      cmocka_unit_test(test_few),
+      cmocka_unit_test(test_few_of_a_value),
+      cmocka_unit_test(test_nan),
+      cmocka_unit_test(test_failing_memory),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_first_of_many),
+      cmocka_unit_test(test_memory_of_tiles),
+      cmocka_unit_test(test_memory_of_corners),
+      cmocka_unit_test(test_claimed_cells),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,10 @@
 #include "read/reader.h"
 #include "made_array.h"
 
-#define MOST_CELLS 60
+#define MAX_CELLS 60
 
 typedef struct written { /* one fragment */
-  made_cell cells[MOST_CELLS];
+  made_cell cells[MAX_CELLS];
   uint64_t count;
   bool times, deletes;
 } written;
@@ -34,7 +34,7 @@ static int compare_places(const made_array *m, const made_cell *a, const made_ce
 static void random_cells(const made_array *m, written *w, uint64_t start, uint64_t end, int32_t high, bool sorted) {
   const bool text = m->fields[0].values_per_cell == TSR_VARIABLE;
   w->count = 0;
-  for (uint64_t i = 0, most = 1 + made_random(MOST_CELLS); i < most; i++) {
+  for (uint64_t i = 0, most = 1 + made_random(MAX_CELLS); i < most; i++) {
     made_cell *c = &w->cells[w->count];
     memset(c, 0, sizeof *c);
     if (text)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "read/reader.h"
-#include "read/sweep.h"
+#include "read/version_merge.h"
 #include "made_array.h"
 
 /* A fragment of cells on a line from `low`, `step` apart. */
@@ -16,19 +16,19 @@ static void add_line(made_array *m, uint64_t start, int32_t low, int32_t step, i
 
 static uint64_t count_streams(made_array *m, uint64_t *swept) {
   tsr_reader *reader;
-  tsr_sweep *sweep;
+  tsr_version_merge *merge;
   uint64_t *order, streams, seen = 0;
   assert_int_equal(tsr_reader_open(&m->snapshot, &reader, NULL), TSR_OK);
   assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
-  assert_int_equal(tsr__sweep_open(reader, &order, &streams, &sweep, NULL), TSR_OK);
+  assert_int_equal(tsr__version_merge_open(reader, &order, &streams, &merge, NULL), TSR_OK);
   *swept = reader->plan.tile_count - streams;
-  assert_int_equal(sweep != NULL, *swept > 0);
+  assert_int_equal(merge != NULL, *swept > 0);
   for (uint64_t i = 0; i < reader->plan.tile_count; i++) { /* each tile once */
     assert_true(order[i] < reader->plan.tile_count && order[i] < 64);
     assert_false(seen >> order[i] & 1);
     seen |= UINT64_C(1) << order[i];
   }
-  tsr__sweep_close(sweep);
+  tsr__version_merge_close(merge);
   tsr_reader_close(reader);
   return streams;
 }

@@ -285,7 +285,7 @@ static void check_row_by_id(tsr_snapshot *snapshot) {
   }
   if (removed_count > 0) assert_int_equal(tsr_reader_find(reader, removed[chance(removed_count)], &got, &error), 0);
   assert_int_equal(tsr_reader_find(reader, -1, &got, &error), 0);
-  assert_int_equal(tsr_reader_find(reader, tsr__own_row(own_count), &got, &error), 0);
+  assert_int_equal(tsr_reader_find(reader, tsr__uncommitted_rowid(own_count), &got, &error), 0);
   tsr_reader_close(reader);
 }
 
@@ -302,8 +302,7 @@ static void renew_aged(aged *a, tsr_snapshot *base, tsr_writer *writer) {
   look();
   ok(tsr_snapshot_with(base, writer, &a->view, &error));
   a->removed = removed_count;
-  for (a->count = 0; a->count < 20 && visible_count > 0; a->count++)
-    a->rows[a->count] = visible[chance(visible_count)];
+  for (a->count = 0; a->count < 20 && visible_count > 0; a->count++) a->rows[a->count] = visible[chance(visible_count)];
 }
 
 static void check_aged(const aged *a) {
@@ -356,7 +355,8 @@ static void append(tsr_writer *writer) {
   const uint64_t n = 1 + chance(TSR_MIN(most, ROWS - own_count - 1));
   start();
   for (uint64_t i = 0; i < n; i++) {
-    own[own_count] = (cell){(int)chance(SIDE), (int)chance(SIDE), (int64_t)chance(1000), tsr__own_row(own_count)};
+    own[own_count] =
+        (cell){(int)chance(SIDE), (int)chance(SIDE), (int64_t)chance(1000), tsr__uncommitted_rowid(own_count)};
     add(&own[own_count++]);
   }
   ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));

@@ -230,8 +230,7 @@ static void test_no_memory_for_the_list(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rewinding), cmocka_unit_test(test_going_on),
-                                     cmocka_unit_test(test_batches), cmocka_unit_test(test_spilling),
-                                     cmocka_unit_test(test_no_memory),
-                                     cmocka_unit_test(test_no_memory_for_the_list)};
+                                     cmocka_unit_test(test_batches),   cmocka_unit_test(test_spilling),
+                                     cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_memory_for_the_list)};
   return cmocka_run_group_tests(tests, setup_counted, teardown);
 }

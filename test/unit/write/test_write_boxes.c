@@ -18,7 +18,7 @@
 #include "write/write_boxes_fill.h"
 #include "disk_test.h"
 
-#define MOST 20000 /* cells */
+#define MAX 20000 /* cells */
 
 /* ---- A schema of one to three dimensions, cells of it --------------------------------------- */
 
@@ -55,12 +55,12 @@ static void make_schema(uint32_t n, int64_t low, int64_t high, const int64_t *ex
 
 typedef struct cells {
   uint64_t count;
-  int64_t at[3][MOST];
-  int32_t a[MOST];
-  uint64_t offsets[MOST + 1];
-  char text[MOST * 8];
-  uint8_t valid[MOST];
-  float f[MOST][2];
+  int64_t at[3][MAX];
+  int32_t a[MAX];
+  uint64_t offsets[MAX + 1];
+  char text[MAX * 8];
+  uint8_t valid[MAX];
+  float f[MAX][2];
   tsr_column columns[6];
 } cells;
 static cells c;
@@ -78,7 +78,7 @@ static void clear(void) {
 
 static void add(const int64_t *at, int32_t number) {
   uint64_t i = c.count++;
-  assert_true(i < MOST);
+  assert_true(i < MAX);
   for (uint32_t d = 0; d < schema.dimension_count; d++) c.at[d][i] = at[d];
   c.a[i] = number;
   text_of(number, c.text + c.offsets[i]);

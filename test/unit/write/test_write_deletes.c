@@ -18,7 +18,7 @@
 #include "write/write_deletes.h"
 #include "chance.h"
 
-#define MOST       20000 /* cells */
+#define MAX        20000 /* cells */
 #define DIMENSIONS 3
 
 static tsr_memory memory;
@@ -27,8 +27,8 @@ static tsr_error error;
 typedef struct cells {
   uint64_t count;
   tsr_column columns[DIMENSIONS];
-  uint8_t values[DIMENSIONS][MOST * 8];
-  uint64_t offsets[DIMENSIONS][MOST + 1];
+  uint8_t values[DIMENSIONS][MAX * 8];
+  uint64_t offsets[DIMENSIONS][MAX + 1];
 } cells;
 static tsr_field fields[DIMENSIONS];
 static tsr_schema schema;
@@ -87,7 +87,7 @@ static void add(cells *c, const uint64_t *numbers) {
     c->columns[d] = (tsr_column){.values = c->values[d], .offsets = c->offsets[d], .cell_size = fields[d].cell_size};
   }
   c->count++;
-  assert_true(c->count < MOST);
+  assert_true(c->count < MAX);
 }
 
 /* ---- What a condition keeps ---- */
@@ -124,7 +124,7 @@ static void evaluate(uint32_t version, const uint8_t *key, const uint32_t *selec
   conditions = deletes.count;
   assert_int_equal(deletes.ends.size, 8 * deletes.count);
   for (uint64_t i = 0, at = 0, end; i < deletes.count; i++, at = end) {
-    static uint8_t one[MOST];
+    static uint8_t one[MAX];
     end = tsr__load64(deletes.ends.data + 8 * i);
     tsr_buffer content = {.memory = &memory};
     tsr_generic_tile header;
@@ -151,10 +151,10 @@ static void evaluate(uint32_t version, const uint8_t *key, const uint32_t *selec
 }
 
 /* All cells of a grid of `sides` values; those that `choose` says are removed, some of them twice. */
-static uint8_t expected[MOST];
+static uint8_t expected[MAX];
 static void run(const uint64_t *sides, bool (*choose)(const uint64_t *numbers), uint32_t version, const uint8_t *key) {
-  static uint8_t keep[MOST];
-  static uint32_t selection[MOST];
+  static uint8_t keep[MAX];
+  static uint32_t selection[MAX];
   uint64_t all = 1, selected = 0;
   for (uint32_t d = 0; d < schema.dimension_count; d++) all *= sides[d];
   removed.count = around.count = 0;

@@ -11,15 +11,15 @@
 #include "write/write_order.h"
 #include "chance.h"
 
-#define MOST (4 * TSR_ORDER_BLOCK)
+#define MAX (4 * TSR_ORDER_BLOCK)
 
-static int32_t x[MOST];
-static int64_t y[MOST];
+static int32_t x[MAX];
+static int64_t y[MAX];
 static tsr_field fields[2];
 static tsr_schema schema;
 static const tsr_column columns[2] = {{.values = x, .cell_size = 4}, {.values = y, .cell_size = 8}};
 static tsr_pair pairs[4][TSR_ORDER_BLOCK], spare[TSR_ORDER_BLOCK];
-static uint32_t order[MOST], wanted[MOST];
+static uint32_t order[MAX], wanted[MAX];
 
 /* Scattered; with some equal; with many equal codes, so that codes alone do not do; all close together; in order. */
 static void make(int shape, uint64_t count) {
@@ -53,7 +53,7 @@ static void test_blocks(void **state) {
   tsr__memory_init_root(&memory, NULL, NULL);
   for (int shape = 0; shape < 5; shape++)
     for (unsigned round = 0; round < 6; round++) {
-      const uint64_t count = round == 5 ? MOST : TSR_ORDER_BLOCK + chance(MOST - TSR_ORDER_BLOCK);
+      const uint64_t count = round == 5 ? MAX : TSR_ORDER_BLOCK + chance(MAX - TSR_ORDER_BLOCK);
       make(shape, count);
       schema.allows_duplicates = round % 2;
       tsr_pair *blocks[4];
@@ -65,7 +65,8 @@ static void test_blocks(void **state) {
       }
       uint64_t left = count, found = count;
       assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1, NULL, wanted, &left, &error), TSR_OK);
-      assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1 + round % 3, &ahead, order, &found, &error), TSR_OK);
+      assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1 + round % 3, &ahead, order, &found, &error),
+                       TSR_OK);
       assert_int_equal(found, left);
       assert_memory_equal(order, wanted, left * sizeof *order);
       if (schema.allows_duplicates) assert_int_equal(found, count);

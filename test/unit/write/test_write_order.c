@@ -14,14 +14,14 @@
 #include "write/write_order.h"
 #include "chance.h"
 
-#define MOST 3000
+#define MAX 3000
 
 typedef struct cells { /* up to three dimensions of any kind */
   tsr_field fields[3];
   tsr_schema schema;
   tsr_column columns[3];
-  uint8_t values[3][MOST * 40];
-  uint64_t offsets[3][MOST + 1];
+  uint8_t values[3][MAX * 40];
+  uint64_t offsets[3][MAX + 1];
   uint64_t count;
 } cells;
 static cells c;
@@ -119,8 +119,8 @@ static void test_against_definition(void **state) {
   tsr_memory memory;
   tsr__memory_init_root(&memory, NULL, NULL);
   for (int round = 0; round < 400; round++) {
-    uint32_t order[MOST];
-    c.count = chance(4) ? 1 + chance(100) : 1 + chance(MOST);
+    uint32_t order[MAX];
+    c.count = chance(4) ? 1 + chance(100) : 1 + chance(MAX);
     c.schema = (tsr_schema){.fields = c.fields, .dimension_count = 1 + (uint32_t)chance(3)};
     c.schema.tile_order = chance(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
     c.schema.cell_order = chance(3) == 0 ? TSR_ORDER_HILBERT : chance(2) ? TSR_ORDER_ROW : TSR_ORDER_COL;
@@ -129,7 +129,7 @@ static void test_against_definition(void **state) {
     uint64_t count = c.count;
     tsr_error error;
     assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1, NULL, order, &count, &error), TSR_OK);
-    bool seen[MOST] = {false};
+    bool seen[MAX] = {false};
     for (uint64_t i = 0; i < count; i++) {
       assert_true(order[i] < c.count && !seen[order[i]]);
       seen[order[i]] = true;
@@ -153,7 +153,7 @@ static void test_against_definition(void **state) {
 /* One cell, none; too small a budget. */
 static void test_edges(void **state) {
   tsr_memory memory, small;
-  uint32_t order[MOST];
+  uint32_t order[MAX];
   tsr__memory_init_root(&memory, NULL, NULL);
   c.count = 1000;
   c.schema = (tsr_schema){.fields = c.fields, .dimension_count = 2};

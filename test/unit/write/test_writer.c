@@ -544,9 +544,16 @@ static void test_enumerations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sparse),       cmocka_unit_test(test_marks), cmocka_unit_test(test_sparse_refused),
-      cmocka_unit_test(test_invisible),    cmocka_unit_test(test_times), cmocka_unit_test(test_budgets), cmocka_unit_test(test_budget_of_removed),
-      cmocka_unit_test(test_dense),        cmocka_unit_test(test_boxes), cmocka_unit_test(test_creation),
+      cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_sparse_refused),
+      cmocka_unit_test(test_invisible),
+      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_budgets),
+      cmocka_unit_test(test_budget_of_removed),
+      cmocka_unit_test(test_dense),
+      cmocka_unit_test(test_boxes),
+      cmocka_unit_test(test_creation),
       cmocka_unit_test(test_enumerations),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

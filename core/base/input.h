@@ -1,6 +1,6 @@
-/* bytes.h: the bounded reader of bytes from files. */
-#ifndef TSR_BYTES_H
-#define TSR_BYTES_H
+/* input.h: the bounded reader of bytes from files. */
+#ifndef TSR_INPUT_H
+#define TSR_INPUT_H
 
 #include "tessera.h"
 

@@ -1,11 +1,11 @@
-/* overlay.c: a snapshot with a writer's changes on top.
+/* transaction view.c: a snapshot with a writer's changes on top.
  *
  * Own cells in memory become runs, as sparse fragments whose decoded tiles stand in memory: sorted, cut into tiles,
  * boxes found. A new snapshot needs a run of the cells that came since the last one only; two neighbours of which the
  * later is not much smaller are made one, so that each cell is sorted a logarithmic number of times. The reader does
  * the rest: runs stand last in the list of fragments, the numbers of cells are their times.
  */
-#include "write/overlay.h"
+#include "write/transaction_view.h"
 
 #include <string.h>
 
@@ -41,13 +41,13 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-typedef struct overlay_making { /* a run */
+typedef struct transaction_view_making { /* a run */
   const tsr_writer *writer;
   tsr_fragment *fragment;
   const tsr_column *columns; /* its cells */
   const uint32_t *order;
   uint64_t first, count; /* its first cell's number, how many */
-} overlay_making;
+} transaction_view_making;
 
 static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint64_t values, bool nullable,
                     tsr_tile **tile, tsr_error *error) {
@@ -65,21 +65,22 @@ static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint
   return TSR_OK;
 }
 
-#define OVERLAY_GATHER(type)                                                                                           \
+#define TRANSACTION_VIEW_GATHER(type)                                                                                  \
   for (uint64_t i = 0; i < count; i++) ((type *)(void *)to)[i] = ((const type *)(const void *)from)[order[i]];
 
-static void overlay_gather(const uint8_t *from, uint64_t size, const uint32_t *order, uint64_t count, uint8_t *to) {
+static void transaction_view_gather(const uint8_t *from, uint64_t size, const uint32_t *order, uint64_t count,
+                                    uint8_t *to) {
   switch (size) {
-  case 1: OVERLAY_GATHER(uint8_t) break;
-  case 2: OVERLAY_GATHER(uint16_t) break;
-  case 4: OVERLAY_GATHER(uint32_t) break;
-  case 8: OVERLAY_GATHER(uint64_t) break;
+  case 1: TRANSACTION_VIEW_GATHER(uint8_t) break;
+  case 2: TRANSACTION_VIEW_GATHER(uint16_t) break;
+  case 4: TRANSACTION_VIEW_GATHER(uint32_t) break;
+  case 8: TRANSACTION_VIEW_GATHER(uint64_t) break;
   default:
     for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, from + order[i] * size, size);
   }
 }
 
-static int make_field_tile(const overlay_making *m, const tsr_field *field, const tsr_column *column,
+static int make_field_tile(const transaction_view_making *m, const tsr_field *field, const tsr_column *column,
                            const uint32_t *order, uint64_t count, tsr_tile **tile, tsr_error *error) {
   tsr_memory *memory = m->fragment->metadata.arena.memory;
   uint64_t size = count * field->cell_size, at = 0;
@@ -87,7 +88,7 @@ static int make_field_tile(const overlay_making *m, const tsr_field *field, cons
     size += column->offsets[order[i] + 1] - column->offsets[order[i]];
   TSR_TRY(new_tile(memory, count, field->cell_size, size, field->nullable, tile, error));
   if (field->cell_size) {
-    overlay_gather(column->values, field->cell_size, order, count, (*tile)->values);
+    transaction_view_gather(column->values, field->cell_size, order, count, (*tile)->values);
   } else {
     for (uint64_t i = 0; i < count; i++) {
       const uint64_t from = column->offsets[order[i]], n = column->offsets[order[i] + 1] - from;
@@ -97,11 +98,11 @@ static int make_field_tile(const overlay_making *m, const tsr_field *field, cons
     }
     (*tile)->offsets[count] = at;
   }
-  if (field->nullable) overlay_gather(column->validity, 1, order, count, (*tile)->validity);
+  if (field->nullable) transaction_view_gather(column->validity, 1, order, count, (*tile)->validity);
   return TSR_OK;
 }
 
-static int make_tiles(const overlay_making *m, uint64_t number, tsr_error *error) {
+static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   const uint64_t capacity = metadata->schema->capacity, from = number * capacity;
   const uint64_t count = TSR_MIN(capacity, m->count - from);
@@ -115,14 +116,14 @@ static int make_tiles(const overlay_making *m, uint64_t number, tsr_error *error
   TSR_TRY(new_tile(metadata->arena.memory, count, sizeof(uint64_t), count * sizeof(uint64_t), false, &times, error));
   uint64_t *values = (uint64_t *)(void *)times->values;
   for (uint64_t i = 0; i < count; i++) values[i] = TSR_OWN_TIMES + m->first + order[i];
-  m->fragment->tiles[(uint64_t)tsr__fragment_special_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] =
+  m->fragment->tiles[(uint64_t)tsr__fragment_system_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] =
       times;
   return TSR_OK;
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-static const tsr_tile *overlay_tile_of(const overlay_making *m, uint32_t dimension, uint64_t number) {
+static const tsr_tile *transaction_view_tile_of(const transaction_view_making *m, uint32_t dimension, uint64_t number) {
   const tsr_fragment_metadata *metadata = &m->fragment->metadata;
   return m->fragment->tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
 }
@@ -154,33 +155,34 @@ static void find_text_ends(const tsr_tile *tile, uint64_t *low, uint64_t *high) 
   }
 }
 
-static int overlay_append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, uint64_t *key, uint64_t *size,
-                               tsr_error *error) {
+static int transaction_view_append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, uint64_t *key,
+                                        uint64_t *size, tsr_error *error) {
   *key = text->size;
   *size = tile->offsets[cell + 1] - tile->offsets[cell];
   return tsr__buffer_append(text, tile->values + tile->offsets[cell], *size, error);
 }
 
 /* The leaves of the R-tree. */
-static int find_leaves(const overlay_making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text, tsr_error *error) {
+static int find_leaves(const transaction_view_making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text,
+                       tsr_error *error) {
   const tsr_schema *schema = m->fragment->metadata.schema;
   for (uint64_t t = 0; t < m->fragment->metadata.tile_count; t++)
     for (uint32_t d = 0; d < schema->dimension_count; d++) {
       const uint64_t at = (t * schema->dimension_count + d) * 2;
-      const tsr_tile *tile = overlay_tile_of(m, d, t);
+      const tsr_tile *tile = transaction_view_tile_of(m, d, t);
       uint64_t low, high;
       if (tile->cell_size) {
         find_ends(schema->fields[d].datatype, tile, &keys[at], &keys[at + 1]);
         continue;
       }
       find_text_ends(tile, &low, &high);
-      TSR_TRY(overlay_append_text(text, tile, low, &keys[at], &sizes[at], error));
-      TSR_TRY(overlay_append_text(text, tile, high, &keys[at + 1], &sizes[at + 1], error));
+      TSR_TRY(transaction_view_append_text(text, tile, low, &keys[at], &sizes[at], error));
+      TSR_TRY(transaction_view_append_text(text, tile, high, &keys[at + 1], &sizes[at + 1], error));
     }
   return TSR_OK;
 }
 
-static int make_rtree(const overlay_making *m, tsr_error *error) {
+static int make_rtree(const transaction_view_making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   const tsr_schema *schema = metadata->schema;
   const uint32_t n = schema->dimension_count;
@@ -191,10 +193,10 @@ static int make_rtree(const overlay_making *m, tsr_error *error) {
   TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &keys, error));
   if (texts) TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &sizes, error));
   TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &room, error));
-  int r = find_leaves(m, keys, sizes, &text, error);
-  if (r >= 0) r = tsr__arena_copy(&metadata->arena, text.data ? text.data : (uint8_t *)"", text.size, &bytes, error);
+  int rc = find_leaves(m, keys, sizes, &text, error);
+  if (rc >= 0) rc = tsr__arena_copy(&metadata->arena, text.data ? text.data : (uint8_t *)"", text.size, &bytes, error);
   tsr__buffer_release(&text);
-  TSR_TRY(r);
+  TSR_TRY(rc);
   metadata->rtree = room;
   TSR_TRY(tsr__rtree_build(schema, metadata->tile_count, keys, sizes, bytes, &metadata->arena, metadata->rtree, error));
   TSR_TRY(tsr__arena_array(&metadata->arena, n, sizeof(tsr_interval), &room, error));
@@ -217,7 +219,7 @@ static int make_rtree(const overlay_making *m, tsr_error *error) {
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-static int fill_run(overlay_making *m, tsr_error *error) {
+static int fill_run(transaction_view_making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   void *tiles;
   metadata->version = TSR_RUN_VERSION;
@@ -227,9 +229,9 @@ static int fill_run(overlay_making *m, tsr_error *error) {
   metadata->last_tile_cells = m->count - (metadata->tile_count - 1) * metadata->schema->capacity;
   TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
   for (uint32_t slot = 0; slot < metadata->slot_count; slot++) {
-    tsr_special special = TSR_SLOT_TIMES;
+    tsr_system_column system_column = TSR_SLOT_TIMES;
     metadata->slots[slot].present =
-        tsr__fragment_slot_field(metadata, slot, &special) >= 0 || special == TSR_SLOT_TIMES;
+        tsr__fragment_slot_field(metadata, slot, &system_column) >= 0 || system_column == TSR_SLOT_TIMES;
   }
   TSR_TRY(tsr__fragment_make_files(m->fragment, error));
   TSR_TRY(tsr__alloc_array(metadata->arena.memory, metadata->slot_count * metadata->tile_count, sizeof(tsr_tile *),
@@ -239,43 +241,45 @@ static int fill_run(overlay_making *m, tsr_error *error) {
   return make_rtree(m, error);
 }
 
-static int sort_run(tsr_writer *w, overlay_making *m, tsr_error *error) {
+static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error) {
   uint64_t count = m->count;
   void *order;
   TSR_TRY(tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
-  int r = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
+  int rc = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
   m->order = order;
-  if (r >= 0) r = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
-  if (r >= 0) {
+  if (rc >= 0) rc = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
+  if (rc >= 0) {
     m->fragment->own = true;
     m->fragment->parsed.start = m->fragment->parsed.end = UINT64_MAX;
     m->fragment->cells_per_tile = w->run_schema->capacity;
     tsr__arena_init(&m->fragment->metadata.arena, &w->memory);
-    r = fill_run(m, error);
-    if (r < 0) tsr__array_fragment_drop(w->array, m->fragment);
+    rc = fill_run(m, error);
+    if (rc < 0) tsr__array_fragment_drop(w->array, m->fragment);
   }
   tsr__free(order);
-  return r;
+  return rc;
 }
 
 /* Cells first..end as a run in memory. */
-static int overlay_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment, tsr_error *error) {
+static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment,
+                                     tsr_error *error) {
   void *columns;
   TSR_TRY(tsr__run_schema(w, error));
   TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
-  overlay_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
+  transaction_view_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
   for (uint32_t f = 0; f < w->field_count; f++)
     ((tsr_column *)columns)[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], first - w->first);
-  const int r = sort_run(w, &m, error);
+  const int rc = sort_run(w, &m, error);
   tsr__free(columns);
-  if (r >= 0) *fragment = m.fragment;
-  return r;
+  if (rc >= 0) *fragment = m.fragment;
+  return rc;
 }
 
-int tsr__overlay_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
+int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
+                                   tsr_error *error) {
   const tsr_fragment_metadata *m = &run->metadata;
   if (!run->positions) {
-    tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_special_slot(m, TSR_SLOT_TIMES) * m->tile_count;
+    tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_system_slot(m, TSR_SLOT_TIMES) * m->tile_count;
     const uint64_t cells = (m->tile_count - 1) * run->cells_per_tile + m->last_tile_cells;
     void *positions;
     uint32_t place = 0;
@@ -293,18 +297,18 @@ int tsr__overlay_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64
 static void drop_runs(tsr_writer *w, uint64_t from) {
   while (tsr__writer_runs(w) > from) {
     tsr__array_fragment_drop(w->array, tsr__writer_run(w, tsr__writer_runs(w) - 1)->fragment);
-    w->runs.size -= sizeof(tsr_own_run);
+    w->runs.size -= sizeof(tsr_sorted_run);
   }
 }
 
 /* All cells in memory are in runs after this. */
-static int overlay_make_runs(tsr_writer *w, tsr_error *error) {
+static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
   uint64_t kept = tsr__writer_runs(w);
   uint64_t first = kept > w->spilled ? tsr__writer_run(w, kept - 1)->end : w->first;
-  tsr_own_run run = {.end = w->count, .stored = 0};
+  tsr_sorted_run run = {.end = w->count, .stored = 0};
   if (first == w->count) return TSR_OK;
   while (kept > w->spilled) {
-    const tsr_own_run *last = tsr__writer_run(w, kept - 1);
+    const tsr_sorted_run *last = tsr__writer_run(w, kept - 1);
     if (last->end - last->first >= 2 * (w->count - first)) break;
     first = last->first;
     kept--;
@@ -312,15 +316,15 @@ static int overlay_make_runs(tsr_writer *w, tsr_error *error) {
   run.first = first;
   run.stored = run.end - run.first;
   TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
-  TSR_TRY(overlay_make_run(w, first, w->count, &run.fragment, error));
+  TSR_TRY(transaction_view_make_run(w, first, w->count, &run.fragment, error));
   drop_runs(w, kept);
   return tsr__buffer_append(&w->runs, &run, sizeof run, error);
 }
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-int tsr__overlay_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_own_run *own, uint64_t count,
-                       tsr_snapshot **snapshot, tsr_error *error) {
+int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_sorted_run *own,
+                                uint64_t count, tsr_snapshot **snapshot, tsr_error *error) {
   void *runs;
   TSR_TRY(tsr__alloc_array(&writer->memory, count, sizeof(tsr_snapshot_run), &runs, error));
   for (uint64_t i = 0; i < count; i++)
@@ -328,17 +332,18 @@ int tsr__overlay_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const
                                                        .first = own[i].first,
                                                        .end = own[i].end,
                                                        .cut = own[i].end - own[i].first < own[i].stored};
-  const int r = tsr__snapshot_stack(base, alone, runs, count, snapshot, error);
+  const int rc = tsr__snapshot_stack(base, alone, runs, count, snapshot, error);
   tsr__free(runs);
-  return r;
+  return rc;
 }
 
-static int overlay_stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot, tsr_error *error) {
-  return tsr__overlay_stack(w, base, false, tsr__writer_run(w, 0), count, snapshot, error);
+static int transaction_view_stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot,
+                                  tsr_error *error) {
+  return tsr__transaction_view_stack(w, base, false, tsr__writer_run(w, 0), count, snapshot, error);
 }
 
-int tsr__overlay_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error) {
-  if (writer->spilled) return overlay_stack(writer, base, writer->spilled, snapshot, error);
+int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error) {
+  if (writer->spilled) return transaction_view_stack(writer, base, writer->spilled, snapshot, error);
   tsr__snapshot_hold(base);
   *snapshot = base;
   return TSR_OK;
@@ -355,9 +360,9 @@ static void release_writer(tsr_snapshot *snapshot) { tsr__writer_drop(snapshot->
 static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.removed == b.removed; }
 
 static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snapshot **snapshot, tsr_error *error) {
-  TSR_TRY(overlay_make_runs(w, error));
+  TSR_TRY(transaction_view_make_runs(w, error));
   drop_view(w);
-  TSR_TRY(overlay_stack(w, base, tsr__writer_runs(w), &w->view, error));
+  TSR_TRY(transaction_view_stack(w, base, tsr__writer_runs(w), &w->view, error));
   w->view->writer = w;
   w->references++;
   w->view->removed = mark.removed;
@@ -381,14 +386,14 @@ int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **sna
   return TSR_OK;
 }
 
-void tsr__overlay_rewind(tsr_writer *writer, uint64_t count) {
+void tsr__transaction_view_rewind(tsr_writer *writer, uint64_t count) {
   drop_view(writer);
   uint64_t kept = tsr__writer_runs(writer);
   while (kept > writer->spilled && tsr__writer_run(writer, kept - 1)->end > count) kept--;
   drop_runs(writer, kept);
 }
 
-void tsr__overlay_release(tsr_writer *writer) {
+void tsr__transaction_view_release(tsr_writer *writer) {
   drop_view(writer);
   drop_runs(writer, 0);
 }

@@ -1,63 +1,63 @@
-/* gather.c: rows of many batches as columns of their own, which stay when the tiles they came from are gone.
+/* row_block.c: rows of many batches as columns of their own, which stay when the tiles they came from are gone.
  *
  * Row r of each column is the row that came as number r. A column that was not known to be wanted can be added by one
  * who has the same batches again.
  */
-#include "read/gather.h"
+#include "read/row_block.h"
 
 #include <string.h>
 
 #include "base/arithmetic.h"
 #include "read/reader.h"
 
-static uint32_t gather_field_count(const tsr_gathered *g) {
+static uint32_t row_block_field_count(const tsr_row_block *g) {
   return g->schema->dimension_count + g->schema->attribute_count;
 }
 
-static void release_column(tsr_gathered_column *c) {
+static void release_column(tsr_row_block_column *c) {
   tsr__buffer_release(&c->values);
   tsr__buffer_release(&c->offsets);
   tsr__buffer_release(&c->validity);
 }
 
-int tsr__gathered_init(tsr_gathered *g, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
+int tsr__row_block_init(tsr_row_block *g, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   void *columns;
-  *g = (tsr_gathered){.schema = schema};
+  *g = (tsr_row_block){.schema = schema};
   g->rowids.memory = g->times.memory = g->flags.memory = memory;
-  TSR_TRY(tsr__alloc_array(memory, gather_field_count(g), sizeof(tsr_gathered_column), &columns, error));
+  TSR_TRY(tsr__alloc_array(memory, row_block_field_count(g), sizeof(tsr_row_block_column), &columns, error));
   g->columns = columns;
-  for (uint32_t f = 0; f < gather_field_count(g); f++)
+  for (uint32_t f = 0; f < row_block_field_count(g); f++)
     g->columns[f].values.memory = g->columns[f].offsets.memory = g->columns[f].validity.memory = memory;
   return TSR_OK;
 }
 
-void tsr__gathered_empty(tsr_gathered *g) {
-  for (uint32_t f = 0; g->columns && f < gather_field_count(g); f++) release_column(&g->columns[f]);
+void tsr__row_block_empty(tsr_row_block *g) {
+  for (uint32_t f = 0; g->columns && f < row_block_field_count(g); f++) release_column(&g->columns[f]);
   tsr__buffer_release(&g->rowids);
   tsr__buffer_release(&g->times);
   tsr__buffer_release(&g->flags);
   g->rows = 0;
 }
 
-void tsr__gathered_release(tsr_gathered *g) {
-  tsr__gathered_empty(g);
+void tsr__row_block_release(tsr_row_block *g) {
+  tsr__row_block_empty(g);
   tsr__free(g->columns);
   g->columns = NULL;
 }
 
-void tsr__gathered_clear(tsr_gathered *g) {
+void tsr__row_block_clear(tsr_row_block *g) {
   g->rows = 0;
   g->written = g->unwritten = false;
   g->rowids.size = g->times.size = g->flags.size = 0;
-  for (uint32_t f = 0; f < gather_field_count(g); f++) {
-    tsr_gathered_column *c = &g->columns[f];
+  for (uint32_t f = 0; f < row_block_field_count(g); f++) {
+    tsr_row_block_column *c = &g->columns[f];
     c->ready = c->nulls = false;
     c->values.size = c->offsets.size = c->validity.size = 0;
   }
 }
 
-void tsr__gathered_drop_others(tsr_gathered *g, uint32_t field) {
-  for (uint32_t f = 0; f < gather_field_count(g); f++)
+void tsr__row_block_drop_others(tsr_row_block *g, uint32_t field) {
+  for (uint32_t f = 0; f < row_block_field_count(g); f++)
     if (f != field) release_column(&g->columns[f]);
 }
 
@@ -65,7 +65,7 @@ void tsr__gathered_drop_others(tsr_gathered *g, uint32_t field) {
   for (uint64_t r = 0; r < batch->count; r++)                                                                          \
     memcpy(out + r * sizeof(type), (const uint8_t *)column->values + tsr_batch_index(batch, r) * sizeof(type),         \
            sizeof(type));
-static void gather_values(const tsr_batch *batch, const tsr_column *column, uint8_t *out) {
+static void row_block_values(const tsr_batch *batch, const tsr_column *column, uint8_t *out) {
   const uint64_t size = column->cell_size;
   if (column->constant) {
     for (uint64_t r = 0; r < batch->count; r++) memcpy(out + r * size, column->values, size);
@@ -82,7 +82,7 @@ static void gather_values(const tsr_batch *batch, const tsr_column *column, uint
   }
 }
 
-static int gather_text(tsr_gathered_column *c, const tsr_batch *batch, const tsr_column *column, tsr_error *error) {
+static int row_block_text(tsr_row_block_column *c, const tsr_batch *batch, const tsr_column *column, tsr_error *error) {
   uint64_t bytes = 0;
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t j = column->constant ? 0 : tsr_batch_index(batch, r);
@@ -103,8 +103,8 @@ static int gather_text(tsr_gathered_column *c, const tsr_batch *batch, const tsr
 }
 
 /* Where there are nulls at all, every row gets its byte. `before`: rows gathered before this batch. */
-static int gather_nulls(const tsr_gathered *g, tsr_gathered_column *c, uint64_t before, const tsr_batch *batch,
-                        const tsr_column *column, tsr_error *error) {
+static int row_block_nulls(const tsr_row_block *g, tsr_row_block_column *c, uint64_t before, const tsr_batch *batch,
+                           const tsr_column *column, tsr_error *error) {
   const bool absent = column->unwritten && !g->fill_unwritten;
   if (!c->nulls && !absent && !column->validity) return TSR_OK;
   if (!c->nulls) {
@@ -121,23 +121,23 @@ static int gather_nulls(const tsr_gathered *g, tsr_gathered_column *c, uint64_t 
   return TSR_OK;
 }
 
-int tsr__gather_column(tsr_gathered *g, tsr_source *source, uint32_t field, uint64_t before, const tsr_batch *batch,
-                       tsr_error *error) {
-  tsr_gathered_column *c = &g->columns[field];
+int tsr__row_block_append_column(tsr_row_block *g, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
+                                 const tsr_batch *batch, tsr_error *error) {
+  tsr_row_block_column *c = &g->columns[field];
   tsr_column column = {0};
-  TSR_TRY(source->column(source, field, &column, error));
+  TSR_TRY(iterator->column(iterator, field, &column, error));
   c->variable = column.offsets != NULL;
   c->cell_size = column.cell_size;
-  TSR_TRY(gather_nulls(g, c, before, batch, &column, error));
-  if (c->variable) return gather_text(c, batch, &column, error);
+  TSR_TRY(row_block_nulls(g, c, before, batch, &column, error));
+  if (c->variable) return row_block_text(c, batch, &column, error);
   TSR_TRY(tsr__buffer_reserve(&c->values, tsr__mul_sat(batch->count, c->cell_size), error));
-  gather_values(batch, &column, c->values.data + c->values.size);
+  row_block_values(batch, &column, c->values.data + c->values.size);
   c->values.size += batch->count * c->cell_size;
   return TSR_OK;
 }
 
 /* Rowids, times, and whether the rows were written. */
-static int gather_marks(tsr_gathered *g, const tsr_batch *batch, tsr_error *error) {
+static int row_block_marks(tsr_row_block *g, const tsr_batch *batch, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&g->rowids, tsr__mul_sat(batch->count, 8), error));
   TSR_TRY(tsr__buffer_reserve(&g->times, tsr__mul_sat(batch->count, 8), error));
   TSR_TRY(tsr__buffer_reserve(&g->flags, batch->count, error));
@@ -157,16 +157,16 @@ static int gather_marks(tsr_gathered *g, const tsr_batch *batch, tsr_error *erro
   return TSR_OK;
 }
 
-int tsr__gather_batch(tsr_gathered *g, tsr_source *source, const tsr_batch *batch, tsr_error *error) {
-  for (uint32_t f = 0; f < gather_field_count(g); f++)
-    if (g->columns[f].ready) TSR_TRY(tsr__gather_column(g, source, f, g->rows, batch, error));
-  TSR_TRY(gather_marks(g, batch, error));
+int tsr__row_block_append(tsr_row_block *g, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error) {
+  for (uint32_t f = 0; f < row_block_field_count(g); f++)
+    if (g->columns[f].ready) TSR_TRY(tsr__row_block_append_column(g, iterator, f, g->rows, batch, error));
+  TSR_TRY(row_block_marks(g, batch, error));
   g->rows += batch->count;
   return TSR_OK;
 }
 
-tsr_column tsr__gathered_column(const tsr_gathered *g, uint32_t field) {
-  const tsr_gathered_column *c = &g->columns[field];
+tsr_column tsr__row_block_column(const tsr_row_block *g, uint32_t field) {
+  const tsr_row_block_column *c = &g->columns[field];
   return (tsr_column){.values = c->values.data,
                       .offsets = c->variable ? (const uint64_t *)(const void *)c->offsets.data : NULL,
                       .validity = c->nulls ? c->validity.data : NULL,

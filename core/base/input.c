@@ -1,8 +1,8 @@
-/* bytes.c: the bounded, sticky reader: the only way by which bytes from a file become values.
+/* input.c: the bounded, sticky reader: the only way by which bytes from a file become values.
  *
  * Invariants: at <= size. Once `failed` is set nothing more is read and `at` stays at the first byte that could not be.
  */
-#include "base/bytes.h"
+#include "base/input.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* raster.c: a box as a grid of places, each the mean of the cells that lie in it.
+/* downsample.c: a box as a grid of places, each the mean of the cells that lie in it.
  *
  * A reader gives batches; for each row of one, its places on the two axes come from the keys of its coordinates, and
  * its value is added to the sum of that place. Large batches are shared by threads, each with a table of sums of its
@@ -15,15 +15,15 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-#define RASTER_PART_CELLS     16384u /* of a batch, that are worth a thread */
-#define RASTER_THREADS_MOST   16u
-#define MAPPED_MOST           (UINT64_C(1) << 16) /* values of an axis whose places are kept in a table */
-#define NO_PLACE              UINT32_MAX /* on an axis */
-#define NOWHERE               UINT64_MAX
-#define PLACES_MOST           ((uint64_t)NO_PLACE) /* on an axis */
-#define RASTER_DEFAULT_MEMORY (UINT64_C(1) << 30)
+#define DOWNSAMPLE_PART_CELLS     16384u /* of a batch, that are worth a thread */
+#define DOWNSAMPLE_THREADS_MAX    16u
+#define MAPPED_MAX                (UINT64_C(1) << 16) /* values of an axis whose places are kept in a table */
+#define NO_PLACE                  UINT32_MAX /* on an axis */
+#define NOWHERE                   UINT64_MAX
+#define PLACES_MAX                ((uint64_t)NO_PLACE) /* on an axis */
+#define DOWNSAMPLE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 
-typedef struct raster_axis {
+typedef struct downsample_axis {
   uint32_t dimension;
   const tsr_field *field;
   uint64_t places;
@@ -34,15 +34,15 @@ typedef struct raster_axis {
   /* floats: halves, so that no difference is infinite */
   bool real;
   double from, reach;
-} raster_axis;
+} downsample_axis;
 
-typedef struct raster_place {
+typedef struct downsample_place {
   double sum;
   uint64_t count;
-} raster_place;
+} downsample_place;
 
 typedef struct table { /* of a thread */
-  raster_place *places;
+  downsample_place *places;
   double min, max; /* of finite values */
 } table;
 
@@ -52,14 +52,14 @@ typedef struct painter {
   tsr_arena arena;
   const tsr_field *field;
   uint32_t field_number;
-  tsr_machine machine;
-  raster_axis row, column;
+  tsr_physical_type machine;
+  downsample_axis row, column;
   uint64_t place_count;
   uint32_t skip_count; /* values that count as null */
   uint8_t skips[2][8];
-  unsigned table_most;
+  unsigned table_max;
   uint64_t charged; /* for the means, which are not of `memory` */
-  table tables[RASTER_THREADS_MOST];
+  table tables[DOWNSAMPLE_THREADS_MAX];
   /* the batch */
   const tsr_batch *batch;
   tsr_column values, rows, columns;
@@ -68,20 +68,20 @@ typedef struct painter {
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t raster_place_of(const raster_axis *a, uint64_t key) {
+static uint32_t downsample_place_of(const downsample_axis *a, uint64_t key) {
   const uint64_t distance = key - a->low;
   if (distance > a->last) return NO_PLACE;
   return a->map ? a->map[distance] : (uint32_t)((distance >> a->shift) * a->places / ((a->last >> a->shift) + 1));
 }
 
-static uint32_t place_of_real(const raster_axis *a, double value) {
+static uint32_t place_of_real(const downsample_axis *a, double value) {
   const double part = (value / 2 - a->from) / a->reach;
   if (!(part >= 0 && part <= 1)) return a->reach > 0 ? NO_PLACE : 0;
   const double at = part * (double)a->places;
   return at >= (double)a->places ? (uint32_t)(a->places - 1) : (uint32_t)at;
 }
 
-static double real_of(const raster_axis *a, const void *value) {
+static double real_of(const downsample_axis *a, const void *value) {
   float narrow;
   double wide;
   if (a->field->cell_size == sizeof narrow) {
@@ -92,16 +92,16 @@ static double real_of(const raster_axis *a, const void *value) {
   return wide;
 }
 
-static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, uint64_t places, raster_axis *a,
+static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, uint64_t places, downsample_axis *a,
                      tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   void *memory;
   if (dimension >= schema->dimension_count || !schema->fields[dimension].cell_size)
     return tsr__fail(error, TSR_ERROR, "field %u is no dimension of numbers", dimension);
-  *a = (raster_axis){.dimension = dimension, .field = &schema->fields[dimension]};
+  *a = (downsample_axis){.dimension = dimension, .field = &schema->fields[dimension]};
   const uint64_t low = tsr__key(a->field->datatype, box[dimension].low);
   const uint64_t high = tsr__key(a->field->datatype, box[dimension].high);
-  if (!places || places > PLACES_MOST)
+  if (!places || places > PLACES_MAX)
     return tsr__fail(error, TSR_RANGE, "dimension '%s': %llu places", a->field->name, (unsigned long long)places);
   if (low > high)
     return tsr__fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end", a->field->name);
@@ -119,17 +119,17 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
   if (a->last < places) a->places = a->last + 1;
   uint64_t product;
   while ((a->last >> a->shift) == UINT64_MAX || !tsr__mul((a->last >> a->shift) + 1, a->places, &product)) a->shift++;
-  if (a->last >= MAPPED_MOST) return TSR_OK;
+  if (a->last >= MAPPED_MAX) return TSR_OK;
   TSR_TRY(tsr__arena_array(&p->arena, a->last + 1, sizeof(uint32_t), &memory, error));
   uint32_t *map = memory;
-  for (uint64_t i = 0; i <= a->last; i++) map[i] = raster_place_of(a, low + i);
+  for (uint64_t i = 0; i <= a->last; i++) map[i] = downsample_place_of(a, low + i);
   a->map = map;
   return TSR_OK;
 }
 
 /* The places on an axis of rows from..from+count-1. */
-static void find_places(const painter *p, const raster_axis *a, const tsr_column *column, uint64_t from, uint64_t count,
-                        uint32_t *places) {
+static void find_places(const painter *p, const downsample_axis *a, const tsr_column *column, uint64_t from,
+                        uint64_t count, uint32_t *places) {
   if (a->real) {
     for (uint64_t r = 0; r < count; r++) {
       const uint64_t i = p->batch->selection ? p->batch->selection[from + r] : p->batch->first + from + r;
@@ -138,10 +138,10 @@ static void find_places(const painter *p, const raster_axis *a, const tsr_column
     }
     return;
   }
-  uint64_t keys[TSR_KEYS_MOST];
+  uint64_t keys[TSR_KEYS_MAX];
   tsr__batch_keys(p->batch, column, a->field->datatype, from, count, keys);
   for (uint64_t r = 0; r < count; r++)
-    places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : raster_place_of(a, keys[r]);
+    places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : downsample_place_of(a, keys[r]);
 }
 
 /* ---- Cells of a batch -------------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ typedef struct stretch { /* rows whose places are known */
       memcpy(&v, s->values + i * sizeof v, sizeof v);                                                                  \
       if (v != v || (skips && (v == skip || v == skip2))) continue;                                                    \
       const double value = (double)v;                                                                                  \
-      raster_place *to = &t->places[s->places[r]];                                                                     \
+      downsample_place *to = &t->places[s->places[r]];                                                                 \
       to->sum += value;                                                                                                \
       to->count++;                                                                                                     \
       if (value < min && value >= -DBL_MAX) min = value;                                                               \
@@ -177,27 +177,27 @@ typedef struct stretch { /* rows whose places are known */
     t->min = min;                                                                                                      \
     t->max = max;                                                                                                      \
   }
-TSR_MACHINES(DEFINE_ADD)
+TSR_PHYSICAL_TYPES(DEFINE_ADD)
 #undef DEFINE_ADD
 
 static void add_stretch(const painter *p, const stretch *s, table *t) {
   switch (p->machine) {
 #define X(name, type)                                                                                                  \
-  case TSR_MACHINE_##name: add_##name(p, s, t); break;
-    TSR_MACHINES(X)
+  case TSR_PHYSICAL_##name: add_##name(p, s, t); break;
+    TSR_PHYSICAL_TYPES(X)
 #undef X
   }
 }
 
-static int raster_add_part(void *argument, uint64_t part, tsr_error *error) {
+static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) {
   painter *p = argument;
   const uint64_t end = p->batch->count * (part + 1) / p->parts;
-  uint32_t rows[TSR_KEYS_MOST], columns[TSR_KEYS_MOST];
-  uint64_t places[TSR_KEYS_MOST];
+  uint32_t rows[TSR_KEYS_MAX], columns[TSR_KEYS_MAX];
+  uint64_t places[TSR_KEYS_MAX];
   table *t = &p->tables[part];
   (void)error;
   for (uint64_t n, from = p->batch->count * part / p->parts; from < end; from += n) {
-    n = TSR_MIN(end - from, TSR_KEYS_MOST);
+    n = TSR_MIN(end - from, TSR_KEYS_MAX);
     find_places(p, &p->row, &p->rows, from, n, rows);
     find_places(p, &p->column, &p->columns, from, n, columns);
     for (uint64_t r = 0; r < n; r++)
@@ -214,15 +214,15 @@ static int raster_add_part(void *argument, uint64_t part, tsr_error *error) {
   return TSR_OK;
 }
 
-static int raster_make_table(painter *p, table *t, tsr_error *error) {
+static int downsample_make_table(painter *p, table *t, tsr_error *error) {
   void *memory;
   if (t->places) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&p->arena, p->place_count, sizeof(raster_place), &memory, error));
+  TSR_TRY(tsr__arena_array(&p->arena, p->place_count, sizeof(downsample_place), &memory, error));
   *t = (table){.places = memory, .min = INFINITY, .max = -INFINITY};
   return TSR_OK;
 }
 
-static int raster_add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
+static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *column;
   if (!batch->written) return TSR_OK;
   p->batch = batch;
@@ -233,14 +233,14 @@ static int raster_add_batch(painter *p, const tsr_batch *batch, tsr_error *error
   p->rows = *column;
   TSR_TRY(tsr_reader_column(p->reader, p->column.dimension, &column, error));
   p->columns = *column;
-  p->parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_most), batch->count / RASTER_PART_CELLS));
-  for (uint64_t part = 0; part < p->parts; part++) TSR_TRY(raster_make_table(p, &p->tables[part], error));
-  return tsr__parallel_for(tsr__reader_threads(p->reader), p->parts, raster_add_part, p, error);
+  p->parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_max), batch->count / DOWNSAMPLE_PART_CELLS));
+  for (uint64_t part = 0; part < p->parts; part++) TSR_TRY(downsample_make_table(p, &p->tables[part], error));
+  return tsr__parallel_for(tsr__reader_threads(p->reader), p->parts, downsample_add_part, p, error);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-static int raster_choose_field(painter *p, const tsr_raster_request *request, tsr_error *error) {
+static int downsample_choose_field(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   if (request->field < schema->dimension_count || request->field >= n)
@@ -251,25 +251,25 @@ static int raster_choose_field(painter *p, const tsr_raster_request *request, ts
     return tsr__fail(error, TSR_ERROR, "'%s' has no single number in a cell", field->name);
   p->field = field;
   p->field_number = request->field;
-  p->machine = tsr__datatype_machine(field->datatype);
+  p->machine = tsr__datatype_physical(field->datatype);
   if (request->skip_fill && field->fill) memcpy(p->skips[p->skip_count++], field->fill, field->cell_size);
   if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) tsr__store64(p->skips[p->skip_count++], UINT64_C(1) << 63);
   return TSR_OK;
 }
 
-static int raster_start(painter *p, const tsr_raster_request *request, tsr_error *error) {
+static int downsample_start(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
   void *memory;
-  TSR_TRY(raster_choose_field(p, request, error));
+  TSR_TRY(downsample_choose_field(p, request, error));
   TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
   TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
   p->place_count = tsr__mul_sat(p->row.places, p->column.places);
   TSR_TRY(tsr__memory_charge(&p->memory, tsr__mul_sat(p->place_count, sizeof(double)), error));
   p->charged = p->place_count * sizeof(double);
-  TSR_TRY(raster_make_table(p, &p->tables[0], error));
+  TSR_TRY(downsample_make_table(p, &p->tables[0], error));
   const uint64_t left = p->memory.limit - TSR_MIN(p->memory.limit, p->memory.used);
-  p->table_most = (unsigned)TSR_MIN(RASTER_THREADS_MOST, 1 + left / 2 / (p->place_count * sizeof(raster_place)));
+  p->table_max = (unsigned)TSR_MIN(DOWNSAMPLE_THREADS_MAX, 1 + left / 2 / (p->place_count * sizeof(downsample_place)));
   TSR_TRY(tsr__arena_array(&p->arena, n, sizeof(tsr_range) + sizeof(tsr_ranges), &memory, error));
   tsr_range *range = memory;
   tsr_ranges *ranges = (tsr_ranges *)(void *)(range + n);
@@ -290,63 +290,64 @@ static int raster_start(painter *p, const tsr_raster_request *request, tsr_error
   return tsr_reader_start(p->reader, &reading, error);
 }
 
-static int paint(painter *p, const tsr_raster_request *request, tsr_error *error) {
+static int paint(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_batch *batch;
-  int r;
-  TSR_TRY(raster_start(p, request, error));
+  int rc;
+  TSR_TRY(downsample_start(p, request, error));
   tsr__work_more(p->reader->snapshot->array->environment, tsr__reader_cells(p->reader));
-  while ((r = tsr_reader_next(p->reader, &batch, error)) > 0) {
-    TSR_TRY(raster_add_batch(p, batch, error));
+  while ((rc = tsr_reader_next(p->reader, &batch, error)) > 0) {
+    TSR_TRY(downsample_add_batch(p, batch, error));
     tsr_work_done(p->reader->snapshot->array->environment, batch->count);
   }
-  return r;
+  return rc;
 }
 
 /* The sums of all threads become means, of which the first table has room for as many. */
-static void raster_finish(painter *p, tsr_raster *raster, double *means) {
+static void downsample_finish(painter *p, tsr_downsample *downsample, double *means) {
   const table *first = &p->tables[0];
-  *raster = (tsr_raster){
+  *downsample = (tsr_downsample){
       .height = p->row.places, .width = p->column.places, .means = means, .min = first->min, .max = first->max};
-  for (unsigned i = 1; i < RASTER_THREADS_MOST && p->tables[i].places; i++) {
-    raster->min = TSR_MIN(raster->min, p->tables[i].min);
-    raster->max = TSR_MAX(raster->max, p->tables[i].max);
+  for (unsigned i = 1; i < DOWNSAMPLE_THREADS_MAX && p->tables[i].places; i++) {
+    downsample->min = TSR_MIN(downsample->min, p->tables[i].min);
+    downsample->max = TSR_MAX(downsample->max, p->tables[i].max);
     for (uint64_t k = 0; k < p->place_count; k++) {
       first->places[k].sum += p->tables[i].places[k].sum;
       first->places[k].count += p->tables[i].places[k].count;
     }
   }
   for (uint64_t k = 0; k < p->place_count; k++) {
-    const raster_place *from = &first->places[k];
+    const downsample_place *from = &first->places[k];
     means[k] = from->count > 0 ? from->sum / (double)from->count : NAN;
-    raster->cells += from->count;
-    raster->most = TSR_MAX(raster->most, from->count);
+    downsample->cells += from->count;
+    downsample->most = TSR_MAX(downsample->most, from->count);
   }
 }
 
-int tsr_raster_open(tsr_snapshot *snapshot, const tsr_raster_request *request, tsr_raster **raster, tsr_error *error) {
+int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *request, tsr_downsample **downsample,
+                        tsr_error *error) {
   TSR_OWN_ERROR(error);
   void *memory = NULL;
   painter p = {0};
-  const uint64_t most = request->memory_bytes ? request->memory_bytes : RASTER_DEFAULT_MEMORY;
+  const uint64_t most = request->memory_bytes ? request->memory_bytes : DOWNSAMPLE_DEFAULT_MEMORY;
   tsr__memory_init(&p.memory, &snapshot->array->environment->memory, most / 2, "memory_mb"); /* the reader: the rest */
   tsr__arena_init(&p.arena, &p.memory);
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "draw", snapshot->array->path, 0);
-  int r = tsr_reader_open(snapshot, &p.reader, error);
-  if (r >= 0) p.reader->written_only = true;
-  if (r >= 0) r = paint(&p, request, error);
+  int rc = tsr_reader_open(snapshot, &p.reader, error);
+  if (rc >= 0) p.reader->written_only = true;
+  if (rc >= 0) rc = paint(&p, request, error);
   tsr_work_end(snapshot->array->environment, &work);
-  if (r >= 0)
-    r = tsr__alloc(&snapshot->array->environment->memory, sizeof(tsr_raster) + p.place_count * sizeof(double), &memory,
-                   error);
-  if (r >= 0) {
-    *raster = memory;
-    raster_finish(&p, *raster, (double *)(void *)(*raster + 1));
+  if (rc >= 0)
+    rc = tsr__alloc(&snapshot->array->environment->memory, sizeof(tsr_downsample) + p.place_count * sizeof(double),
+                    &memory, error);
+  if (rc >= 0) {
+    *downsample = memory;
+    downsample_finish(&p, *downsample, (double *)(void *)(*downsample + 1));
   }
   tsr_reader_close(p.reader);
   tsr__arena_release(&p.arena);
   tsr__memory_release(&p.memory, p.charged);
-  return r < 0 ? r : TSR_OK;
+  return rc < 0 ? rc : TSR_OK;
 }
 
-void tsr_raster_close(tsr_raster *raster) { tsr__free(raster); }
+void tsr_downsample_close(tsr_downsample *downsample) { tsr__free(downsample); }

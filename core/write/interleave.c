@@ -1,35 +1,36 @@
-/* mix.c: cells of several sources become one stream into a fragment.
+/* interleave.c: cells of several sources become one stream into a fragment.
  *
  * Where all cells at hand come from one source they go straight to the fragment's writer; else they are gathered,
  * column by column, into staging buffers.
  */
-#include "write/mix.h"
+#include "write/interleave.h"
 
 #include <string.h>
 
 #include "base/arithmetic.h"
 #include "write/fragment_writer.h"
 
-typedef struct tsr_mixed { /* a column in the making */
+typedef struct tsr_interleaved { /* a column in the making */
   uint64_t cell_size; /* 0: variable */
   bool nullable, taken;
   tsr_buffer values, offsets, validity;
-} mixed;
+} interleaved;
 
-int tsr__mixer_init(tsr_mixer *mixer, const tsr_schema *schema, uint32_t specials, bool dense, tsr_memory *memory,
-                    tsr_fragment_writer *writer, tsr_error *error) {
+int tsr__interleaver_init(tsr_interleaver *interleaver, const tsr_schema *schema, uint32_t system_columns, bool dense,
+                          tsr_memory *memory, tsr_fragment_writer *writer, tsr_error *error) {
   uint32_t fields = schema->dimension_count + schema->attribute_count;
   void *staged, *buffers;
-  *mixer = (tsr_mixer){.schema = schema, .columns = fields + specials, .dense = dense, .memory = memory};
-  mixer->writer = writer;
-  mixer->order.memory = memory;
-  TSR_TRY(tsr__alloc_array(memory, mixer->columns, sizeof(tsr_column), &staged, error));
-  mixer->staged = staged;
-  TSR_TRY(tsr__alloc_array(memory, mixer->columns, sizeof(mixed), &buffers, error));
-  mixer->buffers = buffers;
-  for (uint32_t i = 0; i < mixer->columns; i++) {
+  *interleaver =
+      (tsr_interleaver){.schema = schema, .columns = fields + system_columns, .dense = dense, .memory = memory};
+  interleaver->writer = writer;
+  interleaver->order.memory = memory;
+  TSR_TRY(tsr__alloc_array(memory, interleaver->columns, sizeof(tsr_column), &staged, error));
+  interleaver->staged = staged;
+  TSR_TRY(tsr__alloc_array(memory, interleaver->columns, sizeof(interleaved), &buffers, error));
+  interleaver->buffers = buffers;
+  for (uint32_t i = 0; i < interleaver->columns; i++) {
     const tsr_field *field = i < fields ? &schema->fields[i] : NULL;
-    mixed *m = &mixer->buffers[i];
+    interleaved *m = &interleaver->buffers[i];
     m->cell_size = field ? field->cell_size : sizeof(uint64_t);
     m->nullable = field && field->nullable;
     m->taken = !dense || i >= schema->dimension_count;
@@ -38,21 +39,21 @@ int tsr__mixer_init(tsr_mixer *mixer, const tsr_schema *schema, uint32_t special
   return TSR_OK;
 }
 
-void tsr__mixer_release(tsr_mixer *mixer) {
-  for (uint32_t i = 0; mixer->buffers && i < mixer->columns; i++) {
-    tsr__buffer_release(&mixer->buffers[i].values);
-    tsr__buffer_release(&mixer->buffers[i].offsets);
-    tsr__buffer_release(&mixer->buffers[i].validity);
+void tsr__interleaver_release(tsr_interleaver *interleaver) {
+  for (uint32_t i = 0; interleaver->buffers && i < interleaver->columns; i++) {
+    tsr__buffer_release(&interleaver->buffers[i].values);
+    tsr__buffer_release(&interleaver->buffers[i].offsets);
+    tsr__buffer_release(&interleaver->buffers[i].validity);
   }
-  tsr__free(mixer->buffers);
-  tsr__free(mixer->staged);
-  tsr__buffer_release(&mixer->order);
-  *mixer = (tsr_mixer){0};
+  tsr__free(interleaver->buffers);
+  tsr__free(interleaver->staged);
+  tsr__buffer_release(&interleaver->order);
+  *interleaver = (tsr_interleaver){0};
 }
 
 /* ---- Columns -------------------------------------------------------------------------------- */
 
-#define MIX_GATHER(type)                                                                                               \
+#define INTERLEAVE_GATHER(type)                                                                                        \
   for (uint64_t i = 0; i < count; i++) {                                                                               \
     if (picks[i].source == TSR_NO_SOURCE) continue;                                                                    \
     const tsr_column *from = &sources[picks[i].source][number];                                                        \
@@ -60,19 +61,19 @@ void tsr__mixer_release(tsr_mixer *mixer) {
     to += sizeof(type);                                                                                                \
   }
 
-static int mix_gather_fixed(mixed *m, uint32_t number, const tsr_column *const *sources, const tsr_pick *picks,
-                            uint64_t count, tsr_error *error) {
+static int interleave_gather_fixed(interleaved *m, uint32_t number, const tsr_column *const *sources,
+                                   const tsr_pick *picks, uint64_t count, tsr_error *error) {
   uint64_t size = m->cell_size;
   TSR_TRY(tsr__buffer_reserve(&m->values, tsr__mul_sat(count, size), error));
   uint8_t *to = m->values.data;
   if (size == 1) {
-    MIX_GATHER(uint8_t)
+    INTERLEAVE_GATHER(uint8_t)
   } else if (size == 2) {
-    MIX_GATHER(uint16_t)
+    INTERLEAVE_GATHER(uint16_t)
   } else if (size == 4) {
-    MIX_GATHER(uint32_t)
+    INTERLEAVE_GATHER(uint32_t)
   } else if (size == 8) {
-    MIX_GATHER(uint64_t)
+    INTERLEAVE_GATHER(uint64_t)
   } else {
     for (uint64_t i = 0; i < count; i++) {
       if (picks[i].source == TSR_NO_SOURCE) continue;
@@ -84,7 +85,7 @@ static int mix_gather_fixed(mixed *m, uint32_t number, const tsr_column *const *
   return TSR_OK;
 }
 
-static int gather_variable(mixed *m, uint32_t number, const tsr_column *const *sources, const tsr_pick *picks,
+static int gather_variable(interleaved *m, uint32_t number, const tsr_column *const *sources, const tsr_pick *picks,
                            uint64_t count, tsr_error *error) {
   uint64_t total = 0, n = 0;
   TSR_TRY(tsr__buffer_reserve(&m->offsets, (count + 1) * sizeof(uint64_t), error));
@@ -109,7 +110,7 @@ static int gather_variable(mixed *m, uint32_t number, const tsr_column *const *s
   return TSR_OK;
 }
 
-static int gather_validity(mixed *m, uint32_t number, const tsr_column *const *sources, const tsr_pick *picks,
+static int gather_validity(interleaved *m, uint32_t number, const tsr_column *const *sources, const tsr_pick *picks,
                            uint64_t count, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&m->validity, count, error));
   uint8_t *to = m->validity.data;
@@ -121,32 +122,32 @@ static int gather_validity(mixed *m, uint32_t number, const tsr_column *const *s
   return TSR_OK;
 }
 
-static int mix_stage(tsr_mixer *mixer, const tsr_column *const *sources, const tsr_pick *picks, uint64_t count,
-                     tsr_error *error) {
-  for (uint32_t c = 0; c < mixer->columns; c++) {
-    mixed *m = &mixer->buffers[c];
+static int interleave_stage(tsr_interleaver *interleaver, const tsr_column *const *sources, const tsr_pick *picks,
+                            uint64_t count, tsr_error *error) {
+  for (uint32_t c = 0; c < interleaver->columns; c++) {
+    interleaved *m = &interleaver->buffers[c];
     if (!m->taken) continue;
-    TSR_TRY(m->cell_size ? mix_gather_fixed(m, c, sources, picks, count, error)
+    TSR_TRY(m->cell_size ? interleave_gather_fixed(m, c, sources, picks, count, error)
                          : gather_variable(m, c, sources, picks, count, error));
     if (m->nullable) TSR_TRY(gather_validity(m, c, sources, picks, count, error));
-    mixer->staged[c] = (tsr_column){.values = m->values.data,
-                                    .offsets = (const uint64_t *)(const void *)m->offsets.data,
-                                    .validity = m->nullable ? m->validity.data : NULL,
-                                    .cell_size = m->cell_size};
+    interleaver->staged[c] = (tsr_column){.values = m->values.data,
+                                          .offsets = (const uint64_t *)(const void *)m->offsets.data,
+                                          .validity = m->nullable ? m->validity.data : NULL,
+                                          .cell_size = m->cell_size};
   }
   return TSR_OK;
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-int tsr__mixer_write(tsr_mixer *mixer, const tsr_column *const *sources, const tsr_pick *picks, uint64_t count,
-                     tsr_error *error) {
+int tsr__interleaver_write(tsr_interleaver *interleaver, const tsr_column *const *sources, const tsr_pick *picks,
+                           uint64_t count, tsr_error *error) {
   uint32_t only = TSR_NO_SOURCE;
   bool several = false;
   if (!count) return TSR_OK;
-  mixer->order.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&mixer->order, tsr__mul_sat(count, sizeof(uint64_t)), error));
-  uint64_t *order = (uint64_t *)(void *)mixer->order.data;
+  interleaver->order.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&interleaver->order, tsr__mul_sat(count, sizeof(uint64_t)), error));
+  uint64_t *order = (uint64_t *)(void *)interleaver->order.data;
   for (uint64_t i = 0; i < count && !several; i++) {
     if (picks[i].source == TSR_NO_SOURCE) continue;
     several = only != TSR_NO_SOURCE && only != picks[i].source;
@@ -154,9 +155,9 @@ int tsr__mixer_write(tsr_mixer *mixer, const tsr_column *const *sources, const t
   }
   if (!several && only != TSR_NO_SOURCE) {
     for (uint64_t i = 0; i < count; i++) order[i] = picks[i].source == TSR_NO_SOURCE ? TSR_NO_CELL : picks[i].cell;
-    return tsr__fragment_writer_add(mixer->writer, sources[only], order, count, error);
+    return tsr__fragment_writer_add(interleaver->writer, sources[only], order, count, error);
   }
-  TSR_TRY(mix_stage(mixer, sources, picks, count, error));
+  TSR_TRY(interleave_stage(interleaver, sources, picks, count, error));
   uint64_t n = 0;
   bool padded = false;
   for (uint64_t i = 0; i < count; i++) {
@@ -165,5 +166,5 @@ int tsr__mixer_write(tsr_mixer *mixer, const tsr_column *const *sources, const t
     n += !none;
     padded = padded || none;
   }
-  return tsr__fragment_writer_add(mixer->writer, mixer->staged, padded ? order : NULL, count, error);
+  return tsr__fragment_writer_add(interleaver->writer, interleaver->staged, padded ? order : NULL, count, error);
 }
