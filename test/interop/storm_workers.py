@@ -412,7 +412,10 @@ def tiledb_maintainer(config):
             if r.random() < 0.6:
                 # Its second consolidation of commits fails where a .del was consolidated and is gone; that is an error of its own, and nothing is lost.
                 # Killed while it writes consolidated footers or metadata, in place, it leaves an array that it does not open any more.
-                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else contextlib.nullcontext():
+                # Killed between the commit of a merged fragment and its .vac, it leaves both the merged fragment and its sources. Where the merge dropped
+                # an attribute that came back since, TileDB's own reads take either's value of it, cell by cell (errata 107).
+                whole = kind in ("fragment_meta", "array_meta") or (kind, array) == ("fragments", "evolving")
+                with not_to_be_killed(config) if whole else contextlib.nullcontext():
                     tiledb.consolidate(path, config=settings)
             else:
                 with not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
