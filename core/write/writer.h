@@ -1,4 +1,4 @@
-/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction view.c, write_spill.c and writer.c share.
+/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction_view.c, write_spill.c and writer.c share.
  *
  * Cells are numbered 0, 1, ... as they are appended, removed rows as they are removed; nothing is changed in place, so
  * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run is
