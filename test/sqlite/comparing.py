@@ -77,6 +77,13 @@ def ask(db, unit, texts, r, dimension):
         same([k for k, in db.query("SELECT k FROM a WHERE t IN (SELECT x FROM o WHERE x IN (?, ?)) ORDER BY k", (text, low))], want, (unit, "IN SELECT", text, low))
         want = sorted(k for k, v in instants.items() if v is not None and low_at <= v < at)
         same([k for k, in db.query("SELECT k FROM a WHERE t >= ? AND t < ? ORDER BY k", (low, text))], want, (unit, "between", low, text))
+        # Beside IS no constant takes the column's place: the table is given both.
+        for name, compare in operators(db).items():
+            if name == "=":
+                continue
+            want = sorted(k for k, v in instants.items() if v is not None and v == at and compare(v, low_at))
+            for sql, parameters in ((f"t IS ? AND t {name} ?", (text, low)), (f"t {name} '{low}' AND t IS '{text}'", ())):
+                same([k for k, in db.query(f"SELECT k FROM a WHERE {sql} ORDER BY k", parameters)], want, (unit, dimension, sql, text, low))
         want = sorted(k for k, v in instants.items() if v is not None and v <= at)
         same([k for k, in db.query("SELECT k FROM o CROSS JOIN a ON a.t <= o.x WHERE o.x = ? ORDER BY k", (text,))], want, (unit, "joined", text))
 
@@ -137,6 +144,75 @@ def test_who_compares():
     db.query("DELETE FROM a WHERE day >= '2024-01-06T00:00:00Z'")
     same(db.query("SELECT v FROM a ORDER BY v"), [(1,), (2,), (3,), (4,), (105,)])
     same("PLAINLY" in db.plan(f"SELECT * FROM a WHERE {many} AND day >= '2024-01-30 00:00:00'"), True)
+
+
+def test_forms_that_are_right_everywhere():
+    """What the manual says to write where SQLite compares by itself: beside an equality, and where the array is the outer table of a join."""
+    db = Database()
+    for name, columns in (("a", "day DATE DIMENSION, v INT"), ("b", "day DATE DIMENSION('2024-01-01', '2024-12-31'), v INT"), ("c", "v INT DIMENSION, day DATE")):
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({columns})")
+        for i in range(1, 10):
+            db.query(f"INSERT INTO {name}(day, v) VALUES(?, ?)", (f"2024-01-0{i}", i))
+        midnight = "2024-01-03 00:00"
+        for where in (f"day IS '{midnight}' AND day <= '2024-01-03'", f"day IS '{midnight}' AND day IS '2024-01-03'", f"day <= '2024-01-03' AND '{midnight}' IS day",
+                      f"day IS '{midnight}' AND (day <= '2024-01-03' OR v = 17)", "day = '2024-01-03' AND day <= '2024-01-03'",
+                      f"day BETWEEN '{midnight}' AND '{midnight}' AND day <= '2024-01-03'", f"day IN (SELECT '{midnight}') AND day <= '2024-01-03'"):
+            same(db.query(f"SELECT v FROM {name} WHERE {where}"), [(3,)], (name, where))
+        same(db.query(f"SELECT v FROM {name} WHERE day IS ? AND day <= ?", (midnight, "2024-01-03")), [(3,)])
+        same(db.query(f"SELECT v FROM (SELECT * FROM {name} WHERE day <= '2024-01-03') WHERE day IS ?", (midnight,)), [(3,)])
+    db.query("CREATE TABLE j(x TEXT)")
+    db.query("INSERT INTO j VALUES('2024-01-03 00:00'), ('2024-01-04'), ('2024-01-05T00:00:00Z')")
+    for tables in ("a CROSS JOIN j", "j CROSS JOIN a", "a JOIN j", "j LEFT JOIN a"):
+        for on in ("a.day = date(j.x)", "date(j.x) = a.day", "a.day IS date(j.x)"):
+            same(db.query(f"SELECT v FROM {tables} ON {on} ORDER BY v"), [(3,), (4,), (5,)], (tables, on))
+
+
+def test_functions_make_the_form_of_the_column():
+    """The table in the manual: what such a function gives is, character by character, what the column shows."""
+    db = Database()
+    iso = "'2024-05-02T07:08:09.123Z'"
+    for type_, function in (("DATETIME_YEAR", "strftime('%Y', x)"), ("DATETIME_MONTH", "strftime('%Y-%m', x)"), ("DATETIME_WEEK", "date(x)"), ("DATETIME_DAY", "date(x)"),
+                            ("DATETIME_HR", "strftime('%Y-%m-%d %H:00', x)"), ("DATETIME_MIN", "strftime('%Y-%m-%d %H:%M', x)"), ("DATETIME_SEC", "datetime(x)"),
+                            ("DATETIME_MS", "strftime('%Y-%m-%d %H:%M:%f', x)"), ("TIME_MIN", "strftime('%H:%M', x)"), ("TIME_SEC", "time(x)")):
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t {type_})")
+        db.query(f"INSERT INTO a SELECT 1, {function} FROM (SELECT {iso} AS x)")
+        for t in ("t", "+t", "t || ''"):
+            same(db.query(f"SELECT k FROM a, (SELECT {iso} AS x) WHERE {t} = {function}"), [(1,)], (type_, t))
+        db.query("DROP TABLE a")
+
+
+def test_digits_in_the_form_of_the_column():
+    numbers = [0, 7, 10**17, 10**18, 2**63 - 1, 2**63, 9999999999999999999, 10**19, 2**64 - 2]
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(u UINT64 DIMENSION, k INT)")
+    db.query("CREATE TABLE j(x TEXT, k INT)")
+    for k, n in enumerate(numbers):
+        db.query("INSERT INTO a VALUES(?, ?)", (str(n), k))
+        for text in (str(n), "0" + str(n), "000000000000000000000" + str(n)):
+            db.query("INSERT INTO j VALUES(?, ?)", (text, k))
+    own = "CASE WHEN length(x) < 19 OR substr('0' || x, -20) < '09223372036854775808' THEN CAST(x AS INTEGER) ELSE substr('0' || x, -20) END"
+    same(db.query(f"SELECT DISTINCT {own} FROM j ORDER BY 1"), db.query("SELECT u FROM a ORDER BY u"))
+    for tables in ("a CROSS JOIN j", "j CROSS JOIN a"):
+        same(db.query(f"SELECT a.k, j.k FROM {tables} ON a.u = {own} ORDER BY 1"), [(k, k) for k in range(len(numbers)) for _ in range(3)], tables)
+    for where in ("u IS '7' AND u IS '07'", "u IS '07' AND u < '10'", "u = 7 AND u < 10", "u IS '7' AND u > 6"):
+        same(db.query(f"SELECT k FROM a WHERE {where}"), [(1,)], where)
+
+
+def test_joins_use_the_other_tables_indexes():
+    """Whichever column stands on the left, and beside an equality: SQLite takes an index only where the comparison has its collation."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(day DATE DIMENSION, u UINT64 DIMENSION, k INT)")
+    db.query("INSERT INTO a VALUES('2024-01-03', 7, 1)")
+    db.query("CREATE TABLE j(day TEXT, u INT)")
+    db.query("INSERT INTO j VALUES('2024-01-03', 7)")
+    db.query("CREATE INDEX j_day ON j(day)")
+    db.query("CREATE INDEX j_u ON j(u)")
+    for column, value in (("day", "'2024-01-03'"), ("u", "7")):
+        for on in (f"a.{column} = j.{column}", f"j.{column} = a.{column}"):
+            for sql in (f"SELECT count(*) FROM a CROSS JOIN j ON {on}", f"SELECT count(*) FROM a JOIN j ON {on} WHERE a.{column} = {value}", f"SELECT count(*) FROM a LEFT JOIN j ON {on}",
+                        f"SELECT count(*) FROM a WHERE EXISTS (SELECT 1 FROM j WHERE {on})"):
+                same(f"INDEX j_{column} ({column}=?)" in db.plan(sql), True, (sql, db.plan(sql)))
+                same(db.query(sql), [(1,)], sql)
 
 
 def test_times_of_day():
