@@ -710,7 +710,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
   s.snapshot->fragment_count = 0;
   s.snapshot->base = base;
   s.snapshot->writer = NULL;
-  s.snapshot->release = NULL;
+  s.snapshot->view = NULL;
   tsr__snapshot_hold(base);
   tsr__arena_init(&s.snapshot->arena, &base->array->memory);
   const int rc = snapshot_stack(&s, alone, runs, count);
@@ -725,7 +725,7 @@ void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;
   for (uint64_t i = 0; i < snapshot->fragment_count; i++)
     tsr__array_fragment_drop(snapshot->array, snapshot->fragments[i].fragment);
-  if (snapshot->release) snapshot->release(snapshot);
+  if (snapshot->view) snapshot->view->release(snapshot->writer);
   tsr_snapshot *base = snapshot->base;
   tsr__arena_release(&snapshot->arena);
   tsr__free(snapshot);

@@ -36,6 +36,19 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error);
 
+/* What readers ask the writer whose uncommitted changes a snapshot shows. write/transaction_view.c answers. */
+typedef struct tsr_writer_view {
+  /* Is the row among the first `removed` rows that the writer has removed? */
+  bool (*hides)(const struct tsr_writer *writer, int64_t row, uint64_t removed);
+  /* Has the writer removed a row of low..high, both inclusive? May be true where it has not. */
+  bool (*hides_some)(const struct tsr_writer *writer, int64_t low, int64_t high);
+  /* Finds where cell number `at` of a sorted run stands among the run's cells. `first`: the number of the run's first cell. */
+  int (*position)(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
+                  tsr_error *error);
+  /* Drops the snapshot's reference to the writer. */
+  void (*release)(struct tsr_writer *writer);
+} tsr_writer_view;
+
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
@@ -53,11 +66,11 @@ struct tsr_snapshot {
   tsr_interval *non_empty_domain; /* around all fragments */
   uint64_t *box_low, *box_high; /* dense: the same in ordinals */
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
-  /* with a writer's changes on top (transaction_view.c): */
+  /* with a writer's changes on top (write/transaction_view.c): */
   tsr_snapshot *base;
   struct tsr_writer *writer; /* NULL: there are none */
+  const tsr_writer_view *view; /* what readers ask the writer; NULL without one */
   uint64_t removed; /* how many of its removed rows are hidden */
-  void (*release)(tsr_snapshot *snapshot); /* lets go of the writer */
 };
 
 /* A snapshot of `base`, which it holds, with runs on top, the later ones last, which it holds, too; or of the runs alone. */

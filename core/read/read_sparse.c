@@ -23,7 +23,6 @@
 #include "read/predicate.h"
 #include "read/reader.h"
 #include "read/version_merge.h"
-#include "write/write_removed.h"
 
 typedef struct read_sparse_window {
   tsr_sparse_tile *tiles;
@@ -247,13 +246,14 @@ static int drop_removed(sparse_iterator *s, tsr_sparse_tile *tile, tsr_error *er
   const uint64_t *times = own ? system_values(s, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(s, tile);
   if (snapshot->removed == 0 || tile->count == 0) return TSR_OK;
-  if (!own && !tsr__writer_hides_some(snapshot->writer, first, first + (int64_t)tile->pinned->cells - 1)) return TSR_OK;
+  if (!own && !snapshot->view->hides_some(snapshot->writer, first, first + (int64_t)tile->pinned->cells - 1))
+    return TSR_OK;
   s->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&s->keep, tile->count, error));
   for (uint64_t i = 0; i < tile->count; i++) {
     const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
     const int64_t row = own ? tsr__uncommitted_rowid(times[cell] - TSR_OWN_TIMES) : first + cell;
-    s->keep.data[i] = !tsr__writer_hides(snapshot->writer, row, snapshot->removed);
+    s->keep.data[i] = !snapshot->view->hides(snapshot->writer, row, snapshot->removed);
   }
   return read_sparse_compress(s, tile, s->keep.data, error);
 }

@@ -9,9 +9,6 @@
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
-#include "write/transaction_view.h"
-#include "write/write_removed.h"
-#include "write/write_spill.h"
 
 typedef struct found_source {
   tsr_batch_iterator base;
@@ -106,9 +103,9 @@ static int find_unwritten(found_source *s, int64_t row) {
   if (!snapshot->schema->dense || snapshot->unwritten_row_base < 0 || row < snapshot->unwritten_row_base) return 0;
   uint64_t left = (uint64_t)(row - snapshot->unwritten_row_base);
   for (uint32_t d = grid->dimensions; d-- > 0;) {
-    const uint64_t selected = grid->last[d] + 1; /* not the whole of 2^64: such domains have no base */
-    s->ordinals[d] = left % selected;
-    left /= selected;
+    const uint64_t values = grid->last[d] + 1; /* not the whole of 2^64: such domains have no base */
+    s->ordinals[d] = left % values;
+    left /= values;
   }
   s->reader->batch.written = false;
   return left == 0;
@@ -122,10 +119,8 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
     const tsr_snapshot_fragment *run = &snapshot->fragments[f];
     uint64_t at;
     if (!run->fragment->own || number >= run->own_end || number < run->own_first) continue;
-    const uint64_t in_run = number - run->own_first;
-    if (run->fragment->tiles)
-      TSR_TRY(tsr__transaction_view_position(run->fragment, run->own_first, in_run, &at, error));
-    else TSR_TRY(tsr__spill_position(snapshot->array, run->fragment, in_run, &at, error));
+    TSR_TRY(
+        snapshot->view->position(snapshot->array, run->fragment, run->own_first, number - run->own_first, &at, error));
     return hold_cell(s, (uint32_t)f, at, error);
   }
   return 0;
@@ -134,7 +129,7 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
 static int reader_find_find(tsr_reader *reader, int64_t row, tsr_error *error) {
   tsr_snapshot *snapshot = reader->snapshot;
   void *memory;
-  if (snapshot->writer && tsr__writer_hides(snapshot->writer, row, snapshot->removed)) return 0;
+  if (snapshot->view && snapshot->view->hides(snapshot->writer, row, snapshot->removed)) return 0;
   TSR_TRY(tsr__reader_start_nothing(reader, error));
   TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(found_source), &memory, error));
   found_source *s = memory;

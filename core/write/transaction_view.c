@@ -14,6 +14,7 @@
 #include "array/snapshot.h"
 #include "write/write_buffer.h"
 #include "write/write_order.h"
+#include "write/write_spill.h"
 #include "write/writer.h"
 
 #define LIMIT_PER_CELL                                                                                                 \
@@ -355,7 +356,16 @@ static void drop_view(tsr_writer *w) {
   tsr_snapshot_close(view);
 }
 
-static void release_writer(tsr_snapshot *snapshot) { tsr__writer_drop(snapshot->writer); }
+static int transaction_view_position(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at,
+                                     uint64_t *position, tsr_error *error) {
+  if (run->tiles) return tsr__transaction_view_position(run, first, at, position, error);
+  return tsr__spill_position(array, run, at, position, error);
+}
+
+static const tsr_writer_view writer_view = {.hides = tsr__writer_hides,
+                                            .hides_some = tsr__writer_hides_some,
+                                            .position = transaction_view_position,
+                                            .release = tsr__writer_drop};
 
 static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.removed == b.removed; }
 
@@ -366,7 +376,7 @@ static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snaps
   w->view->writer = w;
   w->references++;
   w->view->removed = mark.removed;
-  w->view->release = release_writer;
+  w->view->view = &writer_view;
   w->view_mark = mark;
   *snapshot = w->view;
   return TSR_OK;

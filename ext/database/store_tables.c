@@ -23,7 +23,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "table/address.h"
+#include "text/table_names.h"
 
 static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER, "
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
@@ -317,7 +317,7 @@ int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t whole, uint64_t of
 int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error) {
   tsx_connection *connection = argument;
   char *schema, *name;
-  int code = tsx_address_parse(path + strlen("db:"), &schema, &name, error);
+  int code = tsx_table_name_parse(path + strlen("db:"), &schema, &name, error);
   if (code < 0) return code;
   tsx_tree *tree = schema ? sqlite3_malloc64(sizeof *tree) : NULL;
   if (!tree) {
@@ -372,7 +372,7 @@ static int store_tables_run(tsx_connection *connection, char *sql, tsr_error *er
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
   char *schema, *name;
   tsr_error ignored;
-  if (tsx_address_parse(path + strlen("db:"), &schema, &name, &ignored) < 0) return TSR_OK;
+  if (tsx_table_name_parse(path + strlen("db:"), &schema, &name, &ignored) < 0) return TSR_OK;
   char *sql = sqlite3_mprintf("DELETE FROM \"%w\".\"%w_files\" WHERE 0", schema ? schema : "main", name);
   int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
@@ -407,7 +407,7 @@ int tsx_store_create(tsx_connection *connection, const char *schema, const char 
 int tsx_store_identity(tsx_connection *connection, const char *path, char **out, tsr_error *error) {
   char identity[TSX_ID_SIZE];
   tsx_tree tree = {.connection = connection};
-  int code = tsx_address_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
+  int code = tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
   if (code < 0) return code;
   code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);

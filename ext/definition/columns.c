@@ -16,9 +16,9 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/filter_names.h"
 #include "text/literals.h"
 #include "definition/define.h"
-#include "table/ddl.h"
 
 #define COLUMNS_CHUNK_DEFAULT 65536
 #define COLUMNS_FILTERS_MAX   64

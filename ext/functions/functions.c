@@ -4,34 +4,25 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "connection/restrict.h"
+#include "functions/restrict.h"
 #include "connection/sqlite_api.h"
 #include "definition/arguments.h"
 #include "database/store_tables.h"
 #include "table/database.h"
 #include "table/ddl.h"
 #include "table/journal.h"
+#include "table/savepoint.h"
 #include "functions/functions_change.h"
 #include "functions/functions_copy.h"
+#include "functions/functions_database.h"
 #include "functions/functions_maintain.h"
 #include "functions/npy.h"
 #include "functions/picture.h"
-
-/* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
- * outer statement writes; then what fails is taken back with that one, if it fails. The write lock comes before the first
- * read: a transaction that has read does not wait for other writers, and fails where they have committed meanwhile. */
-int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error) {
-  tsx_path_changed(connection, path);
-  if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
-  tsx_store_rest(connection, false); /* else what has been read up to here would be that first read */
-  connection->function_alone = sqlite3_get_autocommit(connection->db);
-  connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
-  return tsx_store_lock(connection, path, error);
-}
+#include "functions/restrict.h"
 
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
   tsx_connection *connection = address->connection;
-  int code = tsx_function_begin(connection, address->path, error);
+  int code = tsx_savepoint_begin(connection, address->path, error);
   if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
   tsx_address_close(address); /* while the lock was waited for, the table may have been made anew */
   return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
@@ -62,26 +53,9 @@ void tsx_target_close(tsx_target *target) {
   target->group = NULL;
 }
 
-static int end_savepoint(tsx_connection *connection, int code, tsr_error *error) {
-  sqlite3 *db = connection->db;
-  if (!connection->in_function) return code;
-  connection->in_function = false;
-  tsx_store_rest(connection, false);
-  if (code >= 0) {
-    int result = sqlite3_exec(db, "RELEASE tessera_function", NULL, NULL, NULL);
-    if (result == SQLITE_OK) return code;
-    code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(db));
-  }
-  sqlite3_exec(db, "ROLLBACK TO tessera_function; RELEASE tessera_function", NULL, NULL, NULL);
-  /* Where readers are in the way of its commit, RELEASE leaves a transaction of its own open, and the host's next statements
-   * would be within it. */
-  if (connection->function_alone && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-  return code;
-}
-
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
   tsr_error named = *error;
-  code = end_savepoint(sqlite3_user_data(context), code, &named);
+  code = tsx_savepoint_end(sqlite3_user_data(context), code, &named);
   if (code >= 0) return;
   tsr_error told = {.code = code};
   sqlite3_snprintf((int)sizeof told.message, told.message, "%s: %s", function, named.message);

@@ -8,11 +8,7 @@
 
 int tsx_register_functions(tsx_connection *connection);
 
-/* Before a function changes what lies at a path: in the database, all of it or nothing happens, and "db:", a path without
- * a table, leaves it to the first statement to lock. Call tsx_function_end after a failure, too. */
-int tsx_function_begin(tsx_connection *connection, const char *path, tsr_error *error);
-
-/* The same of what `path` has opened: the table as it is under the lock. */
+/* Begins the savepoint (table/savepoint.h) for the array or group that `path` has opened, and opens it again as it is under the lock. */
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error);
 
 /* The array or group at the path that is a function's argument, which the function changes; `begin` is called, too, and
@@ -25,7 +21,7 @@ typedef struct tsx_target { /* `= {0}` then close is safe */
 int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error);
 void tsx_target_close(tsx_target *target);
 
-/* Ends that, and gives an error, where `code` is one, the name of the function that fails. Of functions only. */
+/* Ends the savepoint, and gives an error, where `code` is one, the name of the function that fails. Of functions only. */
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
 
 /* The first `texts` arguments, as far as they are given, are text. */

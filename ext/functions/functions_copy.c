@@ -16,7 +16,7 @@
 #include "definition/define.h"
 #include "table/database.h"
 #include "functions/copy_cells.h"
-#include "functions/creatable.h"
+#include "definition/creatable.h"
 #include "functions/functions.h"
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */

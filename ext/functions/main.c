@@ -65,7 +65,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
   }
   tsr_error error = {0};
   tsx_connection *connection = NULL;
-  if (tsx_connection_open(db, &connection, &error) < 0) {
+  if (tsx_connection_open(db, &tsx_open_array_hooks, &connection, &error) < 0) {
     *message = sqlite3_mprintf("%s", error.message);
     return tsx_sqlite_code(error.code);
   }

@@ -11,7 +11,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
 #include "text/json_in.h"
 #include "text/names.h"
 #include "values/slice.h"

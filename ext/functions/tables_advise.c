@@ -8,7 +8,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
 #include "values/value.h"
 #include "database/store_sqlite.h"
 #include "table/ddl.h"

@@ -7,7 +7,8 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
+#include "text/filter_names.h"
 #include "text/names.h"
 #include "definition/define.h"
 #include "values/value.h"

@@ -9,7 +9,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
 #include "text/names.h"
 #include "values/slice.h"
 #include "values/value.h"

@@ -16,6 +16,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/table_names.h"
 #include "text/tokens.h"
 #include "database/store_sqlite.h"
 #include "table/module.h"
@@ -112,46 +113,6 @@ void tsx_keys_free(tsx_connection *connection) {
 
 /* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
-/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory: then *end is NULL, too. */
-static char *parse_identifier(const char *p, const char **end) {
-  char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
-  char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
-  *end = NULL;
-  if (!name) return NULL;
-  if (close) {
-    for (p++; *p && (*p != close || (close != ']' && p[1] == close)); p++) {
-      *to++ = *p;
-      if (*p == close) p++;
-    }
-    if (*p++ != close) to = name; /* not closed */
-  } else {
-    while (*p && *p != '.' && !isspace((unsigned char)*p)) *to++ = *p++;
-  }
-  *to = 0;
-  *end = p;
-  if (to > name) return name;
-  sqlite3_free(name);
-  return NULL;
-}
-
-int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *error) {
-  const char *end = text;
-  *schema = NULL;
-  *name = parse_identifier(text, &end);
-  if (*name && *end == '.') {
-    *schema = *name;
-    *name = parse_identifier(end + 1, &end);
-  }
-  if (*name && !*end) return TSR_OK;
-  sqlite3_free(*schema);
-  sqlite3_free(*name);
-  *schema = *name = NULL;
-  if (!end) return tsx_fail(error, TSR_NOMEM, "out of memory");
-  return tsx_fail(error, TSR_ERROR,
-                  "'%.100s' names no table: TABLE or SCHEMA.TABLE is wanted, a name with blanks in double quotes",
-                  text);
-}
-
 /* `stopped`, here and below, is set to SQLite's code where memory, or the host's patience, did not suffice to know. */
 static void note_stop(int code, int *stopped) {
   if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
@@ -228,7 +189,7 @@ static tsx_table *find_table(tsx_connection *connection, const char *schema, con
 static int open_table(tsx_connection *connection, const char *text, bool has_key, tsx_address *address,
                       tsr_error *error) {
   char *schema, *name;
-  int code = tsx_address_parse(text, &schema, &name, error);
+  int code = tsx_table_name_parse(text, &schema, &name, error);
   if (code < 0) return code;
   int stopped = SQLITE_OK;
   if (!schema) schema = search_schema(connection->db, name, &stopped);
@@ -272,7 +233,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
     *path = sqlite3_mprintf("%s", text);
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
-  int code = tsx_address_parse(text + 3, &schema, &name, error);
+  int code = tsx_table_name_parse(text + 3, &schema, &name, error);
   if (code < 0) return code;
   if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
   tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)

@@ -4,7 +4,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "connection/connection.h"
+#include "table/open_array.h"
 
 typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
   tsx_connection *connection;
@@ -40,8 +40,6 @@ int tsx_address_not_found(const tsx_address *address, tsr_error *error); /* "arr
  * sqlite3_malloc'ed. A db: address of no table means one in the main database. */
 int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error);
 
-/* The text behind db: as names of a database (NULL: not given) and a table, sqlite3_malloc'ed. */
-int tsx_address_parse(const char *text, char **schema, char **name, tsr_error *error);
 void tsx_address_close(tsx_address *address);
 
 /* One form of all paths that lead to a directory; sqlite3_malloc'ed. */

@@ -40,6 +40,7 @@
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 #include "table/module.h"
+#include "table/open_array.h"
 
 static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_GT] = ">?",

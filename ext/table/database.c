@@ -9,35 +9,13 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/table_names.h"
 #include "database/store_tables.h"
+#include "table/address.h"
 #include "table/ddl.h"
 #include "table/module.h"
 #include "table/transaction.h"
-#include "functions/functions.h"
-
-static const char *database_text_of(sqlite3_value *value) {
-  return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
-}
-
-/* tessera_export(table, path): how many files. */
-void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
-  tsx_address address;
-  tsr_error error = {0};
-  uint64_t files = 0;
-  const char *path = database_text_of(values[1]);
-  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
-  int code = tsx_address_table(connection, database_text_of(values[0]), &address, &error);
-  if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
-    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
-  if (code == TSR_OK && (!path || tsx_store_is(path)))
-    code = tsx_fail(&error, TSR_MISMATCH, "the path of a directory is wanted");
-  if (code == TSR_OK) code = tsr_array_copy_files(connection->environment, address.path, path, false, &files, &error);
-  tsx_address_close(&address);
-  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)files);
-  tsx_function_end(context, "tessera_export", code, &error);
-  tsx_connection_remove_table(connection);
-}
+#include "table/savepoint.h"
 
 /* ---- Arrays like others ------------------------------------------------------------------------------------------- */
 
@@ -71,7 +49,7 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   char *sql = sqlite3_str_finish(out);
   if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
   if (code == TSR_OK && making->schema) /* then the caller writes the cells, too; what stands above has read */
-    code = tsx_function_begin(connection, "db:", error);
+    code = tsx_savepoint_begin(connection, "db:", error);
   if (code == TSR_OK) {
     connection->making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
@@ -87,7 +65,7 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
   const struct tsx_making making = {.files = schema ? NULL : source->path, .schema = schema};
   char *database = NULL, *table = NULL, *place = NULL;
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
-  int code = tsx_address_parse(name, &database, &table, error);
+  int code = tsx_table_name_parse(name, &database, &table, error);
   if (code == TSR_OK && !(place = tsx_store_path(database ? database : "main", table))) code = tsx_out_of_memory(error);
   if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, place, source->key, error);
   if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
@@ -96,20 +74,4 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
   if (code == TSR_OK && path) *path = place;
   else sqlite3_free(place);
   return code;
-}
-
-/* tessera_import(table, path): brings the array in a directory into the database, as a new table. */
-void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
-  tsx_address source;
-  tsr_error error = {0};
-  const char *name = database_text_of(values[0]);
-  tsx_connection_add_table(connection); /* for interrupts */
-  int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
-  if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "the name of a table is wanted");
-  if (code == TSR_OK) code = tsx_address_array(&source, &error);
-  if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);
-  tsx_address_close(&source);
-  tsx_function_end(context, "tessera_import", code, &error);
-  tsx_connection_remove_table(connection);
 }

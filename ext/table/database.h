@@ -5,7 +5,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "connection/connection.h"
+#include "table/open_array.h"
 
 typedef struct tsx_address tsx_address;
 typedef struct tsx_table tsx_table;
@@ -19,7 +19,5 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
  * sqlite3_malloc. */
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error);
-void tsx_export(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_export(table, path) */
-void tsx_import(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_import(table, path) */
 
 #endif

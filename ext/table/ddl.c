@@ -14,13 +14,15 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
+#include "text/filter_names.h"
 #include "text/names.h"
+#include "text/table_names.h"
 #include "definition/define.h"
 #include "values/value.h"
 #include "database/store_sqlite.h"
 #include "table/address.h"
-#include "functions/creatable.h"
+#include "definition/creatable.h"
 
 #define DDL_CHUNK_DEFAULT 65536
 #define VERSION_DEFAULT   22
@@ -56,33 +58,8 @@ static double load_float(const void *p, uint64_t size) {
 
 /* ---- Filters ----------------------------------------------------------------------------------------------------- */
 
-static const char *const filter_names[] = {
-    [TSR_FILTER_GZIP] = "gzip",
-    [TSR_FILTER_ZSTD] = "zstd",
-    [TSR_FILTER_LZ4] = "lz4",
-    [TSR_FILTER_RLE] = "rle",
-    [TSR_FILTER_BZIP2] = "bzip2",
-    [TSR_FILTER_DOUBLE_DELTA] = "double_delta",
-    [TSR_FILTER_BIT_WIDTH_REDUCTION] = "bit_width_reduction",
-    [TSR_FILTER_BITSHUFFLE] = "bitshuffle",
-    [TSR_FILTER_BYTESHUFFLE] = "byteshuffle",
-    [TSR_FILTER_POSITIVE_DELTA] = "positive_delta",
-    [TSR_FILTER_AES_256_GCM] = "aes_256_gcm",
-    [TSR_FILTER_MD5] = "md5",
-    [TSR_FILTER_SHA256] = "sha256",
-    [TSR_FILTER_DICTIONARY] = "dictionary",
-    [TSR_FILTER_SCALE_FLOAT] = "scale_float",
-    [TSR_FILTER_XOR] = "xor",
-    [TSR_FILTER_WEBP] = "webp",
-    [TSR_FILTER_DELTA] = "delta",
-};
-
-const char *tsx_filter_name(tsr_filter_type type) {
-  return (unsigned)type < sizeof filter_names / sizeof *filter_names ? filter_names[type] : NULL;
-}
-
 static void append_filter(sqlite3_str *out, const tsr_filter *filter) {
-  sqlite3_str_appendall(out, filter_names[filter->type]);
+  sqlite3_str_appendall(out, tsx_filter_name(filter->type));
   switch (filter->type) {
   case TSR_FILTER_GZIP:
   case TSR_FILTER_ZSTD:
@@ -124,16 +101,6 @@ void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline) {
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field) {
   const tsr_field *f = &schema->fields[field];
   return f->is_dimension && !f->filters.count ? &schema->coords_filters : &f->filters;
-}
-
-const char *tsx_order_name(tsr_order order) {
-  switch (order) {
-  case TSR_ORDER_ROW: return "row";
-  case TSR_ORDER_COL: return "col";
-  case TSR_ORDER_GLOBAL: return "global";
-  case TSR_ORDER_HILBERT: return "hilbert";
-  default: return "unordered";
-  }
 }
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
@@ -386,7 +353,7 @@ static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_er
   bool in_database = tsx_store_is(address->path);
   char *schema = NULL, *name = NULL;
   sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
-  int code = in_database ? tsx_address_parse(address->path + strlen("db:"), &schema, &name, error)
+  int code = in_database ? tsx_table_name_parse(address->path + strlen("db:"), &schema, &name, error)
                          : append_table_name(out, address->path, error);
   if (code == TSR_OK && in_database) ddl_append_name(out, name);
   sqlite3_free(schema);

@@ -7,12 +7,10 @@
 
 typedef struct tsx_address tsx_address;
 
-const char *tsx_filter_name(tsr_filter_type type); /* "zstd"; NULL for none and what is no filter */
 void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
 
 /* What a field's values go through: a dimension without filters of its own takes those of the coordinates. */
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
-const char *tsx_order_name(tsr_order order);
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_ddl(path[, key]) */
 
 /* What stands in the parentheses behind the path: kind, columns, options. `schema`: this one, of the address's array but

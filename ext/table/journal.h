@@ -4,7 +4,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "connection/connection.h"
+#include "table/open_array.h"
 
 typedef struct tsx_table tsx_table;
 typedef struct tsx_transaction tsx_transaction;

@@ -19,10 +19,10 @@
 #include "table/best_index.h"
 #include "table/creation.h"
 #include "table/cursor.h"
+#include "table/integrity.h"
 #include "table/journal.h"
 #include "table/transaction.h"
 #include "table/update.h"
-#include "functions/tables_check.h"
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 

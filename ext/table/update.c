@@ -16,7 +16,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
 #include "table/transaction.h"
 #include "table/value_in.h"
 

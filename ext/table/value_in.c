@@ -18,6 +18,7 @@
 #include "text/literals.h"
 #include "text/names.h"
 #include "definition/columns.h"
+#include "table/open_array.h"
 
 #define VALUE_IN_NUMBER_MAX 400 /* characters of a number */
 #define SHOWN               60 /* bytes of a text in a message */

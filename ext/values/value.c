@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
-#include "text/json.h"
+#include "values/json.h"
 
 /* ---- How a field appears ----------------------------------------------------------------------------------------- */
 

@@ -141,9 +141,7 @@ typedef struct tsx_ranges {
                 [8]; /* what the ranges point to, but for text, which is borrowed from the SQL value */
 } tsx_ranges;
 
-/* How a comparison is meant; flags. */
-#define TSX_UTF16   1u /* the database's text is UTF-16 */
-#define TSX_UTF16BE 4u /* and the greater byte of a unit is first */
+/* How a comparison is meant: TSX_UTF16 and TSX_UTF16BE (connection.h), and this flag. */
 #define TSX_PLAINLY 2u /* as SQLite compares and nothing else: it tests again, since it does not keep to `omit` here */
 
 /* A text as SQLite compares it in this database; and ASCII text against it: < 0, 0, > 0. */

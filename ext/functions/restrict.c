@@ -4,7 +4,7 @@
  * The core does it (tsr_environment_confine): paths are compared as what they lead to, and no link is followed within
  * an array.
  */
-#include "connection/restrict.h"
+#include "functions/restrict.h"
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"

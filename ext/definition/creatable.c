@@ -4,7 +4,7 @@
  * levels that its codecs do not know, lossy filters on offsets. tessera_ddl and tessera_copy leave out what CREATE refuses, in the
  * same way, and keep all else.
  */
-#include "functions/creatable.h"
+#include "definition/creatable.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * have none. A box is an object keyed by the dimensions' names in SQL, with [low, high] for each; an end that is open
  * is null.
  */
-#include "text/json.h"
+#include "values/json.h"
 
 #include <math.h>
 #include <stdio.h>

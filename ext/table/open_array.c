@@ -1,0 +1,254 @@
+/* open_array.c: the arrays that a connection has open, and the state of each array that a statement sees.
+ *
+ * Statements: SQLite does not tell a virtual table when a statement begins. A cursor that opens while no other is open
+ * begins one; all cursors that open before the last of them is closed see the same state of each array, but of one that
+ * the connection itself changes meanwhile: what opens from then on sees it as it is then. A function that reads an array
+ * is a cursor while it runs.
+ */
+#include "table/open_array.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "database/store_sqlite.h"
+#include "database/store_tables.h"
+#include "table/address.h"
+#include "table/creation.h"
+#include "table/cursor.h"
+#include "table/journal.h"
+#include "table/module.h"
+#include "table/transaction.h"
+
+#define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
+#define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
+
+void tsx_array_trim(tsx_array *array) {
+  for (tsx_snapshot **p = &array->snapshots; *p;) {
+    tsx_snapshot *snapshot = *p;
+    if (snapshot->cursors) {
+      p = &snapshot->next;
+      continue;
+    }
+    *p = snapshot->next;
+    tsr_snapshot_close(snapshot->core);
+    if (snapshot->transaction) tsx_transaction_drop(snapshot->transaction);
+    sqlite3_free(snapshot);
+    array->snapshot_count--;
+  }
+}
+
+static void close_array(tsx_array *array) {
+  tsx_transaction_close(array);
+  tsx_array_trim(array);
+  tsx_creation_close(array, !array->synced);
+  tsr_array_close(array->core);
+  tsx_wipe(array->key, sizeof array->key);
+  sqlite3_free(array->path);
+  sqlite3_free(array->creation_name);
+  sqlite3_free(array->creation_schema);
+  sqlite3_free(array);
+}
+
+static bool same_key(const tsx_array *array, const uint8_t *key) {
+  return key ? array->has_key && !memcmp(array->key, key, 32) : !array->has_key;
+}
+
+static int open_core(tsx_connection *connection, const char *path, const uint8_t *key, unsigned threads,
+                     tsr_creation *creation, tsx_array **out, tsr_error *error) {
+  tsx_array *array = sqlite3_malloc64(sizeof *array);
+  if (!array) return tsx_out_of_memory(error);
+  memset(array, 0, sizeof *array);
+  tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
+  array->in_database = tsx_store_is(path);
+  if (!array->in_database) options.committed = tsx_journal_committed;
+  options.committed_argument = connection;
+  int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
+  if (code < 0) {
+    sqlite3_free(array);
+    return code;
+  }
+  if (key) {
+    array->has_key = true;
+    memcpy(array->key, key, 32);
+  }
+  *out = array;
+  return TSR_OK;
+}
+
+int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error) {
+  if (tsx_store_is(path)) return tsx_store_identity(connection, path, key, error);
+  *key = tsx_path_canonical(path); /* what it means now: the host may change its directory */
+  return *key ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Opens what is open already, but for a creation, which is new. */
+static int connection_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                                 unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
+  char *present = NULL;
+  int code = tsx_array_key(connection, path, &present, error);
+  if (code < 0) return code;
+  tsx_array *array = creation ? NULL : connection->arrays;
+  while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
+  if (array) {
+    sqlite3_free(present);
+    code = tsr_path_permitted(connection->environment, path, error);
+    if (code < 0) return code;
+  } else {
+    code = open_core(connection, path, key, threads, creation, &array, error);
+    if (code < 0) {
+      sqlite3_free(present);
+      return code;
+    }
+    array->path = present;
+    array->creation = creation;
+    array->next = connection->arrays; /* before one that was at this path earlier */
+    connection->arrays = array;
+  }
+  array->tables++;
+  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
+  *out = array;
+  return TSR_OK;
+}
+
+int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                   unsigned threads, tsx_array **array, tsr_error *error) {
+  return connection_open_array(connection, path, key, cache_bytes, threads, NULL, array, error);
+}
+
+int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                           unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error) {
+  return connection_open_array(connection, path, key, cache_bytes, threads, creation, array, error);
+}
+
+void tsx_array_release(tsx_connection *connection, tsx_array *array) {
+  if (!array || --array->tables) return;
+  array->used = ++connection->clock;
+  tsx_array_trim(array);
+  uint32_t idle = 0;
+  tsx_array **oldest = NULL;
+  for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
+    if (!(*p)->tables && !(*p)->creation && !(*p)->transaction) {
+      idle++;
+      if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
+    }
+  if (idle > IDLE_ARRAYS || (oldest && (*oldest)->gone)) {
+    array = *oldest;
+    *oldest = array->next;
+    close_array(array);
+  }
+}
+
+static bool is_present(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
+  if (snapshot->transaction != changes) return false;
+  if (!changes) return true;
+  tsr_mark now = tsr_writer_mark(changes->writer);
+  return snapshot->rewinds == changes->rewinds && !memcmp(&snapshot->mark, &now, sizeof now);
+}
+
+static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, tsx_transaction *changes, tsr_error *error) {
+  tsr_snapshot *base;
+  int code = tsr_snapshot_open(array->core, snapshot->schema, snapshot->since, snapshot->as_of, &base, error);
+  if (code < 0 || !changes) {
+    snapshot->core = base;
+    return code;
+  }
+  code = tsr_snapshot_with(base, changes->writer, &snapshot->core, error);
+  tsr_snapshot_close(base);
+  if (code < 0) return code;
+  changes->references++;
+  snapshot->transaction = changes;
+  snapshot->mark = tsr_writer_mark(changes->writer);
+  snapshot->rewinds = changes->rewinds;
+  return TSR_OK;
+}
+
+void tsx_array_changed(tsx_array *array) {
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next) snapshot->statement = 0;
+}
+
+void tsx_path_changed(tsx_connection *connection, const char *path) {
+  char *key = NULL;
+  tsr_error ignored;
+  if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* none that is open */
+  for (tsx_array *array = connection->arrays; array; array = array->next)
+    if (!strcmp(array->path, key)) {
+      tsx_transaction_rest(array);
+      tsx_array_changed(array);
+    }
+  sqlite3_free(key);
+}
+
+int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
+                       uint64_t as_of, bool own, tsx_snapshot **out, tsr_error *error) {
+  const int told = tsx_connection_tell_lost(connection, error);
+  if (told < 0) return told;
+  tsx_transaction *changes = own && as_of == TSR_TIME_NOW ? array->transaction : NULL;
+  if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
+    tsx_array_trim(array); /* a statement that has ended left no cursor */
+    array->statement = connection->statement;
+  }
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
+    if (snapshot->statement == connection->statement && snapshot->schema == schema && snapshot->since == since &&
+        snapshot->as_of == as_of && is_present(snapshot, changes)) {
+      snapshot->cursors++;
+      *out = snapshot;
+      return TSR_OK;
+    }
+  if (connection->restricted && !array->in_database) {
+    int permitted = tsr_path_permitted(connection->environment, array->path, error);
+    if (permitted < 0) return permitted;
+  }
+  tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
+  if (!snapshot) return tsx_out_of_memory(error);
+  *snapshot = (tsx_snapshot){
+      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement, .cursors = 1};
+  int code = open_snapshot(array, snapshot, changes, error);
+  if (code < 0) {
+    sqlite3_free(snapshot);
+    return code;
+  }
+  snapshot->next = array->snapshots;
+  array->snapshots = snapshot;
+  array->snapshot_count++;
+  *out = snapshot;
+  return TSR_OK;
+}
+
+int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error) {
+  return tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
+                            true, snapshot, error);
+}
+
+void tsx_snapshot_release(tsx_snapshot *snapshot) {
+  if (snapshot) snapshot->cursors--;
+}
+
+/* ---- The life of a connection -------------------------------------------------------------------------------------- */
+
+static int open_array_opened(tsx_connection *connection, tsr_error *error) {
+  tsx_journal_make_id(connection->by_chance);
+  return tsx_store_register(connection, error);
+}
+
+static void open_array_cursors_closed(tsx_connection *connection) {
+  for (tsx_table *t = connection->array_tables; t && connection->tiles_kept; t = t->next) tsx_cursor_forget_tiles(t);
+  connection->tiles_kept = false;
+  tsx_store_rest(connection, false);
+}
+
+static void open_array_tables_gone(tsx_connection *connection) { tsx_store_rest(connection, true); }
+
+static void open_array_closing(tsx_connection *connection) {
+  while (connection->arrays) {
+    tsx_array *array = connection->arrays;
+    connection->arrays = array->next;
+    close_array(array);
+  }
+  tsx_keys_free(connection);
+}
+
+const tsx_connection_hooks tsx_open_array_hooks = {.opened = open_array_opened,
+                                                   .cursors_closed = open_array_cursors_closed,
+                                                   .tables_gone = open_array_tables_gone,
+                                                   .closing = open_array_closing};
