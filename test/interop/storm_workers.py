@@ -140,6 +140,20 @@ class Errors:
             json.dump(self.counts, f)
 
 
+@contextlib.contextmanager
+def not_to_be_killed(config):
+    """For what TileDB does not survive: the storm kills a process only while it does not hold this lock."""
+    with open(config["lock"], "w") as f:
+        fcntl.flock(f, fcntl.LOCK_SH)
+        yield
+
+
+def merges_evolving(array, kind):
+    """A consolidation that is killed between the commit of its merged fragment and its .vac leaves the merged fragment beside its sources. Where the merge
+    dropped an attribute that came back since, TileDB takes the value of either, cell by cell (errata 107). So the evolving array's merges are not killed."""
+    return kind == "fragments" and os.path.basename(array) == "evolving"
+
+
 # ---- tessera
 
 class Tessera:
@@ -291,7 +305,8 @@ def tessera_maintainer(config):
         kind, act = r.choice(KINDS), r.random()
         if act < 0.55:
             options = r.choice(["{}", "{}", '{"memory_mb":4}', '{"max_fragment_mb":1}'])
-            t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
+            with not_to_be_killed(config) if merges_evolving(array, kind) else contextlib.nullcontext():
+                t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
         elif act < 0.85:
             t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
         elif act < 0.95:
@@ -304,14 +319,6 @@ def tessera_maintainer(config):
 
 
 # ---- TileDB
-
-@contextlib.contextmanager
-def not_to_be_killed(config):
-    """What TileDB does not survive itself: the storm kills a process only while it does not hold this lock."""
-    with open(config["lock"], "w") as f:
-        fcntl.flock(f, fcntl.LOCK_SH)
-        yield
-
 
 def tiledb_again(errors, function, seconds=120):
     """TileDB fails where others vacuum, or have a file half written, while it opens an array. It is asked again."""
@@ -412,10 +419,7 @@ def tiledb_maintainer(config):
             if r.random() < 0.6:
                 # Its second consolidation of commits fails where a .del was consolidated and is gone; that is an error of its own, and nothing is lost.
                 # Killed while it writes consolidated footers or metadata, in place, it leaves an array that it does not open any more.
-                # Killed between the commit of a merged fragment and its .vac, it leaves both the merged fragment and its sources. Where the merge dropped
-                # an attribute that came back since, TileDB's own reads take either's value of it, cell by cell (errata 107).
-                whole = kind in ("fragment_meta", "array_meta") or (kind, array) == ("fragments", "evolving")
-                with not_to_be_killed(config) if whole else contextlib.nullcontext():
+                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") or merges_evolving(array, kind) else contextlib.nullcontext():
                     tiledb.consolidate(path, config=settings)
             else:
                 with not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
