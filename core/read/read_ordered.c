@@ -637,6 +637,31 @@ static bool begins_at_end(const level *v) {
          memcmp(v->at.data, v->end_text.data, v->at.size) == 0;
 }
 
+/* Does a row lie in what the key range has of a level? */
+static bool lies_in_key_range(const ordered_iterator *s, uint32_t k, uint64_t row) {
+  const level *v = &s->levels[k];
+  if (v->nan) return true;
+  if (!v->text) {
+    const uint64_t key = words(&s->keys[k])[row];
+    return key >= (v->single ? v->end : v->from) && key <= v->end;
+  }
+  const tsr_slice text = read_ordered_text_of(s, v, row), at = {v->at.data, v->at.size},
+                  end = {v->end_text.data, v->end_text.size};
+  const int low = v->single   ? read_ordered_compare_text(v, text, end)
+                  : v->at_set ? read_ordered_compare_text(v, text, at)
+                              : 1;
+  const int high = v->end_set ? read_ordered_compare_text(v, text, end) : -1;
+  return low >= (!v->single && v->at_exclusive) && high <= -(int)v->end_exclusive;
+}
+
+/* The inner reader does not look at the cells of a tile whose box lies within the key range. If that box is not true, its cells may lie
+ * anywhere: a key range that is cut at such a cell would begin again before itself, or become shorter by one value at a time. */
+static int check_row(const ordered_iterator *s, uint32_t k, uint64_t row, tsr_error *error) {
+  if (lies_in_key_range(s, k, row)) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "cells lie outside the boxes that R-trees have of their tiles on dimension %s",
+                   read_ordered_field_of(s, &s->levels[k])->name);
+}
+
 /* Cuts the present key range by the values of the rows gathered, sorted: 1; 0: it cannot be cut, all have one value. */
 static int cut_key_range(ordered_iterator *s, const tsr_pair *pairs, tsr_error *error) {
   level *v = &s->levels[s->depth];
@@ -672,6 +697,8 @@ static int read_ordered_shrink(ordered_iterator *s, tsr_error *error) {
     pairs[i] = (tsr_pair){.key = v->text ? text_key(v, read_ordered_text_of(s, v, i)) : words(&s->keys[s->depth])[i],
                           .cell = (uint32_t)i};
   tsr__pairs_sort_ties(pairs, pairs + s->block.rows, s->block.rows, v->text ? compare_values : NULL, &context);
+  TSR_TRY(check_row(s, s->depth, pairs[0].cell, error));
+  TSR_TRY(check_row(s, s->depth, pairs[s->block.rows - 1].cell, error));
   s->restarts++;
   return cut_key_range(s, pairs, error);
 }
@@ -755,6 +782,10 @@ static int sort_rows(ordered_iterator *s, tsr_error *error) {
     const uint32_t row = pairs[i].cell;
     if (!s->reader->distinct || i == 0 || read_ordered_compare_rows(s, 0, order[s->row_count - 1], row) != 0)
       order[s->row_count++] = row;
+  }
+  for (uint32_t k = 0; k <= s->depth; k++) { /* the rows between these two lie there, too */
+    TSR_TRY(check_row(s, k, order[0], error));
+    TSR_TRY(check_row(s, k, order[s->row_count - 1], error));
   }
   return TSR_OK;
 }

@@ -12,10 +12,12 @@ import io
 import lzma
 import os
 import re
+import resource
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -49,6 +51,12 @@ def seeds(fuzz, dev):
     return folder
 
 
+def processor_seconds():
+    """Of all programs that this one has run. On a busy machine they say more than the clock does."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def command(fuzz, target, *arguments):
     # Without -entropic=0 libFuzzer spends most of its time on weights of inputs: their features are many.
     line = [os.path.join(fuzz, "test/fuzz/fuzz_" + target), f"-max_len={LENGTHS[target]}", "-rss_limit_mb=512", "-malloc_limit_mb=64", "-timeout=10", "-entropic=0"]
@@ -67,14 +75,16 @@ def run(fuzz, dev, target, seconds, options):
     line = command(fuzz, target, f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={findings}-", *options, found, stored,
                    os.path.join(seeds(fuzz, dev), target))
     log = os.path.join(fuzz, f"{target}.log")
+    start, used = time.monotonic(), processor_seconds()
     with open(log, "w", encoding="utf-8") as out:
         result = subprocess.run(line, stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16"))
+    lasted, used = time.monotonic() - start, processor_seconds() - used
     with open(log, encoding="utf-8", errors="replace") as f:
         text = f.read()
     executions = re.findall(r"^stat::number_of_executed_units:\s*(\d+)|^#(\d+)\t", text, re.M)
     edges, all_edges = re.findall(r" cov: (\d+)", text), re.findall(r"\((\d+) inline 8-bit counters\)", text)
     new = sorted(set(os.listdir(os.path.dirname(findings))) - before)
-    print(f"{target}: {max((int(a or b) for a, b in executions), default=0):,} executions, {edges[-1] if edges else 0} of {all_edges[0] if all_edges else '?'} edges, "
+    print(f"{target}: {max((int(a or b) for a, b in executions), default=0):,} executions in {lasted:.0f} s ({used:.0f} s of a core), {edges[-1] if edges else 0} of {all_edges[0] if all_edges else '?'} edges, "
           f"{len(os.listdir(found))} inputs kept; findings: {', '.join(new) or 'none'}", flush=True)
     if result.returncode:
         print(f"it stopped: see {os.path.relpath(log, ROOT)}; once more: {os.path.relpath(line[0], ROOT)} FINDING")

@@ -4,6 +4,7 @@
  * who comes back to it. This file is not instrumented. The replay under ctest keeps the C library's malloc.
  */
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -572,6 +572,52 @@ static void test_claimed_cells(void **state) {
   }
 }
 
+static bool stop_after_many(void *argument) { return ++*(unsigned *)argument > 2000; }
+
+/* Boxes in an R-tree that are not true: a slab that has too many of their cells is not cut before its own beginning, or value by
+ * value, for ever. */
+static void test_cells_outside_their_boxes(void **state) {
+  (void)state;
+  static made_cell cells[400];
+  static made_row rows[ROWS];
+  unsigned damaged = 0;
+  for (unsigned round = 0; round < 128; round++) {
+    const bool text = round & 1;
+    made_array m;
+    tsr_reader *reader;
+    tsr_error error = {0};
+    unsigned questions = 0;
+    made_open(&m, false, 2, text, INT32_MIN + 1, INT32_MAX - 1, NULL);
+    m.schema.capacity = 100;
+    for (int32_t i = 0; i < 400; i++) {
+      cells[i] = (made_cell){.at = {text ? 0 : i / 100 * 1000000, i}, .value = i};
+      if (text) cells[i].text[0] = (char)('a' + i / 100);
+    }
+    tsr_rtree *rtree = made_sparse(&m, 1, 1, cells, 400, false, false)->metadata.rtree;
+    for (uint64_t t = 1; t < 3; t++) /* those in the middle have the box of the first or the last */
+      for (uint64_t end = 0; end < 2; end++) {
+        const uint64_t other = (round & 2 ? 3 : 0) * 4 + end;
+        rtree->keys[0][t * 4 + end] = rtree->keys[0][other];
+        if (text) rtree->sizes[0][t * 4 + end] = rtree->sizes[0][other];
+      }
+    no_statistics(&m);
+    const tsr_sort order[2] = {{.descending = round & 4}, {.dimension = 1}};
+    const tsr_request request = {
+        .order = order, .order_count = round & 8 ? 2 : 1, .memory_bytes = 14000 + round / 16 * 6000, .threads = 1};
+    m.environment->memory.interrupted = stop_after_many;
+    m.environment->memory.interrupted_argument = &questions;
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    int64_t r = tsr_reader_start(reader, &request, &error);
+    if (r >= 0) r = made_read(reader, &m, rows, ROWS, &error);
+    if (r != 400 && r != TSR_CORRUPT && r != TSR_BUDGET)
+      fail_msg("round %u: %lld after %u questions", round, (long long)r, questions);
+    damaged += r == TSR_CORRUPT;
+    tsr_reader_close(reader);
+    made_close(&m);
+  }
+  assert_true(damaged > 0);
+}
+
 static void test_failing_memory(void **state) {
   (void)state;
   static made_row rows[ROWS];
@@ -633,6 +679,7 @@ int main(void) {
       cmocka_unit_test(test_memory_of_tiles),
       cmocka_unit_test(test_memory_of_corners),
       cmocka_unit_test(test_claimed_cells),
+      cmocka_unit_test(test_cells_outside_their_boxes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
