@@ -148,10 +148,17 @@ def not_to_be_killed(config):
         yield
 
 
-def merges_evolving(array, kind):
-    """A consolidation that is killed between the commit of its merged fragment and its .vac leaves the merged fragment beside its sources. Where the merge
-    dropped an attribute that came back since, TileDB takes the value of either, cell by cell (errata 107). So the evolving array's merges are not killed."""
-    return kind == "fragments" and os.path.basename(array) == "evolving"
+@contextlib.contextmanager
+def one_merge(config, array, kind):
+    """For merges of the evolving array: they are not killed, and there is one at a time. A merge that is killed between the commit of its merged fragment and its .vac
+    leaves both the merged fragment and its sources; two merges of the same fragments leave two merged ones. Then a cell is there twice, with one time. Where one of the
+    two merges dropped an attribute that came back since, TileDB takes the value of either, cell by cell (errata 107)."""
+    if kind != "fragments" or os.path.basename(array) != "evolving":
+        yield
+        return
+    with open(os.path.join(config["folder"], "merge.lock"), "w") as f, not_to_be_killed(config):
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
 
 
 # ---- tessera
@@ -305,7 +312,7 @@ def tessera_maintainer(config):
         kind, act = r.choice(KINDS), r.random()
         if act < 0.55:
             options = r.choice(["{}", "{}", '{"memory_mb":4}', '{"max_fragment_mb":1}'])
-            with not_to_be_killed(config) if merges_evolving(array, kind) else contextlib.nullcontext():
+            with one_merge(config, array, kind):
                 t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
         elif act < 0.85:
             t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
@@ -419,7 +426,7 @@ def tiledb_maintainer(config):
             if r.random() < 0.6:
                 # Its second consolidation of commits fails where a .del was consolidated and is gone; that is an error of its own, and nothing is lost.
                 # Killed while it writes consolidated footers or metadata, in place, it leaves an array that it does not open any more.
-                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") or merges_evolving(array, kind) else contextlib.nullcontext():
+                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else one_merge(config, array, kind):
                     tiledb.consolidate(path, config=settings)
             else:
                 with not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
