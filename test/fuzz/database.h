@@ -28,6 +28,10 @@ void database_make(const char *sql, image *out);
 sqlite3 *database_open(const image *from);
 void database_close(sqlite3 *db);
 long heap_blocks(void); /* heap.c: that SQLite holds */
+/* Each input of a target whose connections serve many: libFuzzer keeps the last one alone, and it may need those before it. They stay in
+ * the file that FUZZ_HISTORY names, however the program ends: u32 how many, then for each u32 size and DATABASE_INPUT bytes. */
+#define DATABASE_INPUT 4096
+void database_note(const uint8_t *data, size_t size);
 /* A connection for one input: the one that has served others where there is one. */
 sqlite3 *database_take(image *from);
 /* The input is done. The connection is kept unless `again` is false, or its schema is another one; after many inputs all are closed. */

@@ -13,6 +13,7 @@ import lzma
 import os
 import re
 import resource
+import struct
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,20 @@ def command(fuzz, target, *arguments):
     return line + list(arguments)
 
 
+def unpack_history(path, folder):
+    """The inputs that one connection served (database_note in database.c), a file each, in their order. How many there are."""
+    with open(path, "rb") as f:
+        data = f.read()
+    (count,), at, room = struct.unpack_from("<I", data), 4, LENGTHS["sql"]
+    os.makedirs(folder)
+    for n in range(count):
+        (size,) = struct.unpack_from("<I", data, at)
+        with open(os.path.join(folder, f"{n:03}"), "wb") as f:
+            f.write(data[at + 4:at + 4 + size])
+        at += 4 + room
+    return count
+
+
 def run(fuzz, dev, target, seconds, options):
     found, findings, stored = (os.path.join(fuzz, name, target) for name in ("found", "findings", "stored"))
     for folder in (found, os.path.dirname(findings)):
@@ -76,8 +91,10 @@ def run(fuzz, dev, target, seconds, options):
                    os.path.join(seeds(fuzz, dev), target))
     log = os.path.join(fuzz, f"{target}.log")
     start, used = time.monotonic(), processor_seconds()
+    history = os.path.join(fuzz, target + ".history")
     with open(log, "w", encoding="utf-8") as out:
-        result = subprocess.run(line, stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16"))
+        result = subprocess.run(line, stdout=out, stderr=subprocess.STDOUT,
+                                env=dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16", UBSAN_OPTIONS="print_stacktrace=1", FUZZ_HISTORY=history))
     lasted, used = time.monotonic() - start, processor_seconds() - used
     with open(log, encoding="utf-8", errors="replace") as f:
         text = f.read()
@@ -88,6 +105,11 @@ def run(fuzz, dev, target, seconds, options):
           f"{len(os.listdir(found))} inputs kept; findings: {', '.join(new) or 'none'}", flush=True)
     if result.returncode:
         print(f"it stopped: see {os.path.relpath(log, ROOT)}; once more: {os.path.relpath(line[0], ROOT)} FINDING")
+        if os.path.exists(history):
+            folder = f"{findings}-history-{time.strftime('%Y%m%d-%H%M%S')}"
+            print(f"or, with the inputs of its connections before it: {os.path.relpath(line[0], ROOT)} {os.path.relpath(folder, ROOT)}/*, {unpack_history(history, folder)} of them")
+    if os.path.exists(history):
+        os.remove(history)
     return result.returncode
 
 

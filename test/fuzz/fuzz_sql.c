@@ -359,6 +359,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   room r;
   tree t;
   if (size < 3 || size > FUZZ_INPUT) return 0;
+  database_note(data, size);
   room_open(&r);
   tsr_input in = tsr__input(data, size);
   image *from = &images[tsr__input_u8(&in) % 4];

@@ -15,7 +15,7 @@
 #define UNIT     16 /* of sizes; a block's header, which is what lies between blocks */
 #define LARGEST  4096
 #define CLASSES  13
-#define WAIT_MAX 16 /* blocks of a size that wait before one is used again */
+#define WAIT_MAX 64 /* blocks of a size that wait before one is used again */
 
 void __asan_poison_memory_region(const volatile void *bytes, size_t size);
 void __asan_unpoison_memory_region(const volatile void *bytes, size_t size);
