@@ -1,16 +1,18 @@
-/* aggregate.c: count, sum, minimum and maximum over a box, by the values of dimensions.
+/* aggregate.c: count, sum, minimum and maximum of a field over a box, grouped by the values of dimensions.
  *
- * A reader gives batches; whole tiles of one group are answered from their statistics instead, where these can be
- * believed (predicate.c) and say what the cells would:
- * - integers: the sum only where it cannot have stuck at the limit of 64 bits
- * - floats: the stored sum is a plain one. The greatest error that is likely is added up, and where it shows in a result,
- *   all is read again without statistics
- * - dense tiles: only those without padding. Versions below 16 counted its zeros, and where TileDB consolidated, any
- *   version counts the fill values around the box
+ * A reader gives batches of cells, which are added to the sums of their groups. A fully selected tile whose cells all
+ * belong to one group is not read: its statistics are used, if they can be believed (predicate.c) and are certain to
+ * give what the cells would:
+ * - Integers: the stored sum is used only if it cannot have saturated at the limits of 64 bits.
+ * - Floats: the stored sum is an ordinary sum with rounding errors. The likely error is added up (tsr_sums.doubt). If
+ *   it may show in a result, everything is read again without statistics.
+ * - Dense tiles: only tiles without padding. Versions below 16 counted zeros of the padding, and in all versions a
+ *   consolidation by TileDB counts the fill values around the box.
  *
- * Groups are found in one of two ways. Where the values of the dimensions in `by` span few combinations, a cell's group
- * is its place among them (direct), and each thread has a table of its own. Else groups are numbered as they come: a hash
- * table of their keys, strings first numbered themselves.
+ * A cell's group is found in one of two ways. If the values of the dimensions in `by` have few combinations, the group
+ * is the number of the combination (direct), and each thread has its own table of sums. Otherwise groups are numbered
+ * in the order in which they appear, by a hash table of their keys (hashed); the strings of a dimension are numbered in
+ * the same way first.
  */
 #include <string.h>
 
@@ -25,14 +27,14 @@
 #include "analyze/aggregate_sums.h"
 
 #define AGGREGATE_BLOCK       TSR_KEYS_MAX /* cells whose groups are found together */
-#define RUN_MIN               16u /* cells of one group, one after the other in each tile, that are worth to be added by themselves */
-#define AGGREGATE_PART_CELLS  16384u /* of a batch, that are worth a thread */
+#define STRETCH_MIN           16u /* cells: from here on consecutive cells of one group are added by the fast loop */
+#define AGGREGATE_PART_CELLS  16384u /* cells of a batch per thread, at least */
 #define AGGREGATE_THREADS_MAX 16u
-#define DIRECT_ALWAYS         65536u /* combinations; more only where there are as many cells ... */
-#define DIRECT_MAX            (UINT64_C(1) << 22) /* ... and never more than these */
-#define SHARED_FROM           65536u /* groups: threads have no tables of their own */
-#define DOUBT_MAX             1e-10 /* of a sum */
-#define UNWRITTEN_GROUPS      65536u /* between two questions whether to stop */
+#define DIRECT_ALWAYS         65536u /* combinations that may always be direct; more if there are as many cells ... */
+#define DIRECT_MAX            (UINT64_C(1) << 22) /* ... but never more than these */
+#define SHARED_FROM           65536u /* groups: with more, one thread adds all cells */
+#define DOUBT_MAX             1e-10 /* tolerated error of a sum, relative */
+#define UNWRITTEN_GROUPS      65536u /* groups between two checks for cancellation */
 #define NO_GROUP              UINT32_MAX
 
 typedef struct text { /* a value of a string dimension */
@@ -40,8 +42,8 @@ typedef struct text { /* a value of a string dimension */
   uint64_t size;
 } text;
 
-typedef struct aggregate_numbering { /* hash table: things -> 0, 1, ... as they come */
-  uint32_t *slots; /* number, or NO_GROUP */
+typedef struct aggregate_numbering { /* hash table with open addressing: numbers things 0, 1, ... as they appear */
+  uint32_t *slots; /* a number, or NO_GROUP */
   uint64_t slot_count; /* a power of two */
 } aggregate_numbering;
 
@@ -49,10 +51,10 @@ typedef struct aggregate_axis { /* a dimension in `by` */
   uint32_t dimension;
   const tsr_field *field;
   bool is_text;
-  uint64_t low, extent, stride; /* direct: keys low..low+extent-1 */
-  uint64_t text_count;
-  tsr_buffer texts; /* text */
-  aggregate_numbering numbers;
+  uint64_t low, extent, stride; /* direct: the keys low..low+extent-1; a key adds (key - low) * stride to the group */
+  uint64_t text_count; /* strings: how many different ones have appeared */
+  tsr_buffer texts; /* of text, by number */
+  aggregate_numbering numbers; /* of the strings */
 } aggregate_axis;
 
 struct tsr_aggregate {
@@ -62,20 +64,20 @@ struct tsr_aggregate {
   tsr_arena arena;
   const tsr_field *field;
   uint32_t field_number;
-  tsr_physical_type machine;
+  tsr_physical_type type;
   uint32_t by_count;
   aggregate_axis by[TSR_BY_MAX];
   bool direct;
-  bool outside; /* direct: a cell lay outside of what its fragment says it has */
+  bool outside; /* direct: a cell lay outside of its fragment's non-empty domain, so it has no place in the table */
   uint64_t group_count;
-  tsr_buffer sums; /* tsr_sums */
-  tsr_sums *tables[AGGREGATE_THREADS_MAX]; /* direct: of the threads but the first, NULL until one is needed */
-  tsr_buffer tuples; /* by_count keys for each group, where not direct */
-  aggregate_numbering numbers;
-  uint32_t last; /* the group that was found last */
+  tsr_buffer sums; /* of tsr_sums, by group */
+  tsr_sums *tables[AGGREGATE_THREADS_MAX]; /* direct: sums of the threads except the first; NULL until needed */
+  tsr_buffer tuples; /* hashed: by_count keys per group */
+  aggregate_numbering numbers; /* hashed: of the groups */
+  uint32_t last; /* hashed: the group that was found last, or NO_GROUP */
   uint64_t row_count;
-  uint32_t *rows; /* groups, in order */
-  uint8_t keys[TSR_BY_MAX][8]; /* of the row that was asked for */
+  uint32_t *rows; /* groups with cells, in the order of their keys */
+  uint8_t keys[TSR_BY_MAX][8]; /* of the row that the caller has got last */
 };
 
 static tsr_sums *sums_of(const tsr_aggregate *a) { return (tsr_sums *)(void *)a->sums.data; }
@@ -113,7 +115,8 @@ static uint64_t aggregate_hash_of(const tsr_aggregate *a, const aggregate_axis *
   return hash_text(aggregate_text_at(by, number)->bytes, aggregate_text_at(by, number)->size);
 }
 
-/* Room for one more of `count`: at most half of the slots are taken. Of strings, or (by NULL) of groups. */
+/* Makes room for one more entry beside `count`, so that at most half of the slots are taken. The entries are the
+ * strings of the dimension `by`, or if that is NULL, the groups. */
 static int aggregate_make_room(tsr_aggregate *a, const aggregate_axis *by, aggregate_numbering *n, uint64_t count,
                                tsr_error *error) {
   if (count >= NO_GROUP) return tsr__fail(error, TSR_TOOBIG, "more than %u groups", NO_GROUP);
@@ -133,6 +136,7 @@ static int aggregate_make_room(tsr_aggregate *a, const aggregate_axis *by, aggre
   return TSR_OK;
 }
 
+/* Finds or gives the number of a string. */
 static int number_text(tsr_aggregate *a, aggregate_axis *by, const uint8_t *bytes, uint64_t size, uint64_t *number,
                        tsr_error *error) {
   TSR_TRY(aggregate_make_room(a, by, &by->numbers, by->text_count, error));
@@ -151,6 +155,7 @@ static int number_text(tsr_aggregate *a, aggregate_axis *by, const uint8_t *byte
   return TSR_OK;
 }
 
+/* Finds or makes the group of a tuple of keys. */
 static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group, tsr_error *error) {
   const uint64_t size = a->by_count * sizeof(uint64_t);
   if (a->last != NO_GROUP && memcmp(tuple_at(a, a->last), keys, size) == 0) {
@@ -167,7 +172,7 @@ static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group,
     }
   }
   tsr_sums sums;
-  tsr__sums_init(a->machine, &sums);
+  tsr__sums_init(a->type, &sums);
   TSR_TRY(tsr__buffer_append(&a->tuples, keys, size, error));
   TSR_TRY(tsr__buffer_append(&a->sums, &sums, sizeof sums, error));
   a->numbers.slots[at] = (uint32_t)a->group_count;
@@ -180,19 +185,19 @@ static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group,
 typedef struct aggregate_job {
   tsr_aggregate *aggregate;
   const tsr_batch *batch;
-  const tsr_subtile *subtile; /* consecutive cells of a dense tile: their places say the groups, in runs; else NULL */
-  uint64_t run;
+  const tsr_subtile *subtile; /* set if the batch is consecutive cells of a dense tile with stretches of one group */
+  uint64_t stretch; /* cells of a stretch */
   tsr_column field, by[TSR_BY_MAX];
-  uint64_t parts;
-  bool outside[AGGREGATE_THREADS_MAX];
+  uint64_t parts; /* how many threads share the batch */
+  bool outside[AGGREGATE_THREADS_MAX]; /* [part]: as tsr_aggregate.outside */
 } aggregate_job;
 
-/* The keys of rows from..from+count-1 on an axis with numbers. */
+/* Finds the keys of the rows from..from+count-1 on a dimension of numbers. */
 static void find_keys(const aggregate_job *j, uint32_t k, uint64_t from, uint64_t count, uint64_t *keys) {
   tsr__batch_keys(j->batch, &j->by[k], j->aggregate->by[k].field->datatype, from, count, keys);
 }
 
-/* False: a cell lies outside of the table. */
+/* Finds the groups of rows by their combinations. Returns false if a cell lies outside of the table. */
 static bool find_direct(const aggregate_job *j, uint64_t from, uint64_t count, uint32_t *groups) {
   uint64_t keys[AGGREGATE_BLOCK];
   bool outside = false;
@@ -208,6 +213,7 @@ static bool find_direct(const aggregate_job *j, uint64_t from, uint64_t count, u
   return !outside;
 }
 
+/* Finds the groups of rows by the hash tables. */
 static int find_hashed(const aggregate_job *j, uint64_t from, uint64_t count, uint32_t *groups, tsr_error *error) {
   tsr_aggregate *a = j->aggregate;
   uint64_t keys[TSR_BY_MAX][AGGREGATE_BLOCK], tuple[TSR_BY_MAX];
@@ -237,15 +243,16 @@ static int find_hashed(const aggregate_job *j, uint64_t from, uint64_t count, ui
   return TSR_OK;
 }
 
-/* Rows from..from+count-1 of the batch; a column of one value is spread out in `room`, 8 bytes for each row. */
+/* The values of the rows from..from+count-1. A constant column is repeated in `room`, which has 8 bytes for each
+ * row. */
 static tsr_cells aggregate_cells_of(const aggregate_job *j, uint64_t from, uint64_t count, uint8_t *room) {
   const tsr_column *column = &j->field;
-  tsr_cells cells = {.machine = j->aggregate->machine, .values = column->values, .validity = column->validity};
+  tsr_cells cells = {.type = j->aggregate->type, .values = column->values, .validity = column->validity};
   cells.count = count;
   if (column->constant) {
     for (uint64_t r = 0; r < count; r++) memcpy(room + r * column->cell_size, column->values, column->cell_size);
     cells.values = room;
-    cells.validity = NULL; /* of one value, null is looked for before */
+    cells.validity = NULL; /* the caller treats a constant null by itself */
   } else if (j->batch->selection) {
     cells.selection = j->batch->selection + from;
   } else {
@@ -255,7 +262,8 @@ static tsr_cells aggregate_cells_of(const aggregate_job *j, uint64_t from, uint6
   return cells;
 }
 
-static void shift(tsr_cells *cells, uint64_t by, uint64_t size) {
+/* Moves the cells on by `by` rows. */
+static void shift_cells(tsr_cells *cells, uint64_t by, uint64_t size) {
   if (cells->selection) {
     cells->selection += by;
     return;
@@ -264,7 +272,8 @@ static void shift(tsr_cells *cells, uint64_t by, uint64_t size) {
   if (cells->validity) cells->validity += by;
 }
 
-/* Runs of one group go through the faster loops. */
+/* Adds each cell to its group: in stretches of one group by the fast loop, or cell by cell if the group changes
+ * often. */
 static void add_groups(tsr_cells cells, uint64_t size, const uint32_t *groups, tsr_sums *sums) {
   const uint64_t count = cells.count;
   uint64_t changes = 0;
@@ -277,55 +286,59 @@ static void add_groups(tsr_cells cells, uint64_t size, const uint32_t *groups, t
     for (end = r + 1; end < count && groups[end] == groups[r];) end++;
     cells.count = end - r;
     tsr__sums_add(&cells, &sums[groups[r]]);
-    shift(&cells, end - r, size);
+    shift_cells(&cells, end - r, size);
   }
 }
 
-/* The axis of its tile along which the batch's cells have the values of by[k]. */
+/* The axis of the batch's tile for the dimension by[k]. */
 static const tsr_axis *axis_of(const aggregate_job *j, uint32_t k) {
   const uint32_t d = j->aggregate->by[k].dimension;
   return &j->subtile->axes[j->aggregate->snapshot->grid.col_major_cells ? j->subtile->dimensions - 1 - d : d];
 }
 
-/* Cells of dense tiles lie in runs of one group, without that anybody looks at coordinates. */
-static void choose_runs(aggregate_job *j) {
+/* Sets j->subtile if the groups follow from the positions of the cells in their dense tile: then the coordinates need
+ * not be read. The cells come in stretches of one group, whose length is the smallest stride of a dimension in `by`. */
+static void choose_stretches(aggregate_job *j) {
   tsr_batch_iterator *iterator = j->aggregate->reader->iterator;
   if (!j->aggregate->direct || j->aggregate->by_count == 0 || j->batch->selection || !iterator->subtile) return;
   j->subtile = iterator->subtile(iterator);
   if (!j->subtile) return;
-  j->run = UINT64_MAX;
-  for (uint32_t k = 0; k < j->aggregate->by_count; k++) j->run = TSR_MIN(j->run, axis_of(j, k)->stride);
-  if (j->run < RUN_MIN) j->subtile = NULL;
+  j->stretch = UINT64_MAX;
+  for (uint32_t k = 0; k < j->aggregate->by_count; k++) j->stretch = TSR_MIN(j->stretch, axis_of(j, k)->stride);
+  if (j->stretch < STRETCH_MIN) j->subtile = NULL;
 }
 
+/* The group of the cell at a position in its dense tile. */
 static uint64_t group_at(const aggregate_job *j, uint64_t place) {
   const tsr_aggregate *a = j->aggregate;
   uint64_t group = 0;
   for (uint32_t k = 0; k < a->by_count; k++) {
-    const tsr_axis *own = axis_of(j, k);
+    const tsr_axis *axis = axis_of(j, k);
     const uint64_t low = a->by[k].low - a->snapshot->grid.low_key[a->by[k].dimension];
-    group += (own->base + place / own->stride % own->extent - low) * a->by[k].stride;
+    group += (axis->base + place / axis->stride % axis->extent - low) * a->by[k].stride;
   }
   return group;
 }
 
-/* Is all of the column null, because it is one null or was never written? */
+/* Returns true if all of a column is null: it is one null, or was never written. */
 static bool aggregate_is_null(const tsr_column *column) {
   return column->constant && (column->unwritten || (column->validity && !column->validity[0]));
 }
 
-static void add_runs(const aggregate_job *j, uint64_t from, uint64_t end, tsr_sums *table) {
+static void add_stretches(const aggregate_job *j, uint64_t from, uint64_t end, tsr_sums *table) {
   uint8_t room[AGGREGATE_BLOCK * sizeof(uint64_t)];
   for (uint64_t n; from < end; from += n) {
     const uint64_t place = j->subtile->origin + j->batch->first + from;
     tsr_sums *sums = &table[group_at(j, place)];
-    n = TSR_MIN(TSR_MIN(end - from, j->run - place % j->run), j->field.constant ? AGGREGATE_BLOCK : TSR_SUMS_CELLS);
+    n = TSR_MIN(TSR_MIN(end - from, j->stretch - place % j->stretch),
+                j->field.constant ? AGGREGATE_BLOCK : TSR_SUMS_CELLS);
     const tsr_cells cells = aggregate_cells_of(j, from, n, room);
     if (aggregate_is_null(&j->field)) sums->nulls += n;
     else tsr__sums_add(&cells, sums);
   }
 }
 
+/* Adds one part of the batch, on a worker thread. */
 static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
   aggregate_job *j = argument;
   tsr_aggregate *a = j->aggregate;
@@ -334,7 +347,7 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
   uint32_t groups[AGGREGATE_BLOCK];
   uint8_t room[AGGREGATE_BLOCK * sizeof(uint64_t)];
   if (j->subtile) {
-    add_runs(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->tables[part]);
+    add_stretches(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->tables[part]);
     return TSR_OK;
   }
   for (uint64_t n, from = j->batch->count * part / j->parts; from < end; from += n) {
@@ -344,7 +357,7 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
       return TSR_OK;
     }
     if (a->by_count > 0 && !a->direct) TSR_TRY(find_hashed(j, from, n, groups, error));
-    tsr_sums *sums = part == 0 ? sums_of(a) : a->tables[part]; /* hashed groups may have moved */
+    tsr_sums *sums = part == 0 ? sums_of(a) : a->tables[part]; /* find_hashed may have moved the sums */
     if (null) {
       for (uint64_t r = 0; r < n; r++) sums[a->by_count > 0 ? groups[r] : 0].nulls++;
       continue;
@@ -356,7 +369,7 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
   return TSR_OK;
 }
 
-/* How many threads share the batch; each but the first gets a table. */
+/* Chooses how many threads share the batch. Each except the first gets its own table. */
 static int choose_parts(tsr_aggregate *a, const tsr_batch *batch, uint64_t *parts, tsr_error *error) {
   *parts = 1;
   if (!a->direct || a->group_count > SHARED_FROM) return TSR_OK;
@@ -366,7 +379,7 @@ static int choose_parts(tsr_aggregate *a, const tsr_batch *batch, uint64_t *part
     if (a->tables[part]) continue;
     TSR_TRY(tsr__arena_array(&a->arena, a->group_count, sizeof(tsr_sums), &memory, error));
     a->tables[part] = memory;
-    for (uint64_t g = 0; g < a->group_count; g++) tsr__sums_init(a->machine, &a->tables[part][g]);
+    for (uint64_t g = 0; g < a->group_count; g++) tsr__sums_init(a->type, &a->tables[part][g]);
   }
   return TSR_OK;
 }
@@ -376,7 +389,7 @@ static int aggregate_add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_err
   aggregate_job j = {.aggregate = a, .batch = batch};
   TSR_TRY(tsr_reader_column(a->reader, a->field_number, &column, error));
   j.field = *column;
-  choose_runs(&j);
+  choose_stretches(&j);
   for (uint32_t k = 0; k < a->by_count && !j.subtile; k++) {
     TSR_TRY(tsr_reader_column(a->reader, a->by[k].dimension, &column, error));
     j.by[k] = *column;
@@ -387,47 +400,48 @@ static int aggregate_add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_err
   return TSR_OK;
 }
 
-/* ---- Whole tiles ------------------------------------------------------------------------------------------------- */
+/* ---- Fully selected tiles ---------------------------------------------------------------------------------------- */
 
-/* The two ends of a sparse tile's box on an axis; of strings, where their bytes lie. */
-static const uint64_t *ends_of(const tsr_aggregate *a, const tsr_whole_tile *whole, const aggregate_axis *by,
+/* Returns the keys of both ends of a sparse tile's MBR on a dimension. Of strings, `ends` and *sizes are set. */
+static const uint64_t *ends_of(const tsr_aggregate *a, const tsr_whole_tile *tile, const aggregate_axis *by,
                                const uint8_t *ends[2], const uint64_t **sizes) {
-  const tsr_rtree *rtree = a->snapshot->fragments[whole->fragment].fragment->metadata.rtree;
-  const uint64_t at = (whole->tile * rtree->dimensions + by->dimension) * 2;
+  const tsr_rtree *rtree = a->snapshot->fragments[tile->fragment].fragment->metadata.rtree;
+  const uint64_t at = (tile->tile * rtree->dimensions + by->dimension) * 2;
   const uint64_t *keys = rtree->keys[rtree->levels - 1] + at;
   *sizes = by->is_text ? rtree->sizes[rtree->levels - 1] + at : NULL;
   for (unsigned i = 0; by->is_text && i < 2; i++) ends[i] = rtree->text + keys[i];
   return keys;
 }
 
-/* Do all cells of a whole tile belong to one group? */
-static bool has_one_group(const tsr_aggregate *a, const tsr_whole_tile *whole) {
+/* Returns true if all cells of a tile belong to one group. */
+static bool has_one_group(const tsr_aggregate *a, const tsr_whole_tile *tile) {
   for (uint32_t k = 0; k < a->by_count; k++) {
     const aggregate_axis *by = &a->by[k];
     const uint64_t *sizes, *keys;
     const uint8_t *ends[2];
-    if (whole->low) {
-      if (whole->low[by->dimension] != whole->high[by->dimension]) return false;
+    if (tile->low) {
+      if (tile->low[by->dimension] != tile->high[by->dimension]) return false;
       continue;
     }
-    if (tsr_datatype_kind(by->field->datatype) == TSR_KIND_FLOAT) return false; /* a box may hide NaN */
-    keys = ends_of(a, whole, by, ends, &sizes);
+    if (tsr_datatype_kind(by->field->datatype) == TSR_KIND_FLOAT) return false; /* an MBR does not show NaN */
+    keys = ends_of(a, tile, by, ends, &sizes);
     if (by->is_text ? tsr__bytes_compare(ends[0], sizes[0], ends[1], sizes[1]) != 0 : keys[0] != keys[1]) return false;
     if (a->direct && keys[0] - by->low >= by->extent) return false;
   }
   return true;
 }
 
-static int find_whole_group(tsr_aggregate *a, const tsr_whole_tile *whole, uint32_t *group, tsr_error *error) {
+/* Finds the group of a tile whose cells all belong to one. */
+static int find_tile_group(tsr_aggregate *a, const tsr_whole_tile *tile, uint32_t *group, tsr_error *error) {
   uint64_t tuple[TSR_BY_MAX], index = 0;
   for (uint32_t k = 0; k < a->by_count; k++) {
     aggregate_axis *by = &a->by[k];
-    if (whole->low) {
-      tuple[k] = a->snapshot->grid.low_key[by->dimension] + whole->low[by->dimension];
+    if (tile->low) {
+      tuple[k] = a->snapshot->grid.low_key[by->dimension] + tile->low[by->dimension];
     } else {
       const uint64_t *sizes;
       const uint8_t *ends[2];
-      tuple[k] = ends_of(a, whole, by, ends, &sizes)[0];
+      tuple[k] = ends_of(a, tile, by, ends, &sizes)[0];
       if (by->is_text) TSR_TRY(number_text(a, by, ends[0], sizes[0], &tuple[k], error));
     }
     index += a->direct ? (tuple[k] - by->low) * by->stride : 0;
@@ -436,61 +450,61 @@ static int find_whole_group(tsr_aggregate *a, const tsr_whole_tile *whole, uint3
   return a->direct ? TSR_OK : number_tuple(a, tuple, group, error);
 }
 
-/* Can the sum of so many integers between these not have stuck at the limit? */
-static bool aggregate_sum_fits(tsr_physical_type machine, uint64_t count, const tsr_sums *ends) {
-  uint64_t most, product;
-  if (machine == TSR_PHYSICAL_U8 || machine == TSR_PHYSICAL_U16 || machine == TSR_PHYSICAL_U32 ||
-      machine == TSR_PHYSICAL_U64)
+/* Returns true if no sum of `count` integers between the minimum and maximum of `ends` can exceed 64 bits. */
+static bool aggregate_sum_fits(tsr_physical_type type, uint64_t count, const tsr_sums *ends) {
+  uint64_t greatest, product;
+  if (type == TSR_PHYSICAL_U8 || type == TSR_PHYSICAL_U16 || type == TSR_PHYSICAL_U32 || type == TSR_PHYSICAL_U64)
     return tsr__mul(count, ends->max.u, &product);
-  most = TSR_MAX(ends->max.i < 0 ? 0 - (uint64_t)ends->max.i : (uint64_t)ends->max.i,
-                 ends->min.i < 0 ? 0 - (uint64_t)ends->min.i : (uint64_t)ends->min.i);
-  return tsr__mul(count, most, &product) && product <= INT64_MAX;
+  greatest = TSR_MAX(ends->max.i < 0 ? 0 - (uint64_t)ends->max.i : (uint64_t)ends->max.i,
+                     ends->min.i < 0 ? 0 - (uint64_t)ends->min.i : (uint64_t)ends->min.i);
+  return tsr__mul(count, greatest, &product) && product <= INT64_MAX;
 }
 
-/* Statistics of the tile that say what its cells would: `known` and 1, or 0. */
-static int find_known(tsr_aggregate *a, const tsr_whole_tile *whole, tsr_sums *known, tsr_error *error) {
-  const tsr_snapshot_fragment *f = &a->snapshot->fragments[whole->fragment];
+/* Sets *known to the statistics of a tile. Returns 1; 0 if they cannot be used and the tile must be read. */
+static int find_known(tsr_aggregate *a, const tsr_whole_tile *tile, tsr_sums *known, tsr_error *error) {
+  const tsr_snapshot_fragment *f = &a->snapshot->fragments[tile->fragment];
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   const int64_t slot = f->slots[a->field_number];
   tsr_system_column system_column;
   tsr_statistics s;
-  tsr__sums_init(a->machine, known);
+  tsr__sums_init(a->type, known);
   if (slot < 0) {
-    known->nulls = whole->cells;
+    known->nulls = tile->cells;
     return !a->field->is_dimension;
   }
-  if (f->fragment->tiles) return 0; /* cells that have not been written yet have no statistics */
+  if (f->fragment->tiles) return 0; /* an uncommitted fragment, whose tiles are in memory, has no statistics */
   const int64_t number = tsr__fragment_slot_field(m, (uint32_t)slot, &system_column);
   if (number < m->schema->dimension_count || !tsr__statistics_believed(m, (uint32_t)number)) return 0;
-  if (m->dense && whole->cells != a->snapshot->grid.tile_cells) return 0;
+  if (m->dense && tile->cells != a->snapshot->grid.tile_cells) return 0;
   const tsr_field *field = &m->schema->fields[number];
   TSR_TRY(tsr__statistics_load(a->snapshot->array, f->fragment, (uint32_t)slot, false, &s, error));
-  if (!s.min || !s.max || !s.sums || s.value_size != field->cell_size || whole->tile >= s.count) return 0;
-  if (field->nullable && (!s.null_counts || s.null_counts[whole->tile] > whole->cells)) return 0;
-  const uint64_t nulls = field->nullable ? s.null_counts[whole->tile] : 0;
-  const uint8_t *min = s.min + whole->tile * s.value_size, *max = s.max + whole->tile * s.value_size;
+  if (!s.min || !s.max || !s.sums || s.value_size != field->cell_size || tile->tile >= s.count) return 0;
+  if (field->nullable && (!s.null_counts || s.null_counts[tile->tile] > tile->cells)) return 0;
+  const uint64_t nulls = field->nullable ? s.null_counts[tile->tile] : 0;
+  const uint8_t *min = s.min + tile->tile * s.value_size, *max = s.max + tile->tile * s.value_size;
   known->nulls = nulls;
-  if (nulls == whole->cells) return 1;
+  if (nulls == tile->cells) return 1;
   if (tsr__key(field->datatype, min) > tsr__key(field->datatype, max)) return 0;
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
-      !tsr__statistics_plain(field, min, max, &s.sums[whole->tile]))
+      !tsr__statistics_plain(field, min, max, &s.sums[tile->tile]))
     return 0;
-  tsr__sums_add_known(a->machine, whole->cells - nulls, min, max, s.sums[whole->tile], known);
-  return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT || aggregate_sum_fits(a->machine, known->count, known);
+  tsr__sums_add_known(a->type, tile->cells - nulls, min, max, s.sums[tile->tile], known);
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT || aggregate_sum_fits(a->type, known->count, known);
 }
 
-/* A box of cells that were never written: as many nulls for each of its groups. */
-static int take_unwritten(tsr_aggregate *a, const tsr_whole_tile *whole, tsr_error *error) {
-  uint64_t low[TSR_BY_MAX], high[TSR_BY_MAX], tuple[TSR_BY_MAX], each = whole->cells, done = 0;
-  if (a->field->is_dimension) return 0; /* which has values there */
-  if (whole->cells == UINT64_MAX) return tsr__fail(error, TSR_TOOBIG, "there are more cells than 64 bits can count");
+/* Adds a box of cells that were never written as nulls, the same number to each of its groups. Returns as
+ * use_statistics. */
+static int add_unwritten(tsr_aggregate *a, const tsr_whole_tile *tile, tsr_error *error) {
+  uint64_t low[TSR_BY_MAX], high[TSR_BY_MAX], tuple[TSR_BY_MAX], each = tile->cells, done = 0;
+  if (a->field->is_dimension) return 0; /* coordinates have values everywhere */
+  if (tile->cells == UINT64_MAX) return tsr__fail(error, TSR_TOOBIG, "there are more cells than 64 bits can count");
   for (uint32_t k = 0; k < a->by_count; k++) {
     const uint32_t d = a->by[k].dimension;
-    bool again = false; /* a dimension may be named twice */
+    bool again = false; /* the dimension occurs in `by` twice */
     for (uint32_t i = 0; i < k; i++) again |= a->by[i].dimension == d;
     if (again) return 0;
-    tuple[k] = low[k] = a->snapshot->grid.low_key[d] + whole->low[d];
-    high[k] = a->snapshot->grid.low_key[d] + whole->high[d];
+    tuple[k] = low[k] = a->snapshot->grid.low_key[d] + tile->low[d];
+    high[k] = a->snapshot->grid.low_key[d] + tile->high[d];
     each /= high[k] - low[k] + 1;
   }
   for (;;) {
@@ -505,33 +519,35 @@ static int take_unwritten(tsr_aggregate *a, const tsr_whole_tile *whole, tsr_err
     tuple[k - 1]++;
     if (++done % UNWRITTEN_GROUPS == 0) TSR_TRY(tsr__environment_cancelled(a->snapshot->array->environment, error));
   }
-  tsr_work_done(a->snapshot->array->environment, whole->cells);
+  tsr_work_done(a->snapshot->array->environment, tile->cells);
   return 1;
 }
 
-static int take_whole(void *argument, const tsr_whole_tile *whole, tsr_error *error) {
+/* Called by the reader for each fully selected tile. Returns 1: the tile is counted, do not read it; 0: read it; < 0:
+ * error. */
+static int use_statistics(void *argument, const tsr_whole_tile *tile, tsr_error *error) {
   tsr_aggregate *a = argument;
   tsr_sums known;
   uint32_t group = 0;
-  if (whole->fragment == TSR_NO_FRAGMENT) return take_unwritten(a, whole, error);
-  if (!has_one_group(a, whole)) return 0;
-  const int rc = find_known(a, whole, &known, error);
+  if (tile->fragment == TSR_NO_FRAGMENT) return add_unwritten(a, tile, error);
+  if (!has_one_group(a, tile)) return 0;
+  const int rc = find_known(a, tile, &known, error);
   if (rc <= 0) return rc;
   tsr__count(a->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
-  if (a->by_count > 0) TSR_TRY(find_whole_group(a, whole, &group, error));
-  tsr__sums_merge(a->machine, &sums_of(a)[group], &known);
-  tsr_work_done(a->snapshot->array->environment, whole->cells);
+  if (a->by_count > 0) TSR_TRY(find_tile_group(a, tile, &group, error));
+  tsr__sums_merge(a->type, &sums_of(a)[group], &known);
+  tsr_work_done(a->snapshot->array->environment, tile->cells);
   return 1;
 }
 
-/* ---- All together ------------------------------------------------------------------------------------------------ */
+/* ---- The request ------------------------------------------------------------------------------------------------- */
 
 static bool is_numbers(const tsr_field *field) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   return field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
 
-/* The keys that cells of the started reader can have on a dimension. */
+/* Finds the range of keys that cells of the started reader can have on a dimension. */
 static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64_t *high) {
   const tsr_snapshot *snapshot = a->snapshot;
   const tsr_plan *plan = &a->reader->plan;
@@ -548,12 +564,13 @@ static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64
   *high = TSR_MIN(*high, plan->spans[d].spans[plan->spans[d].count - 1].high);
 }
 
-/* Is a table of all combinations small enough? */
+/* Returns true if a table of all combinations, *groups, is small enough. Sets the axes' low, extent and stride. */
 static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
   *groups = 1;
   if (a->by_count == 0) return true;
   if (a->reader->plan.empty || a->reader->plan.lossy || !a->snapshot->has_domain) return false;
-  if (a->snapshot->schema->dense && !a->reader->plan.selections) return false; /* a single cell: read_point.c */
+  if (a->snapshot->schema->dense && !a->reader->plan.selections)
+    return false; /* read_point.c reads a single cell without a plan */
   for (uint32_t k = a->by_count; k-- > 0;) {
     aggregate_axis *by = &a->by[k];
     uint64_t high;
@@ -585,12 +602,13 @@ static void aggregate_clear(tsr_aggregate *a) {
 
 static int aggregate_make_table(tsr_aggregate *a, uint64_t groups, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&a->sums, groups * sizeof(tsr_sums), error));
-  for (uint64_t g = 0; g < groups; g++) tsr__sums_init(a->machine, &sums_of(a)[g]);
+  for (uint64_t g = 0; g < groups; g++) tsr__sums_init(a->type, &sums_of(a)[g]);
   a->sums.size = groups * sizeof(tsr_sums);
   a->group_count = groups;
   return TSR_OK;
 }
 
+/* Reads the request once and fills the sums. `statistics` and `direct` say what may be used. */
 static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, const bool *fields, bool statistics,
                      bool direct, tsr_error *error) {
   const tsr_request reading = {.dimensions = request->dimensions,
@@ -601,7 +619,7 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
   uint64_t groups;
   int rc;
   aggregate_clear(a);
-  a->reader->take = statistics ? take_whole : NULL;
+  a->reader->take = statistics ? use_statistics : NULL;
   a->reader->shortcut_argument = a;
   TSR_TRY(tsr_reader_start(a->reader, &reading, error));
   a->direct = choose_direct(a, &groups) && (direct || a->by_count == 0);
@@ -613,15 +631,15 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
   }
   for (uint32_t part = 1; rc >= 0 && part < AGGREGATE_THREADS_MAX; part++)
     for (uint64_t g = 0; a->tables[part] && g < a->group_count; g++)
-      tsr__sums_merge(a->machine, &sums_of(a)[g], &a->tables[part][g]);
+      tsr__sums_merge(a->type, &sums_of(a)[g], &a->tables[part][g]);
   return rc;
 }
 
-/* Does it show in a result that sums of floats came from statistics? */
+/* Returns true if rounding errors of stored sums may show in a result. */
 static bool aggregate_is_doubtful(const tsr_aggregate *a) {
   for (uint64_t g = 0; g < a->group_count; g++) {
     const tsr_sums *sums = &sums_of(a)[g];
-    const double sum = sums->doubt > 0 ? tsr__sums_real(a->machine, sums) : 0;
+    const double sum = sums->doubt > 0 ? tsr__sums_real(a->type, sums) : 0;
     if (sums->doubt > 0 && !(sums->doubt <= DOUBT_MAX * (sum < 0 ? -sum : sum))) return true;
   }
   return false;
@@ -638,11 +656,12 @@ static int aggregate_compare(const tsr_aggregate *a, uint32_t x, uint32_t y) {
   return 0;
 }
 
+/* Sorts groups by their keys: a stable merge sort, bottom up. */
 static void aggregate_sort(const tsr_aggregate *a, uint32_t *rows, uint32_t *room, uint64_t count) {
   uint32_t *from = rows, *to = room;
-  for (uint64_t run = 1; run < count; run *= 2) {
-    for (uint64_t start = 0; start < count; start += 2 * run) {
-      const uint64_t middle = TSR_MIN(start + run, count), end = TSR_MIN(middle + run, count);
+  for (uint64_t width = 1; width < count; width *= 2) {
+    for (uint64_t start = 0; start < count; start += 2 * width) {
+      const uint64_t middle = TSR_MIN(start + width, count), end = TSR_MIN(middle + width, count);
       uint64_t i = start, k = middle, n = start;
       while (i < middle && k < end) to[n++] = aggregate_compare(a, from[i], from[k]) <= 0 ? from[i++] : from[k++];
       while (i < middle) to[n++] = from[i++];
@@ -655,7 +674,7 @@ static void aggregate_sort(const tsr_aggregate *a, uint32_t *rows, uint32_t *roo
   if (from != rows) memcpy(rows, from, count * sizeof *rows);
 }
 
-/* The groups that have cells, in order; a table is in order as it is. */
+/* Lists the groups that have cells, in the order of their keys. Direct groups have that order already. */
 static int list_rows(tsr_aggregate *a, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_array(&a->arena, a->group_count, 2 * sizeof(uint32_t), &memory, error));
@@ -675,7 +694,7 @@ static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request,
     return tsr__fail(error, TSR_ERROR, "field %u cannot be summed", request->field);
   a->field_number = request->field;
   a->field = &schema->fields[request->field];
-  a->machine = tsr__datatype_physical(a->field->datatype);
+  a->type = tsr__datatype_physical(a->field->datatype);
   a->by_count = request->by_count;
   TSR_TRY(tsr__alloc_array(&a->memory, n, sizeof(bool), &memory, error));
   *fields = memory;
@@ -694,7 +713,8 @@ static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request,
 static int aggregate_run(tsr_aggregate *a, const tsr_aggregate_request *request, tsr_error *error) {
   bool *fields = NULL, statistics = !request->read_all, direct = true, done = false;
   if (request->by_count > TSR_BY_MAX)
-    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions, there may be %u", request->by_count, TSR_BY_MAX);
+    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions: at most %u are possible", request->by_count,
+                     TSR_BY_MAX);
   int rc = choose_fields(a, request, &fields, error);
   if (rc >= 0) rc = tsr_reader_open(a->snapshot, &a->reader, error);
   while (rc >= 0 && !done) {
@@ -715,10 +735,10 @@ int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *requ
   void *memory;
   TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_aggregate), &memory, error));
   tsr_aggregate *a = memory;
-  const uint64_t most = request->memory_bytes ? request->memory_bytes : UINT64_C(1) << 30;
+  const uint64_t budget = request->memory_bytes ? request->memory_bytes : UINT64_C(1) << 30;
   a->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);
-  tsr__memory_init(&a->memory, &snapshot->array->memory, most / 2, "memory_mb"); /* the reader has the other half */
+  tsr__memory_init(&a->memory, &snapshot->array->memory, budget / 2, "memory_mb"); /* the reader has the other half */
   tsr__arena_init(&a->arena, &a->memory);
   a->sums.memory = a->tuples.memory = &a->memory;
   for (uint32_t k = 0; k < TSR_BY_MAX; k++) a->by[k].texts.memory = &a->memory;
@@ -748,11 +768,12 @@ void tsr_aggregate_close(tsr_aggregate *aggregate) {
 
 uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate) { return aggregate->row_count; }
 
+/* Writes a minimum or maximum in the field's datatype. */
 static void aggregate_set_end(const tsr_aggregate *a, uint64_t bits, uint8_t out[8]) {
   double value;
   memcpy(&value, &bits, sizeof value);
   const float narrow = (float)value;
-  if (a->machine == TSR_PHYSICAL_F32) memcpy(out, &narrow, sizeof narrow);
+  if (a->type == TSR_PHYSICAL_F32) memcpy(out, &narrow, sizeof narrow);
   else memcpy(out, &bits, tsr_datatype_size(a->field->datatype));
 }
 
@@ -761,7 +782,7 @@ void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_r
   const uint32_t group = a->rows[index];
   const tsr_sums *sums = &sums_of(a)[group];
   *row = (tsr_aggregate_row){.count = sums->count, .nulls = sums->nulls};
-  row->real_sum = tsr__sums_real(a->machine, sums);
+  row->real_sum = tsr__sums_real(a->type, sums);
   if (tsr_datatype_kind(a->field->datatype) != TSR_KIND_FLOAT) {
     const uint64_t *sum = sums->sum.integer;
     row->fits = sum[1] == (sum[0] >> 63 ? UINT64_MAX : 0);

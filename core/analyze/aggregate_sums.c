@@ -1,15 +1,15 @@
-/* aggregate_sums.c: count, sum, minimum and maximum of columns, in typed loops.
+/* aggregate_sums.c: count, sum, minimum and maximum of columns, in loops for each physical type.
  *
- * Sums of integers are exact, in 128 bits. Sums of floats carry along what each addition rounds away (TwoSum), so that
- * neither the order of the cells nor how they are split among threads shows in the result; where values are contiguous
- * and none is null, in lanes side by side. NaN is null.
+ * Sums of integers are exact, in 128 bits. Sums of floats also add up the rounding error of each addition (TwoSum), so
+ * that the result does not depend on the order of the cells or on how they are divided among threads. If the values are
+ * contiguous and have no nulls, several sums run side by side in vector lanes. NaN counts as null.
  */
 #include "analyze/aggregate_sums.h"
 
 #include <math.h>
 #include <string.h>
 
-#define AGGREGATE_SUMS_LANES 4
+#define AGGREGATE_SUMS_LANES 4 /* sums of floats side by side */
 
 typedef __int128 aggregate_sums_wide;
 
@@ -23,27 +23,27 @@ static void wide_add(uint64_t sum[2], aggregate_sums_wide value) {
   sum[1] = (uint64_t)((unsigned __int128)total >> 64);
 }
 
+/* TwoSum (Knuth): sum[0] is the rounded sum, sum[1] gets the error of the addition. */
 static inline void real_add(double sum[2], double value) {
   const double total = sum[0] + value, part = total - sum[0];
   sum[1] += (sum[0] - (total - part)) + (value - part);
   sum[0] = total;
 }
 
-static bool aggregate_sums_is_float(tsr_physical_type machine) {
-  return machine == TSR_PHYSICAL_F32 || machine == TSR_PHYSICAL_F64;
+static bool aggregate_sums_is_float(tsr_physical_type type) {
+  return type == TSR_PHYSICAL_F32 || type == TSR_PHYSICAL_F64;
 }
 
-static bool aggregate_sums_is_signed(tsr_physical_type machine) {
-  return machine == TSR_PHYSICAL_I8 || machine == TSR_PHYSICAL_I16 || machine == TSR_PHYSICAL_I32 ||
-         machine == TSR_PHYSICAL_I64;
+static bool aggregate_sums_is_signed(tsr_physical_type type) {
+  return type == TSR_PHYSICAL_I8 || type == TSR_PHYSICAL_I16 || type == TSR_PHYSICAL_I32 || type == TSR_PHYSICAL_I64;
 }
 
-void tsr__sums_init(tsr_physical_type machine, tsr_sums *sums) {
+void tsr__sums_init(tsr_physical_type type, tsr_sums *sums) {
   *sums = (tsr_sums){0};
-  if (aggregate_sums_is_float(machine)) {
+  if (aggregate_sums_is_float(type)) {
     sums->min.f = INFINITY;
     sums->max.f = -INFINITY;
-  } else if (aggregate_sums_is_signed(machine)) {
+  } else if (aggregate_sums_is_signed(type)) {
     sums->min.i = INT64_MAX;
     sums->max.i = INT64_MIN;
   } else {
@@ -53,7 +53,8 @@ void tsr__sums_init(tsr_physical_type machine, tsr_sums *sums) {
 
 /* ---- Loops ------------------------------------------------------------------------------------------------------- */
 
-/* Integers: `part` holds the sum of TSR_SUMS_CELLS of them. */
+/* Integers. The type `part` holds the sum of TSR_SUMS_CELLS values; `end` is the member of the union for minimum and
+ * maximum. */
 #define DEFINE_INTEGERS(name, type, part, end)                                                                         \
   static void add_all_##name(const uint8_t *values, uint64_t count, tsr_sums *sums) {                                  \
     part sum = 0;                                                                                                      \
@@ -79,8 +80,9 @@ void tsr__sums_init(tsr_physical_type machine, tsr_sums *sums) {
     sums->max.end = TSR_MAX(sums->max.end, v);                                                                         \
   }
 
-/* Vectors of 16 bytes, which all machines have (what has not makes loops of them): sums in pairs, the rest in as many as
- * a vector takes. A comparison is all bits of a lane, or none. */
+/* Vectors of 16 bytes. Compilers make loops of them for processors without vectors. The sums are doubles, two in a
+ * vector; minimum, maximum and count are in as many lanes as a vector has values of the type. A comparison gives a lane
+ * with all bits set or none. */
 typedef double reals __attribute__((vector_size(16)));
 typedef int64_t real_masks __attribute__((vector_size(16)));
 #define DEFINE_FLOATS(name, type, mask)                                                                                \
@@ -155,19 +157,20 @@ DEFINE_FLOAT(F64, double)
 DEFINE_FLOATS(F32, float, int32_t)
 DEFINE_FLOATS(F64, double, int64_t)
 
-/* Any cells, one by one: into one group, or each into its own. */
+/* Cells with nulls or a selection, one by one: into one group (groups NULL), or each into its own. `scatter` is for
+ * cells without both. */
 #define DEFINE_SOME(name, type)                                                                                        \
   static void add_some_##name(const tsr_cells *cells, const uint32_t *groups, tsr_sums *sums) {                        \
     for (uint64_t r = 0; r < cells->count; r++) {                                                                      \
       const uint64_t i = cells->selection ? cells->selection[r] : r;                                                   \
-      tsr_sums *own = groups ? &sums[groups[r]] : sums;                                                                \
+      tsr_sums *to = groups ? &sums[groups[r]] : sums;                                                                 \
       type v;                                                                                                          \
       if (cells->validity && !cells->validity[i]) {                                                                    \
-        own->nulls++;                                                                                                  \
+        to->nulls++;                                                                                                   \
         continue;                                                                                                      \
       }                                                                                                                \
       memcpy(&v, cells->values + i * sizeof v, sizeof v);                                                              \
-      add_one_##name(v, own);                                                                                          \
+      add_one_##name(v, to);                                                                                           \
     }                                                                                                                  \
   }                                                                                                                    \
   static void scatter_##name(const uint8_t *values, uint64_t count, const uint32_t *groups, tsr_sums *sums) {          \
@@ -184,7 +187,7 @@ TSR_PHYSICAL_TYPES(X)
 void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums) {
   const bool some = cells->validity || cells->selection;
   if (cells->count == 0) return;
-  switch (cells->machine) {
+  switch (cells->type) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name:                                                                                            \
     if (some) add_some_##name(cells, NULL, sums);                                                                      \
@@ -197,7 +200,7 @@ void tsr__sums_add(const tsr_cells *cells, tsr_sums *sums) {
 
 void tsr__sums_scatter(const tsr_cells *cells, const uint32_t *groups, tsr_sums *sums) {
   const bool some = cells->validity || cells->selection;
-  switch (cells->machine) {
+  switch (cells->type) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name:                                                                                            \
     if (some) add_some_##name(cells, groups, sums);                                                                    \
@@ -208,13 +211,13 @@ void tsr__sums_scatter(const tsr_cells *cells, const uint32_t *groups, tsr_sums 
   }
 }
 
-/* ---- Sums of sums ------------------------------------------------------------------------------------------------ */
+/* ---- Merging sums ------------------------------------------------------------------------------------------------ */
 
-static void merge_ends(tsr_physical_type machine, tsr_sums *sums, const tsr_sums *more) {
-  if (aggregate_sums_is_float(machine)) {
+static void merge_ends(tsr_physical_type type, tsr_sums *sums, const tsr_sums *more) {
+  if (aggregate_sums_is_float(type)) {
     sums->min.f = TSR_MIN(sums->min.f, more->min.f);
     sums->max.f = TSR_MAX(sums->max.f, more->max.f);
-  } else if (aggregate_sums_is_signed(machine)) {
+  } else if (aggregate_sums_is_signed(type)) {
     sums->min.i = TSR_MIN(sums->min.i, more->min.i);
     sums->max.i = TSR_MAX(sums->max.i, more->max.i);
   } else {
@@ -223,24 +226,24 @@ static void merge_ends(tsr_physical_type machine, tsr_sums *sums, const tsr_sums
   }
 }
 
-void tsr__sums_merge(tsr_physical_type machine, tsr_sums *sums, const tsr_sums *more) {
+void tsr__sums_merge(tsr_physical_type type, tsr_sums *sums, const tsr_sums *more) {
   sums->count += more->count;
   sums->nulls += more->nulls;
   sums->doubt += more->doubt;
-  if (aggregate_sums_is_float(machine)) {
+  if (aggregate_sums_is_float(type)) {
     real_add(sums->sum.real, more->sum.real[0]);
     sums->sum.real[1] += more->sum.real[1];
   } else {
     wide_add(sums->sum.integer, wide_of(more->sum.integer));
   }
-  merge_ends(machine, sums, more);
+  merge_ends(type, sums, more);
 }
 
-void tsr__sums_add_known(tsr_physical_type machine, uint64_t count, const void *min, const void *max, uint64_t sum,
+void tsr__sums_add_known(tsr_physical_type type, uint64_t count, const void *min, const void *max, uint64_t sum,
                          tsr_sums *sums) {
   tsr_sums known;
-  tsr__sums_init(machine, &known);
-  switch (machine) { /* a minimum and a maximum are values like others; of their sum nothing is left */
+  tsr__sums_init(type, &known);
+  switch (type) { /* add the two values to set min and max; count and sum are replaced below */
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: {                                                                                          \
     type low, high;                                                                                                    \
@@ -254,19 +257,19 @@ void tsr__sums_add_known(tsr_physical_type machine, uint64_t count, const void *
 #undef X
   }
   known.count = count;
-  if (aggregate_sums_is_float(machine)) {
+  if (aggregate_sums_is_float(type)) {
     memcpy(&known.sum.real[0], &sum, sizeof sum);
     known.sum.real[1] = 0;
     known.doubt = (double)count * TSR_MAX(fabs(known.min.f), fabs(known.max.f)) * 0x1p-53;
   } else {
     known.sum.integer[0] = sum;
-    known.sum.integer[1] = aggregate_sums_is_signed(machine) && sum >> 63 ? UINT64_MAX : 0;
+    known.sum.integer[1] = aggregate_sums_is_signed(type) && sum >> 63 ? UINT64_MAX : 0;
   }
-  tsr__sums_merge(machine, sums, &known);
+  tsr__sums_merge(type, sums, &known);
 }
 
-double tsr__sums_real(tsr_physical_type machine, const tsr_sums *sums) {
-  if (!aggregate_sums_is_float(machine)) return (double)wide_of(sums->sum.integer);
+double tsr__sums_real(tsr_physical_type type, const tsr_sums *sums) {
+  if (!aggregate_sums_is_float(type)) return (double)wide_of(sums->sum.integer);
   const double exact = sums->sum.real[0] + sums->sum.real[1];
   return isfinite(exact) ? exact : sums->sum.real[0];
 }

@@ -1,8 +1,8 @@
-/* downsample.c: a box as a grid of places, each the mean of the cells that lie in it.
+/* downsample.c: shows a box of an array as a grid of places, each with the mean of the cells that lie in it.
  *
- * A reader gives batches; for each row of one, its places on the two axes come from the keys of its coordinates, and
- * its value is added to the sum of that place. Large batches are shared by threads, each with a table of sums of its
- * own, as many as the budget has room for. Nothing else is kept of the array, so its size does not matter.
+ * A reader gives batches of cells. For each cell, the keys of two coordinates give its place on the two axes, and its
+ * value is added to the sum of that place. Threads share large batches; each thread has its own table of sums, as many
+ * as the budget has room for. Memory depends only on the number of places, not on the size of the array.
  */
 #include <float.h>
 #include <math.h>
@@ -15,11 +15,11 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-#define DOWNSAMPLE_PART_CELLS     16384u /* of a batch, that are worth a thread */
+#define DOWNSAMPLE_PART_CELLS     16384u /* cells of a batch per thread, at least */
 #define DOWNSAMPLE_THREADS_MAX    16u
-#define MAPPED_MAX                (UINT64_C(1) << 16) /* values of an axis whose places are kept in a table */
-#define NO_PLACE                  UINT32_MAX /* on an axis */
-#define NOWHERE                   UINT64_MAX
+#define MAPPED_MAX                (UINT64_C(1) << 16) /* values of an axis up to which their places are precomputed */
+#define NO_PLACE                  UINT32_MAX /* outside of an axis */
+#define NOWHERE                   UINT64_MAX /* outside of the grid */
 #define PLACES_MAX                ((uint64_t)NO_PLACE) /* on an axis */
 #define DOWNSAMPLE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 
@@ -28,12 +28,12 @@ typedef struct downsample_axis {
   const tsr_field *field;
   uint64_t places;
   /* integers, datetimes and times */
-  uint64_t low, last; /* the lowest key, and how far the highest is from it */
-  unsigned shift; /* so that (last >> shift) * places fits 64 bits */
-  uint32_t *map; /* places by distance from `low`, or NULL */
-  /* floats: halves, so that no difference is infinite */
+  uint64_t low, last; /* the lowest key, and the distance of the highest from it */
+  unsigned shift; /* so that (last >> shift) * places fits into 64 bits */
+  uint32_t *map; /* [distance from low]: the place; or NULL */
+  /* floats */
   bool real;
-  double from, reach;
+  double from, reach; /* half of the low end, and half of the length: so that the difference of two ends is finite */
 } downsample_axis;
 
 typedef struct downsample_place {
@@ -41,7 +41,7 @@ typedef struct downsample_place {
   uint64_t count;
 } downsample_place;
 
-typedef struct table { /* of a thread */
+typedef struct table { /* sums of one thread */
   downsample_place *places;
   double min, max; /* of finite values */
 } table;
@@ -52,18 +52,18 @@ typedef struct painter {
   tsr_arena arena;
   const tsr_field *field;
   uint32_t field_number;
-  tsr_physical_type machine;
+  tsr_physical_type type;
   downsample_axis row, column;
   uint64_t place_count;
-  uint32_t skip_count; /* values that count as null */
-  uint8_t skips[2][8];
-  unsigned table_max;
-  uint64_t charged; /* for the means, which are not of `memory` */
+  uint32_t skip_count; /* how many of the next are used */
+  uint8_t skips[2][8]; /* values that count as null: the fill value, NaT */
+  unsigned table_max; /* how many tables the budget has room for */
+  uint64_t charged; /* bytes charged to `memory` for the means, which are allocated elsewhere */
   table tables[DOWNSAMPLE_THREADS_MAX];
-  /* the batch */
+  /* the current batch */
   const tsr_batch *batch;
   tsr_column values, rows, columns;
-  uint64_t parts;
+  uint64_t parts; /* how many threads share it */
 } painter;
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
@@ -127,7 +127,7 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
   return TSR_OK;
 }
 
-/* The places on an axis of rows from..from+count-1. */
+/* Finds the places on an axis of the rows from..from+count-1. */
 static void find_places(const painter *p, const downsample_axis *a, const tsr_column *column, uint64_t from,
                         uint64_t count, uint32_t *places) {
   if (a->real) {
@@ -146,11 +146,11 @@ static void find_places(const painter *p, const downsample_axis *a, const tsr_co
 
 /* ---- Cells of a batch -------------------------------------------------------------------------------------------- */
 
-typedef struct stretch { /* rows whose places are known */
-  const uint8_t *values, *validity;
-  const uint32_t *selection;
-  const uint64_t *places; /* NOWHERE: none */
-  uint64_t first, count;
+typedef struct stretch { /* some rows of a batch, with their places */
+  const uint8_t *values, *validity; /* of index 0 */
+  const uint32_t *selection; /* of these rows, or NULL */
+  const uint64_t *places; /* [row], or NOWHERE */
+  uint64_t first, count; /* index of the first row without a selection; rows */
   bool constant;
 } stretch;
 
@@ -181,7 +181,7 @@ TSR_PHYSICAL_TYPES(DEFINE_ADD)
 #undef DEFINE_ADD
 
 static void add_stretch(const painter *p, const stretch *s, table *t) {
-  switch (p->machine) {
+  switch (p->type) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: add_##name(p, s, t); break;
     TSR_PHYSICAL_TYPES(X)
@@ -189,6 +189,7 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
   }
 }
 
+/* Adds one part of the batch, on a worker thread. */
 static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) {
   painter *p = argument;
   const uint64_t end = p->batch->count * (part + 1) / p->parts;
@@ -238,7 +239,7 @@ static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *e
   return tsr__parallel_for(tsr__reader_threads(p->reader), p->parts, downsample_add_part, p, error);
 }
 
-/* ---- The whole --------------------------------------------------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------------------------------------------------- */
 
 static int downsample_choose_field(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
@@ -251,7 +252,7 @@ static int downsample_choose_field(painter *p, const tsr_downsample_request *req
     return tsr__fail(error, TSR_ERROR, "'%s' has no single number in a cell", field->name);
   p->field = field;
   p->field_number = request->field;
-  p->machine = tsr__datatype_physical(field->datatype);
+  p->type = tsr__datatype_physical(field->datatype);
   if (request->skip_fill && field->fill) memcpy(p->skips[p->skip_count++], field->fill, field->cell_size);
   if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) tsr__store64(p->skips[p->skip_count++], UINT64_C(1) << 63);
   return TSR_OK;
@@ -302,7 +303,7 @@ static int paint(painter *p, const tsr_downsample_request *request, tsr_error *e
   return rc;
 }
 
-/* The sums of all threads become means, of which the first table has room for as many. */
+/* Merges the tables of all threads into the first one, and makes the means. */
 static void downsample_finish(painter *p, tsr_downsample *downsample, double *means) {
   const table *first = &p->tables[0];
   *downsample = (tsr_downsample){
@@ -328,8 +329,9 @@ int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *re
   TSR_OWN_ERROR(error);
   void *memory = NULL;
   painter p = {0};
-  const uint64_t most = request->memory_bytes ? request->memory_bytes : DOWNSAMPLE_DEFAULT_MEMORY;
-  tsr__memory_init(&p.memory, &snapshot->array->environment->memory, most / 2, "memory_mb"); /* the reader: the rest */
+  const uint64_t budget = request->memory_bytes ? request->memory_bytes : DOWNSAMPLE_DEFAULT_MEMORY;
+  tsr__memory_init(&p.memory, &snapshot->array->environment->memory, budget / 2,
+                   "memory_mb"); /* the reader has the other half */
   tsr__arena_init(&p.arena, &p.memory);
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "draw", snapshot->array->path, 0);

@@ -1,5 +1,5 @@
-/* inspect.c: what can be said of fragments and tiles without decoding a cell: their boxes, sizes and statistics as they
- * are stored.
+/* inspect.c: describes fragments and tiles without decoding a cell: their boxes, sizes and statistics as they are
+ * stored.
  */
 #include <string.h>
 
@@ -16,12 +16,12 @@ struct tsr_tiles {
   tsr_fragment *fragment;
   tsr_arena arena;
   uint32_t slot_count;
-  uint32_t *slots; /* of attributes, dimensions or __coords that have tiles */
+  uint32_t *slots; /* the attributes, and the dimensions or __coords, that have tiles */
   const tsr_rtree *rtree; /* sparse fragments */
-  tsr_interval *box;
-  uint64_t box_tile; /* whose box it is; UINT64_MAX: none's */
-  uint64_t box_cells; /* dense: how many cells it holds */
-  uint32_t calls;
+  tsr_interval *box; /* of the tile box_tile, one per dimension */
+  uint64_t box_tile; /* UINT64_MAX: `box` is not set */
+  uint64_t box_cells; /* dense: how many cells the box has */
+  uint32_t calls; /* of tsr_tiles_describe: every 4096th checks for cancellation */
 };
 
 bool tsr_interval_is_open(const tsr_interval *interval) {
@@ -84,7 +84,7 @@ static uint64_t inspect_count_cells(const tsr_fragment *fragment) {
 static int count_bytes(tsr_array *array, tsr_fragment *fragment, uint64_t *bytes, tsr_error *error) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   uint64_t sum = m->file_size;
-  if (sum == 0) { /* its footer came from a consolidated file */
+  if (sum == 0) { /* the footer came from a .meta, so the file has not been opened yet */
     tsr_file *file;
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
     sum = file->size;
@@ -124,12 +124,13 @@ bool tsr_fragment_has(const tsr_snapshot *snapshot, uint64_t fragment, uint32_t 
 
 /* ---- Tiles of a fragment ---------------------------------------------------------------------------------------- */
 
+/* Lists the slots of dimensions, then those of attributes: the order of columns. */
 static int list_slots(tsr_tiles *tiles, tsr_error *error) {
   const tsr_fragment_metadata *m = &tiles->fragment->metadata;
   void *block;
   TSR_TRY(tsr__arena_array(&tiles->arena, m->slot_count, sizeof(uint32_t), &block, error));
   tiles->slots = block;
-  for (int dimensions = 1; dimensions >= 0; dimensions--) /* in the order of columns */
+  for (int dimensions = 1; dimensions >= 0; dimensions--)
     for (uint32_t s = 0; s < m->slot_count; s++) {
       tsr_system_column system_column = TSR_SLOT_TIMES;
       int64_t field = tsr__fragment_slot_field(m, s, &system_column);
@@ -186,7 +187,7 @@ static void find_dense_box(tsr_tiles *tiles, uint64_t tile) {
   const tsr_grid *grid = &fragment->grid;
   tiles->box_cells = 1;
   for (uint32_t i = 0; i < grid->dimensions; i++) {
-    uint32_t d = grid->col_major_tiles ? i : grid->dimensions - 1 - i; /* the fastest first */
+    uint32_t d = grid->col_major_tiles ? i : grid->dimensions - 1 - i; /* the fastest dimension first */
     uint64_t low = (fragment->tile_low[d] + tile % fragment->tile_count[d]) * grid->extent[d];
     uint64_t high = tsr__add_sat(low, grid->extent[d] - 1);
     tile /= fragment->tile_count[d];
@@ -243,7 +244,7 @@ static int find_sizes(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_i
   return TSR_OK;
 }
 
-/* What a list of minima or maxima holds for a tile. */
+/* Returns a tile's value of a list of minima or maxima, or NULL. */
 static const void *inspect_bound_at(const uint8_t *values, const uint64_t *offsets, uint64_t value_size, uint64_t tile,
                                     uint64_t *size) {
   if (!values) return NULL;

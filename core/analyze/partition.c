@@ -1,10 +1,11 @@
-/* partition.c: a request in slices of about equal work, for many readers at once.
+/* partition.c: divides a request into slices of about equal work, for many readers at once.
  *
- * What is asked for is halved, and the halves again, each with its share of the slices. A cut goes through all of a part
- * on one dimension: the one where it does best. Dense: between space tiles, where the parts' cells come nearest to their
- * shares, on the dimension that is slowest in tile order where several are as good. Sparse: at the low end of a tile's
- * box, where about a share of the cells lies in front of it and the fewest lie in tiles on both sides, which both parts
- * will read.
+ * The request is cut into two parts, and these again, until each part is one slice. Each part carries its share, the
+ * number of slices that it will become. A cut divides a part on one dimension, the one with the best cut:
+ * - Dense: between space tiles, where the numbers of cells come nearest to the shares. If several dimensions are
+ *   equally good, the slowest in tile order is cut.
+ * - Sparse: at the low end of a tile's MBR, so that about the first share of the cells lies before the cut. Tiles that
+ *   reach over the cut are read for both parts, so the cells in such tiles count against a cut.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,16 +21,16 @@
 
 #define SLICES_MAX 1000000u
 
-typedef struct partition_item { /* a tile of a sparse fragment, as far as it lies in a part */
-  uint32_t tile; /* of the plan */
-  double cells;
+typedef struct partition_item { /* a tile of a sparse fragment that reaches into a part */
+  uint32_t tile; /* index in the plan's tiles */
+  double cells; /* of it in the part, estimated */
 } partition_item;
 
 typedef struct partition_part {
-  uint64_t share; /* slices */
-  tsr_cut *cuts;
-  uint64_t *low, *high; /* dense: ordinals */
-  uint64_t item_count;
+  uint64_t share; /* slices that it will become */
+  tsr_cut *cuts; /* [dimension] */
+  uint64_t *low, *high; /* dense: [dimension], ordinals, inclusive */
+  uint64_t item_count; /* sparse: its tiles */
   partition_item *items;
 } partition_part;
 
@@ -39,16 +40,16 @@ typedef struct splitter {
   tsr_plan plan;
   uint32_t dimensions;
   uint32_t *order; /* dimensions, the slowest in tile order first */
-  uint64_t *fragment_bytes; /* stored, of a tile of each fragment: on average */
-  tsr_partitions *made;
-  uint64_t capacity;
+  uint64_t *fragment_bytes; /* [fragment]: average stored bytes of a tile, of all fields */
+  tsr_partitions *partitions; /* the result so far */
+  uint64_t capacity; /* of its list */
 } splitter;
 
-/* What is handed out, and all that it points to. */
-typedef struct handed_out {
+/* The result as the caller gets it, with the memory that it points to. */
+typedef struct partitions_result {
   tsr_partitions base;
   splitter splitter;
-} handed_out;
+} partitions_result;
 
 static int copy_part(splitter *s, const partition_part *from, partition_part *to, tsr_error *error) {
   const uint32_t n = s->dimensions;
@@ -65,20 +66,21 @@ static int copy_part(splitter *s, const partition_part *from, partition_part *to
 
 static int add_partition(splitter *s, const partition_part *p, uint64_t tiles, uint64_t cells, uint64_t bytes,
                          tsr_error *error) {
-  if (s->made->count == s->capacity) {
+  if (s->partitions->count == s->capacity) {
     const uint64_t capacity = TSR_MAX(16, 2 * s->capacity);
     void *memory;
     TSR_TRY(tsr__arena_array(&s->arena, capacity, sizeof(tsr_partition), &memory, error));
-    if (s->made->count) memcpy(memory, s->made->partitions, s->made->count * sizeof(tsr_partition));
-    s->made->partitions = memory;
+    if (s->partitions->count) memcpy(memory, s->partitions->partitions, s->partitions->count * sizeof(tsr_partition));
+    s->partitions->partitions = memory;
     s->capacity = capacity;
   }
-  tsr_partition *all = (tsr_partition *)s->made->partitions;
-  all[s->made->count++] = (tsr_partition){.cuts = p->cuts, .tiles = tiles, .cells = cells, .bytes = bytes};
+  tsr_partition *all = (tsr_partition *)s->partitions->partitions;
+  all[s->partitions->count++] = (tsr_partition){.cuts = p->cuts, .tiles = tiles, .cells = cells, .bytes = bytes};
   return TSR_OK;
 }
 
-/* Can it stand in a slice and in SQL alike? Not what SQL has no number, and no time, for. */
+/* Returns true if a cut at this key can be written in SQL: the key and the one before it must have a number or a time
+ * there. */
 static bool can_cut(tsr_datatype datatype, uint64_t key) {
   const tsr_kind kind = tsr_datatype_kind(datatype);
   char text[48];
@@ -95,7 +97,7 @@ static bool can_cut(tsr_datatype datatype, uint64_t key) {
 
 /* ---- Dense ------------------------------------------------------------------------------------------------------- */
 
-/* How many values of a side lie in low..high. */
+/* Returns how many selected values of a dimension lie in low..high. */
 static uint64_t values_between(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
   uint64_t n = 0;
   for (uint64_t i = 0; i < selected->count; i++) {
@@ -105,6 +107,7 @@ static uint64_t values_between(const tsr_dimension_selection *selected, uint64_t
   return n;
 }
 
+/* Adds a part to the result: counts its cells and tiles. */
 static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) {
   const tsr_grid *grid = &s->snapshot->grid;
   uint64_t cells = 1, tiles = 0, bytes = 0;
@@ -117,7 +120,7 @@ static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) 
       met = tsr__mul_sat(met, tsr__dimension_selection_tiles(&s->plan.selections[d], grid->extent[d],
                                                              TSR_MAX(box->low[d], p->low[d]),
                                                              TSR_MIN(box->high[d], p->high[d])));
-    if (box->sparse) /* nobody has looked at its R-tree */
+    if (box->sparse) /* the R-tree is not read, so space tiles are only an upper bound */
       met = TSR_MIN(met, s->snapshot->fragments[box->fragment].fragment->metadata.tile_count);
     tiles = tsr__add_sat(tiles, met);
     bytes = tsr__add_sat(bytes, tsr__mul_sat(met, s->fragment_bytes[box->fragment]));
@@ -125,7 +128,8 @@ static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) 
   return add_partition(s, p, tiles, cells, bytes, error);
 }
 
-/* Where to cut on a dimension, the second part's first ordinal; 0: nowhere. `miss` is how far from the share it is. */
+/* Returns the best cut on a dimension, the second part's first ordinal, or 0 if there is none. *miss: how far the first
+ * part's fraction of the values is from `share`. */
 static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d, double share, double *miss) {
   const uint64_t extent = s->snapshot->grid.extent[d], low = p->low[d], high = p->high[d];
   const uint64_t first = low / extent + 1, last = high / extent; /* tiles that can begin the second part */
@@ -133,7 +137,7 @@ static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d,
   const tsr_dimension_selection *selected = &s->plan.selections[d];
   const double all = (double)values_between(selected, low, high);
   uint64_t a = first, b = last;
-  while (a < b) { /* the first that has the share in front of it */
+  while (a < b) { /* find the first tile with the share before it */
     const uint64_t middle = a + (b - a) / 2;
     if ((double)values_between(selected, low, middle * extent - 1) < share * all) a = middle + 1;
     else b = middle;
@@ -178,7 +182,7 @@ static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
   a.cuts[on].has_high = b.cuts[on].has_low = true;
   tsr__key_value(datatype, low_key + best - 1, a.cuts[on].values.high);
   tsr__key_value(datatype, low_key + best, b.cuts[on].values.low);
-  TSR_TRY(split_dense(s, &a, error)); /* as deep as the shares can be halved */
+  TSR_TRY(split_dense(s, &a, error)); /* the recursion is as deep as the share can be halved */
   return split_dense(s, &b, error);
 }
 
@@ -197,62 +201,62 @@ static int start_dense(splitter *s, partition_part *p, tsr_error *error) {
 
 /* ---- Sparse ------------------------------------------------------------------------------------------------------ */
 
-typedef struct side_end { /* of a tile's box */
+typedef struct box_end { /* an end of a tile's MBR on one dimension, or a cut */
   uint64_t key;
-  const uint8_t *text; /* NULL: it is a key */
-  uint64_t size;
-} side_end;
+  const uint8_t *text; /* of string dimensions; else NULL */
+  uint64_t size; /* of the text, in bytes */
+} box_end;
 
 static bool partition_is_text(const splitter *s, uint32_t d) {
   return s->snapshot->schema->fields[d].values_per_cell == TSR_VARIABLE;
 }
 
-static int partition_compare_ends(const side_end *a, const side_end *b) {
+static int partition_compare_ends(const box_end *a, const box_end *b) {
   if (a->text) return tsr__bytes_compare(a->text, a->size, b->text, b->size);
   return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Where a part ends on a dimension; false: nowhere. */
-static bool limit_of(const splitter *s, const partition_part *p, uint32_t d, bool high, side_end *limit) {
+/* Sets *limit to a part's end on a dimension. Returns false if the part has none. */
+static bool limit_of(const splitter *s, const partition_part *p, uint32_t d, bool high, box_end *limit) {
   const tsr_cut *cut = &p->cuts[d];
   const tsr_spans *spans = &s->plan.spans[d];
   if (high ? cut->has_high : cut->has_low) {
     if (partition_is_text(s, d))
-      *limit = high ? (side_end){.text = cut->values.high_text, .size = cut->values.high_size}
-                    : (side_end){.text = cut->values.low_text, .size = cut->values.low_size};
+      *limit = high ? (box_end){.text = cut->values.high_text, .size = cut->values.high_size}
+                    : (box_end){.text = cut->values.low_text, .size = cut->values.low_size};
     else
-      *limit = (side_end){
+      *limit = (box_end){
           .key = tsr__key(s->snapshot->schema->fields[d].datatype, high ? cut->values.high : cut->values.low)};
     return true;
   }
   if (spans->all) return false;
   if (!partition_is_text(s, d)) {
-    *limit = (side_end){.key = high ? spans->spans[spans->count - 1].high : spans->spans[0].low};
+    *limit = (box_end){.key = high ? spans->spans[spans->count - 1].high : spans->spans[0].low};
     return true;
   }
   const tsr_text_span *last = &spans->texts[spans->count - 1];
   if (high && last->high_open) return false;
-  *limit = high ? (side_end){.text = last->high, .size = last->high_size}
-                : (side_end){.text = spans->texts[0].low, .size = spans->texts[0].low_size};
+  *limit = high ? (box_end){.text = last->high, .size = last->high_size}
+                : (box_end){.text = spans->texts[0].low, .size = spans->texts[0].low_size};
   return limit->text != NULL;
 }
 
-/* Of an item's box, as far as it lies in the part. */
-static side_end partition_end_of(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
-                                 bool high) {
+/* Returns an end of an item's MBR on a dimension, cut to the part. */
+static box_end partition_end_of(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
+                                bool high) {
   const tsr_plan_tile *tile = &s->plan.tiles[it->tile];
   const tsr_rtree *rtree = s->snapshot->fragments[tile->fragment].fragment->metadata.rtree;
   const uint64_t at = (tile->tile * rtree->dimensions + d) * 2 + high;
   const uint64_t key = rtree->keys[rtree->levels - 1][at];
-  side_end end = {.key = key}, limit;
-  if (partition_is_text(s, d)) end = (side_end){.text = rtree->text + key, .size = rtree->sizes[rtree->levels - 1][at]};
+  box_end end = {.key = key}, limit;
+  if (partition_is_text(s, d)) end = (box_end){.text = rtree->text + key, .size = rtree->sizes[rtree->levels - 1][at]};
   if (!limit_of(s, p, d, high, &limit)) return end;
   const int order = partition_compare_ends(&end, &limit);
   return (high ? order > 0 : order < 0) ? limit : end;
 }
 
-typedef struct partition_ranked {
-  side_end low, high;
+typedef struct partition_ranked { /* an item's ends on the dimension that is tried */
+  box_end low, high;
   double cells;
 } partition_ranked;
 
@@ -260,14 +264,15 @@ static int compare_ranked(const void *a, const void *b) {
   return partition_compare_ends(&((const partition_ranked *)a)->low, &((const partition_ranked *)b)->low);
 }
 
-/* The part of a string that a cut can be made with: characters, no NUL. */
+/* Returns the length of the prefix that a cut can use: ASCII without NUL, at most TSR_CUT_TEXT bytes. */
 static uint64_t clean_size(const uint8_t *text, uint64_t size) {
   uint64_t n = 0;
   while (n < size && n < TSR_CUT_TEXT && text[n] > 0 && text[n] < 0x80) n++;
   return n;
 }
 
-/* Of floats between low (not included) and key, the one that is written with few digits: SQL reads it back as it is. */
+/* Returns the key of a float above `low` and not above `key` that can be written with few digits, so that SQL reads
+ * exactly this value back. Returns `key` if there is none. */
 static uint64_t round_key(tsr_datatype datatype, uint64_t low, uint64_t key) {
   for (int digits = 3; digits <= 9; digits++) {
     char text[40];
@@ -289,16 +294,17 @@ static uint64_t round_key(tsr_datatype datatype, uint64_t low, uint64_t key) {
 
 #define CANDIDATES 3
 
-/* Ends at which one may cut: what is less belongs to the first part. Strings: what is not greater does. */
+/* Lists the candidates for a cut near `target` cells. Values below the cut belong to the first part; of strings, also
+ * the value of the cut itself. Returns how many candidates there are. */
 static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint64_t count, uint32_t d, double target,
-                          side_end ends[CANDIDATES]) {
+                          box_end ends[CANDIDATES]) {
   const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
   double before = 0;
   uint64_t i = 0;
   unsigned n = 0;
   while (i + 1 < count && before + ranks[i].cells <= target) before += ranks[i++].cells;
   if (partition_is_text(s, d)) {
-    const side_end *texts[CANDIDATES] = {i > 0 ? &ranks[i - 1].high : NULL, &ranks[i].low, &ranks[0].low};
+    const box_end *texts[CANDIDATES] = {i > 0 ? &ranks[i - 1].high : NULL, &ranks[i].low, &ranks[0].low};
     for (unsigned c = 0; c < CANDIDATES; c++) {
       if (!texts[c]) continue;
       ends[n] = *texts[c];
@@ -307,13 +313,13 @@ static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint
     }
     return n;
   }
-  uint64_t from = i, to = i; /* the run of equal low ends at i; the cut is before it, or behind */
+  uint64_t from = i, to = i; /* items from..to-1 have the same low end as item i: cut before or behind them */
   while (from > 0 && ranks[from - 1].low.key == ranks[i].low.key) from--;
   while (to < count && ranks[to].low.key == ranks[i].low.key) to++;
   const uint64_t at[2] = {from, to};
   for (unsigned c = 0; c < 2; c++) {
     if (at[c] == 0 || at[c] == count) continue;
-    ends[n] = (side_end){.key = ranks[at[c]].low.key};
+    ends[n] = (box_end){.key = ranks[at[c]].low.key};
     if (!can_cut(datatype, ends[n].key)) continue;
     if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT)
       ends[n].key = round_key(datatype, ranks[at[c] - 1].low.key, ends[n].key);
@@ -322,26 +328,26 @@ static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint
   return n;
 }
 
-/* Does the item reach into the part in front of the cut, and into the one behind it? */
+/* Sets *before and *behind: whether the item reaches into the part before the cut, and into the part behind it. */
 static void partition_locate(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
-                             const side_end *at, bool *before, bool *behind) {
-  const side_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
-  const int equal = at->text ? 0 : -1; /* strings: the cut's own value lies in front */
+                             const box_end *at, bool *before, bool *behind) {
+  const box_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
+  const int equal = at->text ? 0 : -1; /* strings: the value of the cut belongs to the first part */
   *before = partition_compare_ends(&low, at) <= equal;
   *behind = partition_compare_ends(&high, at) > equal || !*before;
 }
 
-/* Which part of an item on both sides lies in front. */
+/* Estimates which fraction of an item that reaches over the cut lies before it. */
 static double part_before(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
-                          const side_end *at) {
+                          const box_end *at) {
   if (at->text || tsr_datatype_kind(s->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT) return 0.5;
-  const side_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
+  const box_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
   return high.key < low.key ? 0.5 : (double)(at->key - low.key) / ((double)(high.key - low.key) + 1);
 }
 
-/* What a cut loses: the cells in tiles on both of its sides, and what the first part is off its share. False: it cuts
- * nothing off. */
-static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, const side_end *at, double target,
+/* Sets *loss of a cut: the cells of tiles that reach over it, plus the difference between the first part's cells and
+ * `target`. Returns false if the cut makes neither part smaller. */
+static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, const box_end *at, double target,
                       double *loss) {
   double both = 0, first = 0;
   uint64_t in_front = 0, behind_it = 0;
@@ -357,11 +363,11 @@ static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, co
   return in_front > 0 && behind_it > 0 && in_front + behind_it < 2 * p->item_count;
 }
 
-/* The best cut on a dimension, if it is better than `loss`: 1. */
+/* Looks for a cut on a dimension whose loss is less than *loss. Returns 1 and sets *best and *loss, or returns 0. */
 static int try_dimension(splitter *s, const partition_part *p, uint32_t d, double all, partition_ranked *ranks,
-                         side_end *best, double *loss, tsr_error *error) {
+                         box_end *best, double *loss, tsr_error *error) {
   const double target = all * (double)(p->share / 2) / (double)p->share;
-  side_end ends[CANDIDATES];
+  box_end ends[CANDIDATES];
   int better = 0;
   TSR_TRY(tsr__environment_cancelled(s->snapshot->array->environment, error));
   for (uint64_t i = 0; i < p->item_count; i++)
@@ -380,6 +386,7 @@ static int try_dimension(splitter *s, const partition_part *p, uint32_t d, doubl
   return better;
 }
 
+/* Adds a part to the result. */
 static int finish_sparse(splitter *s, const partition_part *p, tsr_error *error) {
   double cells = 0;
   uint64_t bytes = 0;
@@ -390,9 +397,8 @@ static int finish_sparse(splitter *s, const partition_part *p, tsr_error *error)
   return add_partition(s, p, p->item_count, tsr__whole(cells + 0.5), bytes, error);
 }
 
-/* Cuts at a key or a string. */
-static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d, const side_end *at,
-                   tsr_error *error) {
+/* Sets the cuts of both parts on a dimension. */
+static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d, const box_end *at, tsr_error *error) {
   const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
   tsr_cut *first = &a->cuts[d], *second = &b->cuts[d];
   first->has_high = second->has_low = true;
@@ -410,8 +416,9 @@ static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d
   return TSR_OK;
 }
 
+/* Divides the items of a part; an item that reaches over the cut goes to both. */
 static int share_items(splitter *s, const partition_part *p, partition_part *a, partition_part *b, uint32_t d,
-                       const side_end *at, tsr_error *error) {
+                       const box_end *at, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_array(&s->arena, p->item_count, sizeof(partition_item), &memory, error));
   a->items = memory;
@@ -433,7 +440,7 @@ static int share_items(splitter *s, const partition_part *p, partition_part *a, 
 
 static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) {
   double all = 0, least = INFINITY;
-  side_end best = {0};
+  box_end best = {0};
   uint32_t on = UINT32_MAX;
   void *ranks;
   if (p->share <= 1 || p->item_count <= 1 || s->plan.lossy) return finish_sparse(s, p, error);
@@ -458,7 +465,8 @@ static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) 
   return split_sparse(s, &b, error);
 }
 
-/* Spans cut tiles, too: of what lies outside nothing is known, so each counts as a whole. */
+/* Begins with all tiles of the plan. A tile that the request selects only in part counts with all of its cells: how
+ * many of them lie outside is not known. */
 static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_array(&s->arena, s->plan.tile_count, sizeof(partition_item), &memory, error));
@@ -473,15 +481,16 @@ static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
   return split_sparse(s, p, error);
 }
 
-/* ---- All together ------------------------------------------------------------------------------------------------ */
+/* ---- The request ------------------------------------------------------------------------------------------------- */
 
+/* Finds the average stored bytes of each fragment's tiles. */
 static int find_bytes(splitter *s, tsr_error *error) {
   void *memory;
   TSR_TRY(tsr__arena_array(&s->arena, s->snapshot->fragment_count, sizeof(uint64_t), &memory, error));
   s->fragment_bytes = memory;
   for (uint64_t f = 0; f < s->snapshot->fragment_count; f++) {
     tsr_fragment_info info;
-    if (s->snapshot->fragments[f].fragment->tiles) continue; /* not written yet */
+    if (s->snapshot->fragments[f].fragment->tiles) continue; /* an uncommitted fragment, in memory */
     TSR_TRY(tsr_fragment_describe(s->snapshot, f, &info, error));
     s->fragment_bytes[f] = info.tiles ? info.bytes / info.tiles : 0;
   }
@@ -490,12 +499,12 @@ static int find_bytes(splitter *s, tsr_error *error) {
 
 static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t count, tsr_error *error) {
   const tsr_schema *schema = s->snapshot->schema;
-  partition_part whole = {.share = TSR_MIN(count, SLICES_MAX)};
+  partition_part all = {.share = TSR_MIN(count, SLICES_MAX)};
   void *memory;
   if (count < 1) return tsr__fail(error, TSR_RANGE, "no slices: one or more are possible");
   s->dimensions = schema->dimension_count;
   TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(tsr_cut), &memory, error));
-  whole.cuts = memory;
+  all.cuts = memory;
   TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(uint32_t), &memory, error));
   s->order = memory;
   for (uint32_t k = 0; k < s->dimensions; k++)
@@ -503,18 +512,18 @@ static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t c
   TSR_TRY(tsr__plan_make(s->snapshot, dimensions, &s->arena, &s->plan, error));
   if (s->plan.empty) return TSR_OK;
   TSR_TRY(find_bytes(s, error));
-  return schema->dense ? start_dense(s, &whole, error) : start_sparse(s, &whole, error);
+  return schema->dense ? start_dense(s, &all, error) : start_sparse(s, &all, error);
 }
 
 int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
                         tsr_partitions **partitions, tsr_error *error) {
   TSR_OWN_ERROR(error);
   void *memory;
-  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(handed_out), &memory, error));
-  handed_out *made = memory;
+  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(partitions_result), &memory, error));
+  partitions_result *made = memory;
   splitter *s = &made->splitter;
   s->snapshot = snapshot;
-  s->made = &made->base;
+  s->partitions = &made->base;
   tsr__snapshot_hold(snapshot);
   tsr__arena_init(&s->arena, &snapshot->array->memory);
   if (partition_split(s, dimensions, count, error) < 0) {
@@ -527,7 +536,7 @@ int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, ui
 
 void tsr_partitions_close(tsr_partitions *partitions) {
   if (!partitions) return;
-  handed_out *made = (handed_out *)(void *)partitions;
+  partitions_result *made = (partitions_result *)(void *)partitions;
   tsr_snapshot *snapshot = made->splitter.snapshot;
   tsr__arena_release(&made->splitter.arena);
   tsr__free(made);

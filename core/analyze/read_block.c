@@ -1,11 +1,12 @@
-/* read_block.c: a box of a dense array as one block of memory: the values of an attribute, row-major.
+/* read_block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major.
  *
- * Space tiles that meet the box are walked; of each, the tiles of the fragments that cover cells of it are decoded in
- * windows and copied row by row, the oldest first, so that the newest write of a cell stays. A fragment that covers all
- * of what is wanted of a space tile hides those before it. What nobody wrote, and null, is the fill value.
+ * The box is read space tile by space tile. For each, the tiles of all fragments that cover cells of it are decoded, in
+ * windows of several space tiles, and copied row by row, the oldest first: so the newest value of a cell stays.
+ * Fragments that are older than one that covers the requested part of the space tile completely are not read. Cells
+ * that were never written, and nulls, get the fill value.
  *
- * Sparse fragments in dense arrays (formats to 10) own single cells; where one meets the box, cells are taken from a
- * reader's batches instead.
+ * Up to format version 10 dense arrays may have sparse fragments with single cells. If one of these overlaps the box,
+ * the cells are taken from the batches of a reader instead.
  */
 #include <string.h>
 
@@ -16,18 +17,18 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-#define READ_BLOCK_TILES_FOR_A_THREAD 8
+#define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 
-typedef struct read_block_copy { /* of a fragment's part of a space tile */
-  uint64_t request; /* index in the window's wants; NO_TILE: fill values */
-  uint64_t *low, *high; /* ordinals */
+typedef struct read_block_copy { /* copies a fragment's part of a space tile */
+  uint64_t request; /* index in the window's requests; NO_TILE: fill values */
+  uint64_t *low, *high; /* ordinals, inclusive */
 } read_block_copy;
 #define NO_TILE UINT64_MAX
 
-typedef struct space { /* a space tile in the window */
+typedef struct space { /* a space tile of the window */
   uint64_t *start; /* ordinals of its first cell */
-  read_block_copy *copies; /* the first is laid down first */
+  read_block_copy *copies; /* in the order in which they are made */
   uint32_t count;
 } space;
 
@@ -41,20 +42,20 @@ typedef struct read_block_block {
   tsr_arena arena, window;
   unsigned threads;
   tsr_plan plan;
-  uint64_t *low, *high; /* the box, in ordinals */
-  uint64_t *stride; /* of `out`, in cells */
-  uint64_t *tile_stride; /* of a tile, in cells */
-  uint8_t *out;
-  /* the walk */
-  uint64_t *at; /* coordinates of the next space tile */
-  bool ended;
-  /* the window */
+  uint64_t *low, *high; /* the box: ordinals, inclusive */
+  uint64_t *stride; /* [dimension]: of `out`, in cells */
+  uint64_t *tile_stride; /* [dimension]: of a tile, in cells */
+  uint8_t *out; /* the caller's memory */
+  uint64_t *at; /* the next space tile: coordinates in the tile grid */
+  bool ended; /* there is no next space tile */
+  /* the current window */
   space *spaces;
   uint64_t space_count;
   tsr_buffer requests; /* tsr_tile_request */
 } read_block_block;
 
-/* ---- Copying ------------------------------------------------------------------------------------------------------ */
+/* ---- Copying
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
@@ -68,7 +69,7 @@ static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
     memcpy(to + i * sizeof value, &value, sizeof value);                                                               \
   }
 
-/* `stride` in cells, between those of `from`. */
+/* Copies `count` values. Those of `from` are `stride` cells apart. */
 static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
   if (stride == 1) {
@@ -85,13 +86,14 @@ static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t st
   }
 }
 
+/* Replaces null cells by the fill value. */
 static void null_row(const read_block_block *b, const uint8_t *validity, uint64_t stride, uint8_t *to, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
     if (!validity[i * stride]) fill_row(b, to + i * b->field->cell_size, 1);
 }
 
-/* Rows run along the last dimension. `tile` NULL: fill values. */
-static void lay(const read_block_block *b, const space *s, const read_block_copy *c, const tsr_tile *tile) {
+/* Makes one copy, row by row along the last dimension. `tile` NULL: writes fill values. */
+static void write_copy(const read_block_block *b, const space *s, const read_block_copy *c, const tsr_tile *tile) {
   const uint32_t last = b->dimensions - 1;
   const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
   uint64_t from = 0, to = 0;
@@ -123,17 +125,20 @@ static void lay(const read_block_block *b, const space *s, const read_block_copy
   }
 }
 
-static int lay_space(void *argument, uint64_t index, tsr_error *error) {
+/* Makes all copies of a space tile, on a worker thread. Space tiles do not overlap in `out`. */
+static int write_space(void *argument, uint64_t index, tsr_error *error) {
   const read_block_block *b = argument;
   const space *s = &b->spaces[index];
   const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->requests.data;
   for (uint32_t i = 0; i < s->count; i++)
-    lay(b, s, &s->copies[i], s->copies[i].request == NO_TILE ? NULL : requests[s->copies[i].request].tile);
+    write_copy(b, s, &s->copies[i], s->copies[i].request == NO_TILE ? NULL : requests[s->copies[i].request].tile);
   return TSR_OK;
 }
 
-/* ---- Walking ------------------------------------------------------------------------------------------------------ */
+/* ---- Windows
+ * ------------------------------------------------------------------------------------------------------ */
 
+/* The dimension at place k in tile order, the slowest first. */
 static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
   return b->grid->col_major_tiles ? b->dimensions - 1 - k : k;
 }
@@ -147,6 +152,7 @@ static void read_block_advance(read_block_block *b) {
   b->ended = true;
 }
 
+/* The number within a fragment of the tile at b->at. */
 static uint64_t read_block_tile_number(const read_block_block *b, const tsr_fragment *fragment) {
   uint64_t number = 0;
   for (uint32_t k = 0; k < b->dimensions; k++) {
@@ -156,7 +162,8 @@ static uint64_t read_block_tile_number(const read_block_block *b, const tsr_frag
   return number;
 }
 
-/* What of low..high lies in the box low2..high2. */
+/* Sets the copy's box to the intersection of low..high and low2..high2. Returns false if that is empty. *all: it is all
+ * of low..high. */
 static bool read_block_meet(const read_block_block *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
                             const uint64_t *high2, read_block_copy *c, bool *all) {
   *all = true;
@@ -181,7 +188,7 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
   const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
   const int64_t slot = f->slots[b->field_index];
   uint64_t bytes;
-  if (slot < 0) return TSR_OK; /* it lacks the attribute */
+  if (slot < 0) return TSR_OK; /* the fragment lacks the attribute: fill values */
   const tsr_tile_request request = {
       .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
   TSR_TRY(tsr__tile_cost(b->snapshot->array, request.fragment, request.slot, request.number, &bytes, error));
@@ -190,7 +197,8 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
   return tsr__buffer_append(&b->requests, &request, sizeof request, error);
 }
 
-/* The space tile at which the walk stands: what is to be laid down, newest first while it is found, then turned. */
+/* Plans the space tile at b->at. Copies are found newest first, until one covers the requested part completely, and are
+ * then reversed. */
 static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
   void *memory;
   const uint32_t n = b->dimensions;
@@ -233,24 +241,24 @@ static int read_block_load_window(read_block_block *b, tsr_error *error) {
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
   tsr__count(b->environment, TSR_COUNT_cells_decoded, cells);
-  int rc = tsr__parallel_for(b->threads, b->space_count, lay_space, b, error);
+  int rc = tsr__parallel_for(b->threads, b->space_count, write_space, b, error);
   for (uint64_t i = 0; i < count; i++) tsr__tile_return(requests[i].tile, &b->memory);
   tsr__array_files_done(b->snapshot->array);
   return rc;
 }
 
-/* Windows of space tiles: the first always goes in, others as the budget allows. */
+/* Reads the next window: at least one space tile, more as the budget allows. */
 static int read_block_read_window(read_block_block *b, tsr_error *error) {
-  const uint64_t most = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
+  const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
   void *memory;
   TSR_TRY(tsr__environment_cancelled(b->environment, error));
   tsr__arena_reset(&b->window);
   b->requests.size = 0;
-  TSR_TRY(tsr__arena_array(&b->window, most, sizeof(space), &memory, error));
+  TSR_TRY(tsr__arena_array(&b->window, tile_max, sizeof(space), &memory, error));
   b->spaces = memory;
   b->space_count = 0;
-  while (!b->ended && b->space_count < most && cost <= budget) {
+  while (!b->ended && b->space_count < tile_max && cost <= budget) {
     TSR_TRY(plan_space(b, &b->spaces[b->space_count++], &cost, error));
     read_block_advance(b);
   }
@@ -259,9 +267,11 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Single cells ------------------------------------------------------------------------------------------------- */
+/* ---- Single cells
+ * ------------------------------------------------------------------------------------------------- */
 
-static int take_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+/* Copies the cells of a batch to their places in the block. */
+static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *values, *column;
   const tsr_schema *schema = b->snapshot->schema;
   const uint64_t size = b->field->cell_size;
@@ -298,12 +308,13 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &request, error);
   while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
-    if (batch->written) rc = take_batch(b, reader, batch, error);
+    if (batch->written) rc = write_batch(b, reader, batch, error);
   tsr_reader_close(reader);
   return rc;
 }
 
-/* ---- Entry -------------------------------------------------------------------------------------------------------- */
+/* ---- Entry
+ * -------------------------------------------------------------------------------------------------------- */
 
 int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
                     tsr_error *error) {

@@ -1,14 +1,14 @@
-/* check.c: what is wrong with an array: everything that can be found without knowing what its cells should be.
+/* check.c: tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
  *
- * Here: how findings are told, the array's directory, its schemas, enumerations, dimension labels and metadata. The
- * files around it go on from there (ops_check.h).
+ * This file reports findings, and checks the array's directory, its schemas, enumerations, dimension labels and
+ * metadata. The other files of the folder check the rest (check.h).
  *
- * error     data that is lost, cannot be read, or would be read wrongly
- * warning   something that does not belong here or is not as it is written, but does no harm to what is read
- * note      what is normal in the life of an array, and may be looked at: leftovers of writes that did not finish
+ * error     data is lost, cannot be read, or would be read wrongly
+ * warning   an object does not belong here or is not as it should be, but every read gives the right cells
+ * note      an object that is normal in the life of an array, such as the rest of a write that did not finish
  *
- * One fault should give one finding: what follows from a fault alone (a field of a missing file, a fragment of a
- * damaged schema) is not told again, or as a note.
+ * One fault should give one finding. Faults that only follow from another fault (a field of a missing file, a fragment
+ * of a damaged schema) are not reported, or only as a note.
  */
 #include "check/check.h"
 
@@ -38,16 +38,17 @@
 #define CHECK_THREADS_MAX 8
 #define CHECK_OLD_SCHEMA  "__array_schema.tdb"
 #define CHECK_KV_SCHEMA   "__kv_schema.tdb"
-#define PROOFS_MAX        64 /* files that are tried to tell a wrong key from a damaged schema */
+#define PROOFS_MAX        64 /* files to try for telling a wrong key from a damaged schema */
 
-/* ---- Telling ---------------------------------------------------------------------------------------------------- */
+/* ---- Findings --------------------------------------------------------------------------------------------------- */
 
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c) {
   snprintf(path->text, sizeof path->text, "%s%s%s%s%s", a, *a && *b ? "/" : "", b, *c ? "/" : "", c);
   return path->text;
 }
 
-/* Messages of the core name full paths: here the array is known. Its name may also be a word, or letters, of the message. */
+/* Removes the array's path, and the file's path at the begin, from a message: the finding names the file. The array's
+ * path is removed only where it begins a path, since it may also be a word of the message or a part of one. */
 static void check_shorten(const tsr_checker *c, const char *file, char *text) {
   size_t root = strlen(c->store->name), name = strlen(file);
   for (char *at = text; root > 0 && (at = strstr(at, c->store->name)) != NULL;) {
@@ -82,8 +83,8 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "%s%s%s", what, colon, plain.message);
 }
 
-/* What writers of this library have in hand: ".UUID", ".__T1_T2_UUID_V" with the suffix that it is to have, and files of
- * prepared commits. */
+/* Returns true for temporary names of writers of this library: ".UUID", ".__T1_T2_UUID_V" with any suffix, and the
+ * files .pending and .metadata of prepared commits. */
 static bool check_is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
@@ -92,7 +93,7 @@ static bool check_is_provisional(const char *path) {
   return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
 }
 
-/* The record of a commit that was published late. 1; 0 where the file is none. */
+/* Reports the record of a commit that recovery has published late. Returns 1; 0 if the file is no such record. */
 static int say_late(tsr_checker *c, const char *path) {
   tsr_late late;
   tsr_error fault = {0};
@@ -103,8 +104,8 @@ static int say_late(tsr_checker *c, const char *path) {
   if (rc <= 0) return rc;
   rc = tsr__check_say(
       c, TSR_SEVERITY_NOTE, path,
-      "recovery has published a commit after others had merged fragments over its time: %llu of its %llu cells "
-      "were dropped, since newer or merged fragments hold them%s%s",
+      "recovery has published a commit after other processes had merged fragments over its time: %llu of its %llu "
+      "cells were dropped, since newer or merged fragments hold them%s%s",
       (unsigned long long)late.dropped, (unsigned long long)late.total, *late.commit ? "; the rest is " : "",
       late.commit);
   return rc < 0 ? rc : 1;
@@ -116,7 +117,7 @@ int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, cons
   if (late) return late < 0 ? late : TSR_OK;
   if (tsr__name_suffix(path, ".tmp", &stem) || check_is_provisional(path))
     return tsr__check_say(c, TSR_SEVERITY_NOTE, path, "being written, or left over from a write that did not finish");
-  return tsr__check_say(c, TSR_SEVERITY_WARNING, path, "stray %s: nothing of this name belongs into %s",
+  return tsr__check_say(c, TSR_SEVERITY_WARNING, path, "stray %s: nothing with this name belongs into %s",
                         kind == TSR_ENTRY_DIRECTORY ? "directory" : "file", where);
 }
 
@@ -162,20 +163,22 @@ bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind 
   return entry && entry->kind == kind;
 }
 
-/* Passes on the result of a look whose failure says something by itself; not so where it was interrupted. */
-static int noted(tsr_checker *c, int rc) {
-  c->stopped |= rc == TSR_INTERRUPT;
+/* Returns rc. For calls whose failure is no finding: it only notes that a call was cancelled, so that the check ends
+ * with TSR_INTERRUPT and does not draw conclusions from the failure. */
+static int note_cancel(tsr_checker *c, int rc) {
+  c->cancelled |= rc == TSR_INTERRUPT;
   return rc;
 }
 
 bool tsr__check_is_there(tsr_checker *c, const char *path) {
   tsr_file *file;
-  int rc = noted(c, tsr__store_open_file(c->store, path, &file, &(tsr_error){0}));
+  int rc = note_cancel(c, tsr__store_open_file(c->store, path, &file, &(tsr_error){0}));
   if (rc >= 0) tsr__store_close_file(file);
   return rc != TSR_NOT_FOUND;
 }
 
-/* A file that is one generic tile. An error is the file's, and its code TSR_AUTH where the tag does not fit. */
+/* Reads and decodes a file that is one generic tile. *behind: bytes that follow the tile. Errors are those of the file;
+ * TSR_AUTH if the key does not fit. */
 static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                           uint64_t *behind, tsr_error *fault) {
   tsr_buffer stored = {.memory = &c->memory};
@@ -189,6 +192,7 @@ static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content,
   return rc;
 }
 
+/* The same, tried again for a while if the file may be growing (patience.h). */
 static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                            uint64_t *behind, tsr_error *fault) {
   tsr_patience patience = {0};
@@ -201,8 +205,8 @@ static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content
   }
 }
 
-/* What is said of a tile that could be decoded. */
-static int check_around(tsr_checker *c, const char *path, uint64_t behind) {
+/* Reports bytes behind a tile that could be decoded. */
+static int report_behind(tsr_checker *c, const char *path, uint64_t behind) {
   if (behind > 0)
     TSR_TRY(tsr__check_say(c, TSR_SEVERITY_WARNING, path, "%llu bytes follow what belongs to the file",
                            (unsigned long long)behind));
@@ -215,14 +219,17 @@ int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, 
   uint64_t behind;
   TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
   *sound = check_read_tile(c, path, content, &header, &behind, &fault) >= 0;
-  if (*sound) return check_around(c, path, behind);
+  if (*sound) return report_behind(c, path, behind);
   return tsr__check_fault(c, path, &fault, NULL);
 }
 
 /* ---- Schemas ---------------------------------------------------------------------------------------------------- */
 
-typedef struct schema_tally {
-  uint64_t files, opened, plain, refused; /* refused: without the key */
+typedef struct schema_tally { /* counts of schema files */
+  uint64_t files;
+  uint64_t opened; /* decrypted and decoded as generic tiles */
+  uint64_t refused; /* the key does not fit, or is missing */
+  uint64_t plain; /* of the refused: not encrypted although there is a key */
 } schema_tally;
 
 static int add_schema(tsr_checker *c, const char *directory, const char *file, const char *name,
@@ -241,8 +248,9 @@ static int add_schema(tsr_checker *c, const char *directory, const char *file, c
   return TSR_OK;
 }
 
-/* Loads one. `told`: say what is wrong; else only count. */
-static int check_load_schema(tsr_checker *c, tsr_checked_schema *schema, const char *name, bool told,
+/* Loads a schema file and counts the result in `tally`. If `report` is true, it also decodes the schema and reports
+ * faults. */
+static int check_load_schema(tsr_checker *c, tsr_checked_schema *schema, const char *name, bool report,
                              schema_tally *tally) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_generic_tile header = {0};
@@ -250,23 +258,23 @@ static int check_load_schema(tsr_checker *c, tsr_checked_schema *schema, const c
   uint64_t behind = 0;
   int stop = tsr__environment_cancelled(c->environment, c->error);
   if (stop < 0) return stop;
-  int rc = noted(c, check_read_tile(c, schema->path, &content, &header, &behind, &fault));
+  int rc = note_cancel(c, check_read_tile(c, schema->path, &content, &header, &behind, &fault));
   tally->files++;
   tally->opened += rc >= 0;
   tally->refused += rc == TSR_AUTH;
   tally->plain += rc == TSR_AUTH && c->key && !header.encrypted;
-  if (rc >= 0 && told) {
-    stop = check_around(c, schema->path, behind);
+  if (rc >= 0 && report) {
+    stop = report_behind(c, schema->path, behind);
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__schema_decode(&in, name, &schema->arena, &schema->schema, &fault);
     schema->sound = rc >= 0;
   }
-  if (rc < 0 && told && stop >= 0) stop = tsr__check_fault(c, schema->path, &fault, NULL);
+  if (rc < 0 && report && stop >= 0) stop = tsr__check_fault(c, schema->path, &fault, NULL);
   tsr__buffer_release(&content);
   return stop;
 }
 
-/* Can anything else of the array be opened with this key? */
+/* Sets *proven if some other file of the array can be decoded with this key. */
 static int prove_in(tsr_checker *c, const char *directory, const char *suffix, unsigned *tries, bool *proven) {
   tsr_listing entries;
   bool found;
@@ -277,10 +285,10 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
     tsr_file *file;
     if (strncmp(entries.entries[i].name, "__", 2) != 0) continue;
     tsr__check_join(&path, directory, entries.entries[i].name, suffix);
-    if (noted(c, tsr__store_open_file(c->store, path.text, &file, &(tsr_error){0})) < 0) continue;
+    if (note_cancel(c, tsr__store_open_file(c->store, path.text, &file, &(tsr_error){0})) < 0) continue;
     ++*tries;
-    *proven =
-        noted(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MAX, &content, NULL, &(tsr_error){0})) >= 0;
+    *proven = note_cancel(c, tsr__generic_tile_read(file, 0, c->key, TSR_CHECK_CONTENT_MAX, &content, NULL,
+                                                    &(tsr_error){0})) >= 0;
     tsr__store_close_file(file);
     tsr__buffer_release(&content);
     rc = tsr__environment_cancelled(c->environment, c->error);
@@ -289,8 +297,9 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
   return rc;
 }
 
-/* Where no schema file can be opened for want of the key, it is the key, unless it fits other files. */
-static int check_check_key(tsr_checker *c, const schema_tally *tally) {
+/* Fails with TSR_AUTH if the key is wrong or missing: no schema file can be opened because of it, and the key fits no
+ * other file either. If it fits another file, the schemas are damaged. */
+static int verify_key(tsr_checker *c, const schema_tally *tally) {
   bool proven = false;
   unsigned tries = 0;
   const char *path = c->store->name;
@@ -305,6 +314,7 @@ static int check_check_key(tsr_checker *c, const schema_tally *tally) {
   return tsr__fail(c->error, TSR_AUTH, "the key does not fit array %s", path);
 }
 
+/* Reports a schema that cannot belong to the same array as the first one. */
 static int check_same_array(tsr_checker *c, const tsr_checked_schema *schema, const tsr_schema *first) {
   const tsr_schema *s = &schema->schema;
   if (s->dense != first->dense)
@@ -328,10 +338,10 @@ static int check_labels(tsr_checker *c, const tsr_checked_schema *schema) {
     const tsr_label *label = &schema->schema.labels[i];
     tsr_check_path path;
     tsr_stamp stamp;
-    if (!label->relative || noted(c, tsr__store_stamp(c->store, label->uri, &stamp, &(tsr_error){0})) < 0)
-      continue; /* it leads elsewhere */
+    if (!label->relative || note_cancel(c, tsr__store_stamp(c->store, label->uri, &stamp, &(tsr_error){0})) < 0)
+      continue; /* the path leads out of the array, or cannot be read */
     tsr_object_kind kind;
-    if (noted(c, tsr__object_kind(c->store, label->uri, &kind, &(tsr_error){0})) < 0 || kind == TSR_OBJECT_ARRAY)
+    if (note_cancel(c, tsr__object_kind(c->store, label->uri, &kind, &(tsr_error){0})) < 0 || kind == TSR_OBJECT_ARRAY)
       continue;
     tsr__check_join(&path, label->uri, "", "");
     TSR_TRY(
@@ -344,7 +354,7 @@ static bool root_has(const tsr_checker *c, const char *name) {
   return tsr__check_root_has(c, name, TSR_ENTRY_FILE) || tsr__check_root_has(c, name, TSR_ENTRY_DIRECTORY);
 }
 
-/* The files of schemas, in the order in which later ones replace earlier ones. */
+/* Appends all schema files (tsr_checked_schema *) to `found`, oldest first. */
 static int find_schemas(tsr_checker *c, const tsr_listing *entries, tsr_buffer *found) {
   tsr_checked_schema *schema;
   tsr_name parsed;
@@ -373,13 +383,14 @@ static const char *file_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-static int check_found(tsr_checker *c, const tsr_buffer *found) {
+/* Loads and checks the schema files. The first round only counts, to find a wrong key before any fault is reported. */
+static int check_schema_files(tsr_checker *c, const tsr_buffer *found) {
   tsr_checked_schema **schemas = (tsr_checked_schema **)(void *)found->data;
   uint64_t count = found->size / sizeof *schemas;
   schema_tally tally = {0};
   const tsr_schema *first = NULL;
   for (uint64_t i = 0; i < count; i++) TSR_TRY(check_load_schema(c, schemas[i], "", false, &tally));
-  TSR_TRY(check_check_key(c, &tally));
+  TSR_TRY(verify_key(c, &tally));
   for (uint64_t i = 0; i < count; i++) {
     TSR_TRY(check_load_schema(c, schemas[i], file_name(schemas[i]->path), true, &tally));
     if (!schemas[i]->sound) continue;
@@ -401,7 +412,7 @@ static int check_schemas(tsr_checker *c) {
   tsr_buffer found = {.memory = &c->memory};
   int rc = tsr__check_list(c, "__schema", &entries, &listed);
   if (rc >= 0) rc = find_schemas(c, &entries, &found);
-  if (rc >= 0) rc = check_found(c, &found);
+  if (rc >= 0) rc = check_schema_files(c, &found);
   tsr__buffer_release(&found);
   if (listed) tsr__listing_release(&entries);
   return rc;
@@ -409,8 +420,8 @@ static int check_schemas(tsr_checker *c) {
 
 /* ---- Enumerations ----------------------------------------------------------------------------------------------- */
 
-static int check_check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, const tsr_enumeration *enumeration,
-                                   const char *path) {
+static int check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, const tsr_enumeration *enumeration,
+                             const char *path) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena = {0};
   tsr_error fault = {0};
@@ -448,7 +459,7 @@ static int check_enumerations(tsr_checker *c) {
       if (tsr__map_get(&seen, enumeration->file)) continue;
       rc = tsr__map_put(&seen, enumeration->file, enumeration->file, c->error);
       tsr__check_join(&path, directory, enumeration->file, "");
-      if (rc >= 0) rc = check_check_enumeration(c, schema, enumeration, path.text);
+      if (rc >= 0) rc = check_enumeration(c, schema, enumeration, path.text);
     }
   }
   for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
@@ -486,7 +497,7 @@ static int check_metadata_file(tsr_checker *c, const char *path) {
   return rc;
 }
 
-/* What a .vac names is passed over by readers, so the file that has taken it up must be there. */
+/* Checks a .vac of __meta. Readers skip the files that it names, so the merged file must exist if any of them does. */
 static int check_metadata_vacuum(tsr_checker *c, const tsr_listing *entries, const char *name, uint64_t stem) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena;
@@ -508,7 +519,7 @@ static int check_metadata_vacuum(tsr_checker *c, const tsr_listing *entries, con
   if (rc < 0) rc = tsr__check_fault(c, path.text, &fault, NULL);
   else if (!merged && hidden > 0)
     rc = tsr__check_say(c, TSR_SEVERITY_ERROR, path.text,
-                        "it hides %llu metadata files, but %.*s, which should hold what they say, is missing",
+                        "it hides %llu metadata files, but %.*s, which should hold their entries, is missing",
                         (unsigned long long)hidden, (int)stem, name);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
@@ -535,10 +546,11 @@ static int check_metadata(tsr_checker *c) {
   return rc;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The array -------------------------------------------------------------------------------------------------- */
 
-/* Names in the array's directory, but for those of fragments and their commits, which check_commits.c knows. */
-static int check_check_root(tsr_checker *c) {
+/* Reports names that do not belong into the array's directory. check_commits.c checks the names of fragments and their
+ * commits. */
+static int check_root(tsr_checker *c) {
   static const struct {
     const char *name;
     tsr_entry_kind kind;
@@ -564,7 +576,7 @@ static int check_check_root(tsr_checker *c) {
 }
 
 static int check_fragments(tsr_checker *c) {
-  tsr_buffer order = {.memory = &c->memory}; /* by name: findings come in the same order always */
+  tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings always come in the same order */
   int rc = TSR_OK;
   for (uint64_t i = 0; rc >= 0 && i < c->fragments.capacity; i++)
     if (c->fragments.entries[i].key)
@@ -585,7 +597,7 @@ static int check_all(tsr_checker *c) {
   TSR_TRY(check_schemas(c));
   TSR_TRY(check_enumerations(c));
   TSR_TRY(tsr__check_commits(c));
-  TSR_TRY(check_check_root(c));
+  TSR_TRY(check_root(c));
   TSR_TRY(check_metadata(c));
   return check_fragments(c);
 }
@@ -595,7 +607,7 @@ static int check_list_root(tsr_checker *c) {
   tsr_error fault = {0};
   int rc = tsr__store_list(c->store, "", &c->root, &fault);
   if (rc < 0) {
-    const char *reason = rc == TSR_NOT_FOUND ? strrchr(fault.message, ':') : NULL; /* behind the path */
+    const char *reason = rc == TSR_NOT_FOUND ? strrchr(fault.message, ':') : NULL; /* without the path */
     if (!reason) reason = fault.message;
     else reason += strspn(reason, ": ");
     return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, reason);
@@ -639,7 +651,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr_work_begin(environment, &work, "check", store->name, 0);
   int rc = check_list_root(&c);
   if (rc >= 0) rc = check_all(&c);
-  if (c.stopped && rc != TSR_INTERRUPT) rc = tsr__fail(error, TSR_INTERRUPT, "interrupted");
+  if (c.cancelled && rc != TSR_INTERRUPT) rc = tsr__fail(error, TSR_INTERRUPT, "interrupted");
   tsr_work_end(environment, &work);
   check_release(&c);
   tsr__count(environment, TSR_COUNT_files_opened, store->files_opened);

@@ -1,10 +1,10 @@
-/* check.h: what the files of the check share. check.c: the array as a whole; check_commits.c: what is committed;
- * check_fragment.c: the files and metadata of a fragment; check_cells.c: its tiles and cells; check_statistics.c: what
- * is said of them.
+/* check.h: what the files of tsr_array_check share. check.c checks the array's directory, schemas and metadata;
+ * check_commits.c commits; check_fragment.c the files and metadata of a fragment; check_cells.c its tiles and cells;
+ * check_statistics.c the statistics of tiles and fragments.
  *
- * Nothing here relies on what a reader would have validated: each object is decoded by itself, what is wrong with it is
- * told, and the check goes on with the next. So a function returns an error only to stop everything: the caller asked
- * to, or there is no memory to go on with.
+ * The check does not rely on the validation of readers. It decodes each object by itself, reports each fault as a
+ * finding, and goes on with the next object. So unless a comment says otherwise, a function here returns an error only
+ * to end the whole check: the caller has cancelled it, or there is not enough memory to go on.
  */
 #ifndef TSR_CHECK_H
 #define TSR_CHECK_H
@@ -17,18 +17,18 @@
 
 typedef struct tsr_checked_schema {
   const char *path;
-  tsr_arena arena;
-  bool sound;
-  tsr_schema schema; /* if so */
+  tsr_arena arena; /* of `schema` */
+  bool sound; /* it could be decoded */
+  tsr_schema schema; /* if sound */
 } tsr_checked_schema;
 
-typedef struct tsr_checked_fragment { /* a name that is committed */
+typedef struct tsr_checked_fragment { /* a committed fragment */
   const char *name;
   tsr_name parsed;
-  bool old_layout;
-  const char *commit; /* path of what says so; of versions 1 to 4 the fragment's metadata file */
-  const uint8_t *footer; /* in a consolidated file, or NULL */
-  uint64_t footer_size;
+  bool old_layout; /* it lies in the array's root instead of __fragments */
+  const char *commit; /* path of the file that commits it; in versions 1 to 4 the fragment's metadata file */
+  const uint8_t *footer; /* its footer in a consolidated file (.meta), or NULL */
+  uint64_t footer_size; /* bytes */
   const char *footer_path; /* of that file */
 } tsr_checked_fragment;
 
@@ -40,51 +40,58 @@ typedef struct tsr_checker {
   const uint8_t *key;
   unsigned threads;
   bool quick;
-  bool stopped; /* a look of which nothing is told was interrupted */
+  bool cancelled; /* the caller has cancelled a read whose failure is not reported */
   tsr_check_report report;
   void *argument;
-  tsr_error *error; /* the caller's: why all stops */
+  tsr_error *error; /* the caller's: why the check ends early */
   tsr_listing root;
   tsr_map schemas; /* name -> tsr_checked_schema */
-  const tsr_schema *newest; /* the last sound one by name, or NULL */
+  const tsr_schema *newest; /* the last sound schema by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */
-  tsr_buffer contents; /* tsr_buffer *: what the footers point into */
-  uint64_t fragments_done; /* of progress, in which each counts TSR_CHECK_PARTS */
+  tsr_buffer contents; /* of tsr_buffer: the contents of .meta files, which the footers point into */
+  uint64_t fragments_done; /* for progress; each fragment counts TSR_CHECK_PARTS */
 } tsr_checker;
 
-/* A path of three parts, of which the first ones may be empty; in `text`, whose size is enough for all that stores
- * hold. */
+/* A path within the array. The size is enough for all paths of a store. */
 typedef struct tsr_check_path {
   char text[1280];
 } tsr_check_path;
 
+/* Joins up to three parts with '/', leaving out empty ones. Returns path->text. */
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c);
 
-/* Tells the caller. `file` is relative to the array. */
+/* Reports a finding to the caller. `file` is relative to the array. */
 int tsr__check_say(tsr_checker *c, tsr_severity severity, const char *file, const char *format, ...) TSR_PRINTF(4, 5);
 
-/* Tells of a call that failed: `what` was it about (may be NULL)? An interrupt stops the check; memory that is not
- * there for this object is a warning; all else is an error in the array. */
+/* Reports a call that failed with the error `fault`. `what` says which part of the file the call was about, or is NULL.
+ * A cancelled call ends the check; a lack of memory for one object is a warning; all other errors are errors of the
+ * array. */
 int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, const char *what);
 
-/* *found false: there is no such directory, or it cannot be listed, which has been told. */
+/* Lists a directory. *found is false if there is no such directory, or if it cannot be listed, which is reported. */
 int tsr__check_list(tsr_checker *c, const char *path, tsr_listing *listing, bool *found);
 
-/* False only where it is sure that there is no such file. */
+/* Returns false only if there certainly is no such file. */
 bool tsr__check_is_there(tsr_checker *c, const char *path);
 
-/* The content of a file that is one generic tile and nothing else. *sound false: what is wrong has been told. */
+/* Reads a file that is one generic tile. *sound is false if it cannot be decoded, which is reported. */
 int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, bool *sound);
+
+/* Reports an entry that does not belong into the directory `where` (words for the message): a staged file as a note,
+ * all others as a warning. */
 int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, const char *where);
+
+/* Returns true if the array's directory has an entry of this name and kind. */
 bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind kind);
 
 typedef struct tsr_check_label { /* a few words of a message */
   char text[320];
 } tsr_check_label;
 
+/* Writes a number as text. Returns label->text. */
 const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_label *label);
 
-/* check.c: the array in a store, which it closes. */
+/* Checks the array in a store, and closes the store. Arguments and errors as for tsr_array_check. */
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error);
 

@@ -1,12 +1,13 @@
-/* check_cells.c: every tile decoded, every cell looked at.
+/* check_cells.c: decodes every tile of a fragment and checks every cell.
  *
- * Tiles are read and decoded in windows, on workers where the store allows it; what they hold is looked at one after
- * the other. Of sparse fragments the coordinates (and cell times) come first: are they in the domain, in their tile's
- * box and nothing but it, in global order, different from each other? Then, as of dense fragments, field by field, the
- * statistics.
+ * Tiles are read and decoded in windows, by worker threads if the store allows that, and then checked one after the
+ * other on the caller's thread. Of sparse fragments, coordinates and cell times come first: coordinates must lie in the
+ * domain, fill their tile's MBR exactly, follow each other in global order, and differ unless duplicates are allowed.
+ * Then the statistics of each field are checked (check_statistics.c); of dense fragments only these.
  *
- * What TileDB is known to write that breaks a rule is let pass (errata.md): strings in the order of signed bytes; NaN
- * coordinates, which stand anywhere; dimensions behind lossy filters, whose order and boxes are those of other values.
+ * TileDB is known to break some rules (errata.md), and these cases are not reported as errors: strings in the order of
+ * signed bytes; NaN coordinates, which stand anywhere; dimensions behind lossy filters, whose order and boxes are those
+ * of the values before filtering.
  */
 #include "check/check_cells.h"
 
@@ -26,8 +27,8 @@
 #include "check/check_fragment.h"
 #include "check/check_statistics.h"
 
-#define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded, of more than one tile: then the host is asked */
-#define CHECK_CELLS_WINDOW_TILES 64
+#define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded bytes of a window with several tiles */
+#define CHECK_CELLS_WINDOW_TILES 64 /* tiles of a window, counted for each slot */
 
 typedef struct dense_box dense_box;
 
@@ -35,17 +36,17 @@ typedef struct dense_box dense_box;
 
 typedef struct opened_slot {
   uint32_t slot;
-  tsr_file *files[TSR_PART_COUNT]; /* NULL: there is no such part */
+  tsr_file *files[TSR_PART_COUNT]; /* NULL: the slot has no such part */
   tsr_tile_format format;
 } opened_slot;
 
 typedef struct check_cells_job {
   opened_slot *source;
   uint64_t number;
-  tsr_tile *tile; /* NULL: it could not be decoded */
-  bool cut; /* the file ends before: has been told of */
-  tsr_part_kind failed; /* the part that cannot be read */
-  tsr_error fault;
+  tsr_tile *tile; /* NULL if it could not be decoded */
+  bool cut; /* the file ends before the tile does; that is reported already */
+  tsr_part_kind failed; /* the part that could not be read */
+  tsr_error fault; /* why */
 } check_cells_job;
 
 typedef struct check_cells_window {
@@ -77,7 +78,8 @@ static int open_parts(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool
   return TSR_OK;
 }
 
-/* *usable false: its files or its tiles' places are not there, which has been told of; nothing is open. */
+/* Opens the files of a slot. *usable is false if a file is missing or the places of its tiles are not known; both are
+ * reported already, and nothing is open then. */
 static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
   *s = (opened_slot){.slot = slot};
   *usable = false;
@@ -88,6 +90,7 @@ static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool 
   return rc;
 }
 
+/* The size of a tile in memory. */
 static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s, uint64_t number) {
   uint64_t cells = tsr__fragment_tile_cells(&f->metadata, number), bytes;
   const tsr_tile_format *format = &s->format;
@@ -99,7 +102,7 @@ static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s,
   return tsr__add_sat(bytes, format->nullable ? cells : 0);
 }
 
-/* The bytes that follow the last chunk of a stored part: none, as tiles stand without gaps. */
+/* Fails if bytes follow the last chunk of a stored tile: tiles stand in their file without gaps. */
 static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
   tsr_input in = tsr__input(bytes, size);
   uint64_t chunks = tsr__input_u64(&in);
@@ -108,17 +111,19 @@ static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
     uint64_t filtered = tsr__input_u32(&in), metadata = tsr__input_u32(&in);
     (void)tsr__input_take(&in, filtered + metadata);
   }
-  if (in.failed || tsr__input_left(&in) == 0) return TSR_OK; /* what is cut off is found by decoding */
+  if (in.failed || tsr__input_left(&in) == 0) return TSR_OK; /* decoding reports a tile that is cut off */
   return tsr__fail(error, TSR_CORRUPT, "%llu of its %llu bytes follow its last chunk",
                    (unsigned long long)tsr__input_left(&in), (unsigned long long)size);
 }
 
+/* Tells from the message which part of a tile could not be decoded. */
 static tsr_part_kind failed_part(const opened_slot *s, const tsr_error *fault) {
   if (strncmp(fault->message, "validity", 8) == 0) return TSR_PART_VALIDITY;
   if (s->files[TSR_PART_VARIABLE] && strncmp(fault->message, "offsets", 7) != 0) return TSR_PART_VARIABLE;
   return TSR_PART_FIXED;
 }
 
+/* Reads the parts of a tile into blocks, which the caller frees. */
 static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_source *source,
                       void *blocks[TSR_PART_COUNT]) {
   const opened_slot *s = j->source;
@@ -140,7 +145,7 @@ static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_
   return TSR_OK;
 }
 
-/* What fails is kept in the job. */
+/* Reads and decodes one tile, on a worker thread. Failures are kept in the job and reported later. */
 static int check_cells_load_tile(void *argument, uint64_t index, tsr_error *error) {
   const check_cells_window *w = argument;
   check_cells_job *j = &w->jobs[index];
@@ -153,7 +158,8 @@ static int check_cells_load_tile(void *argument, uint64_t index, tsr_error *erro
   return TSR_OK;
 }
 
-static int tell_job(tsr_fragment_check *f, const check_cells_job *j) {
+/* Reports a tile that could not be decoded. */
+static int report_job(tsr_fragment_check *f, const check_cells_job *j) {
   tsr_check_label label, what;
   tsr_check_path path;
   TSR_TRY(tsr__check_part_path(f, j->source->slot, j->failed, &path));
@@ -162,7 +168,8 @@ static int tell_job(tsr_fragment_check *f, const check_cells_job *j) {
   return tsr__check_fault(f->c, path.text, &j->fault, what.text);
 }
 
-/* Loads as many of the tiles from `first` on as fit a window, and tells of those that cannot be decoded. */
+/* Loads as many of the tiles from `first` on as fit into a window, at least one, and reports tiles that cannot be
+ * decoded. */
 static int check_cells_load_window(check_cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t bytes = 0, taken = 0;
@@ -185,12 +192,12 @@ static int check_cells_load_window(check_cells_window *w, uint64_t first) {
   TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, check_cells_load_tile, w, f->c->error));
   tsr__count(f->c->environment, TSR_COUNT_bytes_decoded, taken);
   for (uint64_t i = 0; i < w->count * w->slot_count; i++)
-    if (!w->jobs[i].tile && !w->jobs[i].cut) TSR_TRY(tell_job(f, &w->jobs[i]));
+    if (!w->jobs[i].tile && !w->jobs[i].cut) TSR_TRY(report_job(f, &w->jobs[i]));
   return TSR_OK;
 }
 
-/* A window has been looked at. */
-static void tell_progress(check_cells_window *w) {
+/* Adds a window to the progress. */
+static void report_progress(check_cells_window *w) {
   tsr_fragment_check *f = w->f;
   double all = 0;
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
@@ -202,7 +209,7 @@ static void tell_progress(check_cells_window *w) {
 }
 
 static void drop_window(check_cells_window *w) {
-  tell_progress(w);
+  report_progress(w);
   for (uint64_t i = 0; w->jobs && i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
   tsr__free(w->jobs);
   w->jobs = NULL;
@@ -210,14 +217,14 @@ static void drop_window(check_cells_window *w) {
 
 /* ---- Coordinates ------------------------------------------------------------------------------------------------ */
 
-typedef struct cell_block { /* the coordinates of a tile */
+typedef struct cell_block { /* the coordinates of one tile */
   tsr_arena arena;
   uint64_t number, cells;
-  tsr_tile **tiles; /* by slot; held */
-  uint64_t **keys; /* by dimension; NULL for strings */
-  uint64_t **numbers; /* by dimension: of space tiles; NULL where it has no part in them */
-  uint64_t *codes; /* Hilbert */
-  const uint64_t *times;
+  tsr_tile **tiles; /* [slot], pinned */
+  uint64_t **keys; /* [dimension][cell]: order keys; NULL for strings */
+  uint64_t **numbers; /* [dimension][cell]: space tile numbers; NULL for dimensions without a tile extent */
+  uint64_t *codes; /* [cell]: Hilbert codes; NULL for other orders */
+  const uint64_t *times; /* [cell], or NULL */
   bool loaded;
 } cell_block;
 
@@ -225,17 +232,18 @@ typedef struct coordinates_check {
   tsr_fragment_check *f;
   const tsr_schema *schema;
   uint32_t slot_count;
-  opened_slot *slots; /* of dimensions (or __coords), then of what there is of t, dt, dci */
-  uint32_t dimension_slots;
-  int64_t times, delete_times, delete_conditions; /* indices in slots; -1 */
-  bool together; /* __coords */
-  bool lossy; /* some dimension is: no order, and no equal cells, can be expected */
-  bool odd_order; /* the library that wrote it had another one */
-  bool *dimension_lossy;
-  bool told_signed, told_odd;
-  cell_block blocks[2]; /* the present tile and the one before */
+  opened_slot *slots; /* of the dimensions, or __coords; then the system columns t, dt, dci that exist */
+  uint32_t dimension_slots; /* how many of these are dimensions */
+  int64_t times, delete_times, delete_conditions; /* indices in `slots`, or -1 */
+  bool together; /* __coords holds all dimensions (below version 5) */
+  bool lossy; /* some dimension has a lossy filter: cells may be unordered or equal after decoding */
+  bool old_order; /* the library that wrote the fragment had another global order */
+  bool *dimension_lossy; /* [dimension] */
+  bool reported_signed, reported_old_order; /* once per fragment */
+  cell_block blocks[2]; /* the current tile and the one before */
 } coordinates_check;
 
+/* A coordinate of a dimension of fixed size. */
 static const uint8_t *fixed_value(const coordinates_check *k, const cell_block *b, uint32_t d, uint64_t cell) {
   uint64_t size = tsr_datatype_size(k->schema->fields[d].datatype);
   return k->together ? b->tiles[0]->values + ((uint64_t)d * b->cells + cell) * size : b->tiles[d]->values + cell * size;
@@ -258,7 +266,7 @@ static bool has_nan(const coordinates_check *k, const cell_block *b, uint64_t ce
   return false;
 }
 
-/* Keys, tile numbers and Hilbert codes of all cells. */
+/* Fills the keys, space tile numbers and Hilbert codes of all cells of a block. */
 static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *fault) {
   const tsr_schema *schema = k->schema;
   uint32_t n = schema->dimension_count;
@@ -296,13 +304,14 @@ static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *f
   return TSR_OK;
 }
 
+/* Compares strings as signed bytes. */
 static int compare_signed(const tsr_check_bound *a, const tsr_check_bound *b) {
   for (uint64_t i = 0; i < a->key && i < b->key; i++)
     if (a->text[i] != b->text[i]) return (int8_t)a->text[i] < (int8_t)b->text[i] ? -1 : 1;
   return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* In global order (format.md, "Orders"). */
+/* Compares two cells in global order (format.md, "Orders"). */
 static int check_cells_compare_cells(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b,
                                      uint64_t j, bool signed_text) {
   uint32_t n = k->schema->dimension_count;
@@ -322,11 +331,13 @@ static int check_cells_compare_cells(const coordinates_check *k, const cell_bloc
   return 0;
 }
 
-typedef struct order_faults { /* of one tile: how many, and the first */
-  uint64_t disorder, first_disorder, doubles, first_double;
-  bool signed_order;
+typedef struct order_faults { /* of one tile */
+  uint64_t disorder, first_disorder; /* cells out of order: how many, and the first */
+  uint64_t duplicates, first_duplicate; /* cells with the coordinates of the cell before */
+  bool signed_order; /* strings in the order of signed bytes */
 } order_faults;
 
+/* Checks cell j of b, which follows cell i of a. */
 static void check_pair(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b, uint64_t j,
                        order_faults *faults) {
   int c = check_cells_compare_cells(k, a, i, b, j, false);
@@ -341,9 +352,9 @@ static void check_pair(const coordinates_check *k, const cell_block *a, uint64_t
     if (faults->disorder++ == 0) faults->first_disorder = j;
     return;
   }
-  /* Merged fragments keep all versions of a cell, the newest first. */
+  /* Merged fragments keep all versions of a cell, newest first. */
   if (k->schema->allows_duplicates || (a->times && b->times && a->times[i] >= b->times[j])) return;
-  if (faults->doubles++ == 0) faults->first_double = j;
+  if (faults->duplicates++ == 0) faults->first_duplicate = j;
 }
 
 static int check_order(coordinates_check *k, const cell_block *b, const cell_block *before) {
@@ -352,37 +363,39 @@ static int check_order(coordinates_check *k, const cell_block *b, const cell_blo
   if (k->lossy) return TSR_OK;
   if (before->loaded && before->number + 1 == b->number) check_pair(k, before, before->cells - 1, b, 0, &faults);
   for (uint64_t i = 1; i < b->cells; i++) check_pair(k, b, i - 1, b, i, &faults);
-  if (faults.signed_order && !k->told_signed) {
-    k->told_signed = true;
+  if (faults.signed_order && !k->reported_signed) {
+    k->reported_signed = true;
     TSR_TRY(
         tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
                        "tile %llu: strings with bytes of 0x80 and more stand in the order of signed bytes, as TileDB "
                        "writes them",
                        (unsigned long long)b->number));
   }
-  if (faults.disorder > 0 && k->odd_order && !k->told_odd) {
-    k->told_odd = true;
-    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
-                           "tile %llu: cells stand in another order than today's, as libraries of version %u put them",
-                           (unsigned long long)b->number, f->metadata.version));
+  if (faults.disorder > 0 && k->old_order && !k->reported_old_order) {
+    k->reported_old_order = true;
+    TSR_TRY(
+        tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
+                       "tile %llu: cells stand in another order than today's, as libraries of version %u wrote them",
+                       (unsigned long long)b->number, f->metadata.version));
   }
-  if (faults.disorder > 0 && !k->odd_order)
+  if (faults.disorder > 0 && !k->old_order)
     TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->directory.text,
                            "tile %llu: out of order: cell %llu belongs before the one in front of it (%llu such cells)",
                            (unsigned long long)b->number, (unsigned long long)faults.first_disorder,
                            (unsigned long long)faults.disorder));
-  if (faults.doubles > 0)
-    TSR_TRY(tsr__check_say(
-        f->c, TSR_SEVERITY_ERROR, f->directory.text,
-        "tile %llu: duplicates: cell %llu has the coordinates of the one before it (%llu such cells), "
-        "but the array allows no duplicates",
-        (unsigned long long)b->number, (unsigned long long)faults.first_double, (unsigned long long)faults.doubles));
+  if (faults.duplicates > 0)
+    TSR_TRY(
+        tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->directory.text,
+                       "tile %llu: duplicates: cell %llu has the coordinates of the one before it (%llu such cells), "
+                       "but the array allows no duplicates",
+                       (unsigned long long)b->number, (unsigned long long)faults.first_duplicate,
+                       (unsigned long long)faults.duplicates));
   return TSR_OK;
 }
 
-/* The tile's box is the one around its cells, neither less nor more. */
-static int check_cells_check_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_check_bound low,
-                                 tsr_check_bound high) {
+/* Checks that the tile's MBR is exactly the box around its cells, and keeps the ends of the cells. */
+static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_check_bound low,
+                          tsr_check_bound high) {
   tsr_fragment_check *f = k->f;
   const tsr_check_bound should[2] = {low, high};
   bool text = tsr__check_is_text(f, d);
@@ -391,7 +404,8 @@ static int check_cells_check_box(coordinates_check *k, const cell_block *b, uint
   tsr_check_bound *kept = &f->cell_boxes[at];
   for (unsigned end = 0; end < 2; end++) {
     tsr_check_label x, y;
-    if (text && end == 1 && f->metadata.version < 10 && should[0].key == 0) continue; /* such high ends are lost */
+    if (text && end == 1 && f->metadata.version < 10 && should[0].key == 0)
+      continue; /* these versions lose such a high end */
     if (tsr__check_compare_bounds(text, &stored[end], &should[end]) == 0) continue;
     TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                            "R-tree: box (MBR) of tile %llu, dimension '%s': its %s end is %s, the cells have %s",
@@ -407,7 +421,8 @@ static int check_cells_check_box(coordinates_check *k, const cell_block *b, uint
   return TSR_OK;
 }
 
-static int check_cells_check_domain(coordinates_check *k, const cell_block *b, uint32_t d, bool *within) {
+/* *within: no cell lies outside of the domain. */
+static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d, bool *within) {
   const tsr_field *field = &k->schema->fields[d];
   uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
   uint64_t outside = 0, first = 0;
@@ -428,7 +443,7 @@ static int check_cells_check_domain(coordinates_check *k, const cell_block *b, u
                         (unsigned long long)outside);
 }
 
-static int check_cells_check_dimension(coordinates_check *k, const cell_block *b, uint32_t d) {
+static int check_dimension(coordinates_check *k, const cell_block *b, uint32_t d) {
   tsr_fragment_check *f = k->f;
   bool text = !b->keys[d], nan = false, within = true;
   tsr_check_bound low = check_cells_bound_at(k, b, d, 0), high = low;
@@ -439,16 +454,16 @@ static int check_cells_check_dimension(coordinates_check *k, const cell_block *b
     if (tsr__check_compare_bounds(text, &v, &low) < 0) low = v;
     if (tsr__check_compare_bounds(text, &v, &high) > 0) high = v;
   }
-  if (k->schema->fields[d].has_domain && !text) TSR_TRY(check_cells_check_domain(k, b, d, &within));
+  if (k->schema->fields[d].has_domain && !text) TSR_TRY(check_domain(k, b, d, &within));
   if (!f->boxes || !within) return TSR_OK;
-  if (nan) f->box_open[d] = true; /* nobody can say what TileDB makes of it */
-  return nan ? TSR_OK : check_cells_check_box(k, b, d, low, high);
+  if (nan) f->box_open[d] = true; /* what TileDB stores for NaN depends on the order of the cells */
+  return nan ? TSR_OK : check_tile_box(k, b, d, low, high);
 }
 
 /* ---- Times of cells --------------------------------------------------------------------------------------------- */
 
-static int tell_time(coordinates_check *k, const cell_block *b, int64_t slot, uint64_t cell, uint64_t value,
-                     const char *fault) {
+static int report_time(coordinates_check *k, const cell_block *b, int64_t slot, uint64_t cell, uint64_t value,
+                       const char *fault) {
   tsr_check_path path;
   TSR_TRY(tsr__check_part_path(k->f, k->slots[slot].slot, TSR_PART_FIXED, &path));
   return tsr__check_say(k->f->c, TSR_SEVERITY_ERROR, path.text, "tile %llu: cell %llu has %llu, %s",
@@ -459,24 +474,24 @@ static const uint64_t *values_of(const cell_block *b, int64_t slot) {
   return slot < 0 ? NULL : (const uint64_t *)(const void *)b->tiles[slot]->values;
 }
 
-/* The first fault of a kind is told. */
+/* Checks the system columns of a tile; reports the first fault of each kind. */
 static int check_times(coordinates_check *k, const cell_block *b) {
   const tsr_name *name = &k->f->fragment->parsed;
   const uint64_t *times = b->times, *deleted = values_of(b, k->delete_times);
   const uint64_t *conditions = values_of(b, k->delete_conditions);
   for (uint64_t i = 0; times && i < b->cells; i++)
     if (times[i] < name->start || times[i] > name->end) {
-      TSR_TRY(tell_time(k, b, k->times, i, times[i], "a time outside of the fragment's"));
+      TSR_TRY(report_time(k, b, k->times, i, times[i], "a time outside of the fragment's"));
       break;
     }
   for (uint64_t i = 0; deleted && times && i < b->cells; i++)
     if (deleted[i] < times[i]) {
-      TSR_TRY(tell_time(k, b, k->delete_times, i, deleted[i], "a time of deletion before it was written"));
+      TSR_TRY(report_time(k, b, k->delete_times, i, deleted[i], "a time of deletion before it was written"));
       break;
     }
   for (uint64_t i = 0; conditions && deleted && k->f->processed_sound && i < b->cells; i++)
     if (deleted[i] != UINT64_MAX && conditions[i] >= k->f->metadata.processed_count) {
-      TSR_TRY(tell_time(k, b, k->delete_conditions, i, conditions[i], "a condition that the fragment does not list"));
+      TSR_TRY(report_time(k, b, k->delete_conditions, i, conditions[i], "a condition that the fragment does not list"));
       break;
     }
   return TSR_OK;
@@ -491,6 +506,7 @@ static void drop_block(coordinates_check *k, cell_block *b) {
   tsr__arena_reset(&b->arena);
 }
 
+/* Checks the coordinates and times of a tile; `before` is the tile before it. */
 static int check_block(coordinates_check *k, cell_block *b, const cell_block *before) {
   tsr_error fault = {0};
   if (check_cells_prepare(k, b, &fault) < 0) {
@@ -499,7 +515,7 @@ static int check_block(coordinates_check *k, cell_block *b, const cell_block *be
     b->loaded = false;
     return tsr__check_fault(k->f->c, k->f->directory.text, &fault, what.text);
   }
-  for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_cells_check_dimension(k, b, d));
+  for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_dimension(k, b, d));
   TSR_TRY(check_order(k, b, before));
   return check_times(k, b);
 }
@@ -544,12 +560,13 @@ static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_system
   return field >= 0 ? (uint64_t)field < f->metadata.schema->dimension_count : true;
 }
 
-/* Libraries before TileDB 2.12 had other tile numbers and Hilbert codes for some datatypes:
- * - to version 4: quotients of floats were not cut off to whole tiles
- * - to 8: differences of integers overflowed where the domain is wider than the signed type
- * - 9 to 15: INT8 and INT16 were taken for unsigned where the domain begins below 0
- * - Hilbert codes to 8: of integers, one more in the divisor; to 15: of empty strings, whatever stood there */
-static bool has_odd_order(const tsr_schema *schema, uint32_t version) {
+/* Returns true if the library that wrote this version may have had another global order for this schema. Libraries
+ * before TileDB 2.12 had other tile numbers and Hilbert codes for some datatypes:
+ * - up to version 4: the quotients of floats were not truncated to tile numbers
+ * - up to 8: differences of integers overflowed if the domain is wider than the signed type
+ * - 9 to 15: INT8 and INT16 were taken for unsigned if the domain begins below 0
+ * - Hilbert codes up to 8: the divisor for integers was greater by one; up to 15: empty strings gave arbitrary codes */
+static bool has_old_order(const tsr_schema *schema, uint32_t version) {
   if (version >= 16) return false;
   if (schema->cell_order == TSR_ORDER_HILBERT && version <= 8) return true;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -571,7 +588,7 @@ static bool has_odd_order(const tsr_schema *schema, uint32_t version) {
   return false;
 }
 
-/* Opens them in order; *usable false if a dimension is not there. */
+/* Opens the slots of k->slots in order. *usable is false if a dimension is not usable. */
 static int open_coordinates(coordinates_check *k, bool *usable) {
   tsr_fragment_check *f = k->f;
   static const tsr_system_column system_columns[] = {TSR_SLOT_TIMES, TSR_SLOT_DELETE_TIMES, TSR_SLOT_DELETE_CONDITIONS};
@@ -582,7 +599,7 @@ static int open_coordinates(coordinates_check *k, bool *usable) {
   void *block;
   *usable = true;
   k->together = together >= 0;
-  k->odd_order = has_odd_order(k->schema, f->metadata.version);
+  k->old_order = has_old_order(k->schema, f->metadata.version);
   TSR_TRY(tsr__arena_array(&f->arena, dimensions + 4, sizeof(opened_slot), &block, f->c->error));
   k->slots = block;
   TSR_TRY(tsr__arena_array(&f->arena, dimensions, sizeof(bool), &block, f->c->error));
@@ -623,7 +640,7 @@ static int check_coordinates(tsr_fragment_check *f) {
   }
   for (uint32_t s = 0; s < k.slot_count; s++) close_slot(&k.slots[s]);
   if (rc < 0 || usable) return rc;
-  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* what there is of it decodes, at least */
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* at least decode the slots that exist */
     tsr_system_column system_column;
     if (is_coordinate(f, slot, &system_column)) TSR_TRY(check_slot(f, slot, NULL));
   }
@@ -632,11 +649,13 @@ static int check_coordinates(tsr_fragment_check *f) {
 
 /* ---- Dense tiles, and their cells in the fragment's box ---------------------------------------------------------- */
 
-struct dense_box { /* in ordinals */
+struct dense_box { /* all lists are by dimension */
   tsr_grid grid;
-  uint64_t *low, *high, *first, *count; /* of the box; its first tile and number of tiles, by dimension */
-  uint64_t *from, *to, *at; /* of the tile at hand: its cells in the box, counted from its corner */
-  tsr_buffer mask;
+  uint64_t *low, *high; /* the fragment's non-empty domain: ordinals, inclusive */
+  uint64_t *first, *count; /* its first space tile and number of tiles */
+  uint64_t *from, *to; /* the part of the current tile in the box, inclusive, counted from the tile's first cell */
+  uint64_t *at; /* a cell of that part */
+  tsr_buffer mask; /* u8[cell of the tile] */
 };
 
 static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error *fault) {
@@ -664,22 +683,22 @@ static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error
   return TSR_OK;
 }
 
-/* Which cells of the tile lie in the box; NULL: all. */
+/* Makes the mask of a tile: 1 for cells in the box, 0 for others. *mask is NULL if all cells lie in the box. */
 static int make_mask(dense_box *box, uint64_t number, const uint8_t **mask, tsr_error *fault) {
   const tsr_grid *grid = &box->grid;
   uint32_t n = grid->dimensions;
-  bool whole = true;
+  bool all_inside = true;
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t d = grid->col_major_tiles ? i : n - 1 - i; /* the fastest first */
+    uint32_t d = grid->col_major_tiles ? i : n - 1 - i; /* the fastest dimension first */
     uint64_t corner = (box->first[d] + number % box->count[d]) * grid->extent[d];
     number /= box->count[d];
     box->from[d] = box->low[d] > corner ? box->low[d] - corner : 0;
     box->to[d] = TSR_MIN(box->high[d] - corner, grid->extent[d] - 1);
-    whole = whole && box->from[d] == 0 && box->to[d] == grid->extent[d] - 1;
+    all_inside = all_inside && box->from[d] == 0 && box->to[d] == grid->extent[d] - 1;
     box->at[d] = box->from[d];
   }
   *mask = NULL;
-  if (whole) return TSR_OK;
+  if (all_inside) return TSR_OK;
   box->mask.size = 0;
   TSR_TRY(tsr__buffer_reserve(&box->mask, grid->tile_cells, fault));
   memset(box->mask.data, 0, grid->tile_cells);
@@ -737,7 +756,7 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
   return rc;
 }
 
-/* Structure alone: what stands in the metadata is all that is known. */
+/* Adds the stored statistics of all tiles to the summaries, without reading a tile. */
 static int check_quickly(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
     for (uint64_t tile = 0; f->metadata.slots[slot].present && tile < f->metadata.tile_count; tile++) {

@@ -1,8 +1,8 @@
-/* check_commits.c: the check of what is committed: commit files against fragments, both ways; delete conditions; vacuum
- * files; consolidated footers (listing.c says which files these are).
+/* check_commits.c: checks commits: each commit file has its fragment and the reverse; delete conditions; vacuum files;
+ * consolidated footers. listing.c says which files these are.
  *
- * Commits are listed before fragments, as writers make fragments first and vacuums remove commits first: a commit
- * without its fragment is a fault unless the commit, too, has gone meanwhile.
+ * Commits are listed before fragments. Writers make the fragment first, and vacuums remove the commit first. So a
+ * listed commit without a fragment is a fault, unless the commit has been removed meanwhile, too.
  */
 #include "check/check_commits.h"
 
@@ -20,12 +20,12 @@
 
 typedef struct commits_check {
   tsr_checker *c;
-  tsr_map ignored; /* names with suffix, of .ign files -> the file's path */
-  tsr_map in_con; /* fragments of the old layout in .con files -> the file's path */
+  tsr_map ignored; /* name with suffix that an .ign cancels -> path of the .ign */
+  tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
   tsr_buffer unfinished; /* char *: paths of .con files that are cut */
-  tsr_map settled; /* names of fragments that no .con commits (unfinished.c) */
-  tsr_map covered; /* names of fragments whose cells another one has, by a vacuum file */
+  tsr_map settled; /* names of fragments that a cut .con cannot have meant to commit (unfinished.c) */
+  tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 
 static const char root_directory[] = "", check_commits_commits_directory[] = "__commits",
@@ -56,7 +56,7 @@ static int check_commits_add_fragment(tsr_checker *c, const char *name, const ts
   return tsr__map_put(&c->fragments, fragment->name, fragment, c->error);
 }
 
-/* A file whose being there is all that it says. */
+/* Checks a commit file whose existence is its whole message. */
 static int check_empty(tsr_checker *c, const char *path) {
   tsr_error fault = {0};
   tsr_file *file;
@@ -79,19 +79,20 @@ static bool any_schema_has(const tsr_checker *c, const char *field) {
   return false;
 }
 
-static int check_commits_check_fields(tsr_checker *c, const char *path, const tsr_condition *condition) {
+/* Reports fields of a condition that the newest schema lacks. */
+static int check_condition_fields(tsr_checker *c, const char *path, const tsr_condition *condition) {
   for (uint32_t i = 0; c->newest && i < condition->field_count; i++) {
     const char *field = condition->fields[i];
     if (tsr__schema_field(c->newest, field) >= 0) continue;
     bool dropped = any_schema_has(c, field);
     TSR_TRY(tsr__check_say(c, dropped ? TSR_SEVERITY_WARNING : TSR_SEVERITY_ERROR, path,
                            "delete condition %s asks for '%s', which %s: reads fail", condition->name, field,
-                           dropped ? "the newest schema has no more" : "no schema has"));
+                           dropped ? "the newest schema no longer has" : "no schema has"));
   }
   return TSR_OK;
 }
 
-/* `bytes`: the generic tile, as it stands in a .con, or NULL: the file `path`. */
+/* Checks a delete condition: the generic tile `bytes` of an entry of a .con, or if that is NULL, the file `path`. */
 static int check_delete(commits_check *k, const char *name, const char *path, const uint8_t *bytes, uint64_t size) {
   tsr_checker *c = k->c;
   tsr_buffer content = {.memory = &c->memory};
@@ -109,7 +110,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
   if (rc >= 0 && sound && decoded >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
     decoded = tsr__condition_decode(&in, name, parsed.start, &arena, &condition, &fault);
-    if (decoded >= 0 && !tsr__map_get(&k->deletes, name)) rc = check_commits_check_fields(c, path, &condition);
+    if (decoded >= 0 && !tsr__map_get(&k->deletes, name)) rc = check_condition_fields(c, path, &condition);
   }
   if (rc >= 0 && decoded < 0) rc = tsr__check_fault(c, path, &fault, name);
   const char *kept;
@@ -122,7 +123,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
 
 /* ---- Lists of names --------------------------------------------------------------------------------------------- */
 
-/* A .ign or .vac. Names live in the check's arena. */
+/* Reads an .ign or .vac. The names live in the check's arena. */
 static int check_commits_read_names(tsr_checker *c, const char *path, tsr_names *names) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_error fault = {0};
@@ -151,6 +152,7 @@ static int check_commits_read_ignored(commits_check *k, const tsr_listing *entri
   return TSR_OK;
 }
 
+/* Returns the path of the .ign that cancels the commit of a fragment, or NULL. */
 static const char *ignored_by(const commits_check *k, const char *name, const tsr_name *parsed) {
   char text[256];
   uint64_t size = strlen(name);
@@ -162,6 +164,7 @@ static const char *ignored_by(const commits_check *k, const char *name, const ts
 
 /* ---- __commits -------------------------------------------------------------------------------------------------- */
 
+/* Takes one entry of a .con into account. */
 static int add_entry(commits_check *k, const char *path, const tsr_commit *commit) {
   tsr_checker *c = k->c;
   tsr_name parsed;
@@ -210,7 +213,7 @@ static int check_consolidated(commits_check *k, const char *path) {
   return rc;
 }
 
-/* What a marker says of its database is shown as it is; what is no whole marker names none. */
+/* Reports a prepared commit. A marker that is not complete names no database. */
 static int say_prepared(tsr_checker *c, const char *path) {
   tsr_arena arena;
   tsr_pending pending = {0};
@@ -254,7 +257,7 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   case DELETE: return check_delete(k, name, path.text, NULL, 0);
   case UPDATE: return tsr__check_say(c, TSR_SEVERITY_WARNING, path.text, "not checked: an update condition");
   case PENDING: return say_prepared(c, path.text);
-  default: return TSR_OK; /* vacuum files come when all fragments are known */
+  default: return TSR_OK; /* check_vacuums checks vacuum files when all fragments are known */
   }
 }
 
@@ -305,8 +308,9 @@ static int check_commits_add_old_fragment(commits_check *k, const char *name, co
   return say_uncommitted(k, name, name, parsed);
 }
 
-/* Older libraries leave the .ok of a fragment behind that was vacuumed. Then another one has taken up its cells. */
-static bool is_taken_up(const tsr_checker *c, const tsr_name *parsed) {
+/* Returns true if a committed merged fragment spans the times of a fragment that is gone. Older libraries leave the .ok
+ * of a vacuumed fragment behind; then such a merged fragment has its cells. */
+static bool is_merged(const tsr_checker *c, const tsr_name *parsed) {
   for (uint64_t i = 0; i < c->fragments.capacity; i++) {
     const tsr_checked_fragment *f = c->fragments.entries[i].value;
     if (f && f->parsed.start <= parsed->start && f->parsed.end >= parsed->end && f->parsed.start < f->parsed.end)
@@ -319,10 +323,10 @@ static int check_old_commit(tsr_checker *c, const char *file, uint64_t stem) {
   const char *name;
   tsr_name parsed;
   TSR_TRY(check_commits_keep(c, file, stem, &name));
-  if (!tsr__name_parse(name, stem, &parsed)) return TSR_OK; /* a stray file: check.c */
+  if (!tsr__name_parse(name, stem, &parsed)) return TSR_OK; /* check.c reports it as a stray file */
   TSR_TRY(check_empty(c, file));
   if (tsr__check_root_has(c, name, TSR_ENTRY_DIRECTORY)) return TSR_OK;
-  if (is_taken_up(c, &parsed))
+  if (is_merged(c, &parsed))
     return tsr__check_say(c, TSR_SEVERITY_NOTE, file, "left over from a vacuum: fragment %s is gone", name);
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "fragment %s is committed, but missing", name);
 }
@@ -344,9 +348,9 @@ static int check_commits_list_root(commits_check *k) {
   return TSR_OK;
 }
 
-/* ---- What others have begun and not finished --------------------------------------------------------------------- */
+/* ---- Unfinished work of other processes -------------------------------------------------------------------------- */
 
-/* The vacuum files of a directory, as far as they can be read: what is wrong with them is told later. */
+/* Reads the vacuum files of a directory. Files that cannot be read are left out; check_vacuums reports them. */
 static int add_replacing(tsr_checker *c, const char *directory, const tsr_listing *entries, tsr_buffer *files) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_check_path path;
@@ -370,7 +374,7 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
   return TSR_OK;
 }
 
-/* Fragments that prepared commits name. */
+/* Adds the fragments of a prepared commit to k->settled. */
 static int add_prepared(commits_check *k, const char *marker) {
   tsr_checker *c = k->c;
   tsr_pending pending = {0};
@@ -381,6 +385,7 @@ static int add_prepared(commits_check *k, const char *marker) {
   return TSR_OK;
 }
 
+/* Fills k->settled: fragments of prepared commits, cancelled ones, and those whose cells a merged fragment has. */
 static int find_settled(commits_check *k, const tsr_listing *commits) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < commits->count; i++) {
@@ -406,7 +411,8 @@ static int find_settled(commits_check *k, const tsr_listing *commits) {
   return TSR_OK;
 }
 
-static int check_commits_check_unfinished(commits_check *k, const char *path) {
+/* Reports a .con that is cut: as a note if no committed cell can be lost by that, else as an error. */
+static int check_unfinished(commits_check *k, const char *path) {
   tsr_checker *c = k->c;
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena;
@@ -421,15 +427,16 @@ static int check_commits_check_unfinished(commits_check *k, const char *path) {
   if (rc >= 0) rc = tsr__unfinished_loses(&known, path, &commits, &doubtful, &fault);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
-  if (rc == TSR_NOT_FOUND || rc == TSR_ABORT) return TSR_OK; /* its writer has taken it away */
+  if (rc == TSR_NOT_FOUND || rc == TSR_ABORT) return TSR_OK; /* its writer has removed it */
   if (rc) return tsr__check_fault(c, path, &fault, NULL);
   return tsr__check_say(
       c, TSR_SEVERITY_NOTE, path,
-      "the file is cut: its writer is at it, or was cut off. All that it can have named is committed by other "
-      "files; tessera_vacuum removes it");
+      "the file is cut: its writer is writing it, or was cut off. Everything that it can have named is committed by "
+      "other files; tessera_vacuum removes it");
 }
 
-static int check_begun(commits_check *k) {
+/* Finds the fragments whose cells a merged fragment has, and checks .con files that are cut. */
+static int check_unfinished_work(commits_check *k) {
   tsr_checker *c = k->c;
   tsr_buffer files = {.memory = &c->memory};
   tsr_listing commits;
@@ -442,8 +449,7 @@ static int check_begun(commits_check *k) {
   if (rc >= 0) rc = tsr__covered(all, files.size / sizeof *all, &c->fragments, &k->covered, c->error);
   if (rc >= 0 && k->unfinished.size) rc = find_settled(k, &commits);
   const char *const *paths = (const char *const *)(const void *)k->unfinished.data;
-  for (uint64_t i = 0; i < k->unfinished.size / sizeof *paths && rc >= 0; i++)
-    rc = check_commits_check_unfinished(k, paths[i]);
+  for (uint64_t i = 0; i < k->unfinished.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);
   tsr__buffer_release(&files);
   if (found) tsr__listing_release(&commits);
   return rc;
@@ -453,17 +459,16 @@ static int check_begun(commits_check *k) {
 
 static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
   const char *merged = tsr__map_get(&k->covered, f->name);
-  if (!tsr__check_is_there(k->c, f->commit)) return TSR_OK; /* it is being vacuumed */
+  if (!tsr__check_is_there(k->c, f->commit)) return TSR_OK; /* a vacuum has removed both */
   if (merged)
     return tsr__check_say(
         k->c, TSR_SEVERITY_NOTE, f->commit,
-        "fragment %s is committed and gone: a vacuum was cut off, %s has its cells; tessera_vacuum goes on "
-        "with it",
+        "fragment %s is committed and gone: a vacuum was cut off, %s has its cells; tessera_vacuum finishes it",
         f->name, merged);
   return tsr__check_say(k->c, TSR_SEVERITY_ERROR, f->commit, "fragment %s is committed, but missing", f->name);
 }
 
-/* Those whose directory is missing are told of and forgotten. */
+/* Reports the committed fragments whose directory is missing, and removes them from c->fragments. */
 static int find_missing(commits_check *k, const tsr_map *directories) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < c->fragments.capacity;) {
@@ -474,7 +479,7 @@ static int find_missing(commits_check *k, const tsr_map *directories) {
       continue;
     }
     TSR_TRY(say_missing(k, f));
-    tsr__map_remove(&c->fragments, f->name); /* another may move into this place: look again */
+    tsr__map_remove(&c->fragments, f->name); /* the map may move another entry into this place: do not advance */
   }
   return TSR_OK;
 }
@@ -510,7 +515,8 @@ static int list_fragments(commits_check *k) {
 
 /* ---- Vacuum files ----------------------------------------------------------------------------------------------- */
 
-/* The fragments that a .vac names are hidden from readers: what replaces them must be there. */
+/* Checks a .vac: readers skip the fragments that it names, so if any of them exists, the merged fragment must be
+ * committed, or its cells must be in another one. */
 static int check_vacuum(const commits_check *k, const char *path, const char *file, uint64_t stem) {
   tsr_checker *c = k->c;
   const char *name;
@@ -540,7 +546,7 @@ static int check_vacuums(const commits_check *k, const char *directory, const ts
 
 /* ---- Consolidated footers --------------------------------------------------------------------------------------- */
 
-/* Each is compared with the fragment's own when that is read. */
+/* Gives the footers of a .meta to their fragments; check_fragment.c compares them with the fragments' own. */
 static int give_footers(tsr_checker *c, const char *path, const tsr_footers *footers, const uint8_t *content) {
   const char *kept;
   TSR_TRY(check_commits_keep(c, path, strlen(path), &kept));
@@ -555,7 +561,8 @@ static int give_footers(tsr_checker *c, const char *path, const tsr_footers *foo
   return TSR_OK;
 }
 
-/* Readers take what is committed from the footers where a .con has their name. */
+/* Checks that a .meta has the footers of exactly the fragments that the .con with the same name commits: readers do not
+ * open that .con. */
 static int check_variant(tsr_checker *c, const char *path, const char *name, const tsr_footers *footers) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_arena arena;
@@ -572,7 +579,7 @@ static int check_variant(tsr_checker *c, const char *path, const char *name, con
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_CORRUPT) return tsr__check_fault(c, con.text, &fault, NULL);
-  if (!differs) return TSR_OK; /* or damaged, which has been told of */
+  if (!differs) return TSR_OK; /* or the .con is damaged, which is reported already */
   return tsr__check_say(
       c, TSR_SEVERITY_ERROR, path,
       "it should hold the footers of the fragments that %s, of the same name, commits, and of no others: "
@@ -642,7 +649,7 @@ int tsr__check_commits(tsr_checker *c) {
   k.settled.memory = k.covered.memory = &c->memory;
   int rc = check_commits_list_commits(&k);
   if (rc >= 0) rc = check_commits_list_root(&k);
-  if (rc >= 0) rc = check_begun(&k);
+  if (rc >= 0) rc = check_unfinished_work(&k);
   if (rc >= 0) rc = list_fragments(&k);
   if (rc >= 0) rc = check_rest(&k);
   tsr__buffer_release(&k.unfinished);

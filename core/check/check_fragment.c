@@ -1,12 +1,12 @@
-/* check_fragment.c: the check of one fragment: its files, its metadata file piece by piece, its boxes. The cells are
- * check_cells.c's.
+/* check_fragment.c: checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain.
+ * check_cells.c checks the cells.
  *
- * From version 3 on the metadata file is a row of generic tiles without gaps, then the footer. Each tile is decoded
- * here, also those of slots without files (the coordinates of dense fragments), whose lists hold nothing but zeros.
+ * Since version 3 the metadata file is a sequence of generic tiles without gaps, then the footer. Each tile is decoded
+ * here, also the tiles of slots without files (the coordinates of dense fragments), whose lists contain only zeros.
  *
- * Boxes are compared from the cells upward: tile, then the R-tree's inner nodes, then the non-empty domain, each with
- * what the cells ask for and with what is stored below. So one wrong box, or cell, is told once, not at every level
- * above it as well.
+ * Boxes are compared from the cells upward: the MBRs of tiles, then the inner nodes of the R-tree, then the non-empty
+ * domain. An end of a box is wrong only if it agrees neither with the cells nor with the stored boxes one level below.
+ * So one wrong box, or one wrong cell, is reported once and not again at every level above it.
  */
 #include "check/check_fragment.h"
 
@@ -35,6 +35,7 @@ const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_che
   return label->text;
 }
 
+/* The name of a part in a message. */
 static const char *part_noun(const tsr_fragment_check *f, uint32_t slot, unsigned part) {
   if (part == TSR_PART_VALIDITY) return "validity";
   bool variable = tsr__fragment_slot_has_part(&f->metadata, slot, TSR_PART_VARIABLE);
@@ -53,6 +54,7 @@ int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind par
 
 /* ---- Metadata and schema ---------------------------------------------------------------------------------------- */
 
+/* Callback of tsr__fragment_metadata_read: finds a schema that the check has loaded. */
 static int check_fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   tsr_fragment_check *f = argument;
   const tsr_checked_schema *found = tsr__map_get(&f->c->schemas, name);
@@ -65,7 +67,7 @@ static int check_fragment_find_schema(void *argument, const char *name, const ts
   return TSR_OK;
 }
 
-/* *opened false: nothing more can be said of this fragment. */
+/* Reads the footer of the metadata file. *opened is false if the fragment cannot be checked any further. */
 static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
   tsr_checker *c = f->c;
   const tsr_checked_fragment *fragment = f->fragment;
@@ -77,7 +79,7 @@ static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
                           fragment->parsed.version, TSR_FORMAT_READ_MAX);
   int rc = tsr__store_open_file(c->store, f->metadata_path.text, &f->file, &fault);
   if (rc == TSR_NOT_FOUND) {
-    if (!tsr__check_is_there(c, fragment->commit)) return TSR_OK; /* vacuumed meanwhile */
+    if (!tsr__check_is_there(c, fragment->commit)) return TSR_OK; /* a vacuum has removed both */
     return tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text, "missing: the fragment cannot be read");
   }
   if (rc >= 0)
@@ -86,14 +88,14 @@ static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
   if (rc < 0 && f->schema_damaged)
     return tsr__check_say(c, TSR_SEVERITY_NOTE, f->directory.text, "not checked: its schema is damaged");
   if (rc < 0) TSR_TRY(tsr__check_fault(c, f->metadata_path.text, &fault, NULL));
-  if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but there is another */
+  if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but a .meta has it, too */
     rc = tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
                                               check_fragment_find_schema, f, &c->memory, &f->metadata, NULL);
   *opened = rc >= 0;
   return TSR_OK;
 }
 
-/* The footer in a consolidated file is what readers take. */
+/* Compares the fragment's footer with its copy in a .meta, which readers prefer. */
 static int check_footer(tsr_fragment_check *f) {
   tsr_checker *c = f->c;
   const tsr_checked_fragment *fragment = f->fragment;
@@ -126,13 +128,14 @@ static int check_file(tsr_fragment_check *f, uint32_t slot, unsigned part, const
                           tsr__check_field(f, slot, &label));
   }
   if (rc < 0) return tsr__check_fault(c, path.text, &fault, NULL);
-  uint64_t size = file->size, told = f->metadata.slots[slot].file_size[part];
+  uint64_t size = file->size, claimed = f->metadata.slots[slot].file_size[part];
   tsr__store_close_file(file);
-  if (size == told) return TSR_OK;
+  if (size == claimed) return TSR_OK;
   return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "%llu bytes, but the fragment's metadata tells of %llu",
-                        (unsigned long long)size, (unsigned long long)told);
+                        (unsigned long long)size, (unsigned long long)claimed);
 }
 
+/* Reports files of the fragment's directory that are not in `expected`. */
 static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
   tsr_listing entries;
   bool found;
@@ -146,7 +149,7 @@ static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
       continue;
     tsr__check_join(&path, f->directory.text, entry->name, "");
     if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".pending", &stem))
-      rc = tsr__check_say(f->c, TSR_SEVERITY_NOTE, path.text, "a mark of the database that prepared this fragment");
+      rc = tsr__check_say(f->c, TSR_SEVERITY_NOTE, path.text, "a marker of the database that prepared this fragment");
     else rc = tsr__check_stray(f->c, path.text, entry->kind, "this fragment");
   }
   if (found) tsr__listing_release(&entries);
@@ -171,67 +174,72 @@ static int check_files(tsr_fragment_check *f) {
   return rc;
 }
 
-/* ---- Generic tiles ---------------------------------------------------------------------------------------------- */
+/* ---- Generic tiles of the metadata file ------------------------------------------------------------------------- */
 
-typedef enum piece_kind { PIECE_OTHER, PIECE_PLACES, PIECE_LIST, PIECE_BOUNDS } piece_kind; /* PLACES: a list, too */
-typedef struct check_fragment_piece {
-  uint64_t at, end;
-  uint32_t slot; /* UINT32_MAX: the fragment's */
-  piece_kind kind;
-  const char *what;
+typedef enum metadata_tile_kind {
+  METADATA_OTHER,
+  METADATA_OFFSETS, /* a list of numbers without which the slot's tiles cannot be found */
+  METADATA_LIST, /* another list of numbers */
+  METADATA_BOUNDS /* minima or maxima */
+} metadata_tile_kind;
+
+typedef struct metadata_tile {
+  uint64_t at, end; /* bytes of the file */
+  uint32_t slot; /* UINT32_MAX: it belongs to the whole fragment */
+  metadata_tile_kind kind;
+  const char *what; /* for messages */
   bool sound;
-} check_fragment_piece;
+} metadata_tile;
 
 static int by_place(const void *a, const void *b) {
-  const check_fragment_piece *x = a, *y = b;
+  const metadata_tile *x = a, *y = b;
   return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static int check_fragment_gather(tsr_fragment_check *f, check_fragment_piece **pieces, uint64_t *count) {
+/* Lists the tiles that the footer names. */
+static int list_metadata_tiles(tsr_fragment_check *f, metadata_tile **tiles, uint64_t *count) {
   static const struct {
     size_t member;
     uint32_t since;
     bool variable;
-    piece_kind kind;
+    metadata_tile_kind kind;
     const char *what;
   } rows[] = {
-      {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false, PIECE_PLACES, "tile offsets"},
-      {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true, PIECE_PLACES, "offsets of variable tiles"},
-      {offsetof(tsr_slot, var_sizes_at), 0, true, PIECE_PLACES, "sizes of variable tiles"},
-      {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), 7, false, PIECE_PLACES, "offsets of validity tiles"},
-      {offsetof(tsr_slot, min_at), 11, false, PIECE_BOUNDS, "minima"},
-      {offsetof(tsr_slot, max_at), 11, false, PIECE_BOUNDS, "maxima"},
-      {offsetof(tsr_slot, sum_at), 11, false, PIECE_LIST, "sums"},
-      {offsetof(tsr_slot, null_count_at), 11, false, PIECE_LIST, "null counts"},
+      {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false, METADATA_OFFSETS, "tile offsets"},
+      {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true, METADATA_OFFSETS, "offsets of variable tiles"},
+      {offsetof(tsr_slot, var_sizes_at), 0, true, METADATA_OFFSETS, "sizes of variable tiles"},
+      {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), 7, false, METADATA_OFFSETS, "offsets of validity tiles"},
+      {offsetof(tsr_slot, min_at), 11, false, METADATA_BOUNDS, "minima"},
+      {offsetof(tsr_slot, max_at), 11, false, METADATA_BOUNDS, "maxima"},
+      {offsetof(tsr_slot, sum_at), 11, false, METADATA_LIST, "sums"},
+      {offsetof(tsr_slot, null_count_at), 11, false, METADATA_LIST, "null counts"},
   };
   const tsr_fragment_metadata *m = &f->metadata;
   void *block;
-  uint64_t n = 0, most = (uint64_t)m->slot_count * (sizeof rows / sizeof *rows) + 3;
-  TSR_TRY(tsr__arena_array(&f->arena, most, sizeof(check_fragment_piece), &block, f->c->error));
-  check_fragment_piece *p = block;
-  p[n++] = (check_fragment_piece){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
+  uint64_t n = 0, capacity = (uint64_t)m->slot_count * (sizeof rows / sizeof *rows) + 3;
+  TSR_TRY(tsr__arena_array(&f->arena, capacity, sizeof(metadata_tile), &block, f->c->error));
+  metadata_tile *t = block;
+  t[n++] = (metadata_tile){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
   for (uint32_t slot = 0; slot < m->slot_count; slot++)
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
       if (m->version < rows[r].since || (rows[r].variable && m->version < 5 && slot + 1 == m->slot_count)) continue;
-      p[n] = (check_fragment_piece){.slot = slot, .kind = rows[r].kind, .what = rows[r].what};
-      memcpy(&p[n++].at, (const uint8_t *)&m->slots[slot] + rows[r].member, sizeof(uint64_t));
+      t[n] = (metadata_tile){.slot = slot, .kind = rows[r].kind, .what = rows[r].what};
+      memcpy(&t[n++].at, (const uint8_t *)&m->slots[slot] + rows[r].member, sizeof(uint64_t));
     }
   if (m->version >= 12)
-    p[n++] = (check_fragment_piece){.at = m->fragment_statistics_at, .slot = UINT32_MAX, .what = "fragment statistics"};
+    t[n++] = (metadata_tile){.at = m->fragment_statistics_at, .slot = UINT32_MAX, .what = "fragment statistics"};
   if (m->version >= 16)
-    p[n++] =
-        (check_fragment_piece){.at = m->processed_conditions_at, .slot = UINT32_MAX, .what = "processed conditions"};
-  *pieces = p;
+    t[n++] = (metadata_tile){.at = m->processed_conditions_at, .slot = UINT32_MAX, .what = "processed conditions"};
+  *tiles = t;
   *count = n;
   return TSR_OK;
 }
 
-/* Does the content have the sizes that stand in it? Numbers of entries are compared with the tiles' where they are
- * used.
- */
-static bool check_fragment_is_whole(const check_fragment_piece *p, const tsr_buffer *content) {
-  if (p->kind == PIECE_OTHER) return true;
-  if (p->kind == PIECE_BOUNDS) {
+/* Returns true if the counts and sizes in a tile's content make up the size of the content. The readers of the lists
+ * compare the counts with the number of tiles. */
+static bool sizes_agree(const metadata_tile *t, const tsr_buffer *content) {
+  if (t->kind == METADATA_OTHER) return true;
+  if (t->kind == METADATA_BOUNDS) {
     if (content->size < 16) return false;
     uint64_t values = tsr__load64(content->data), text = tsr__load64(content->data + 8);
     return tsr__add_sat(values, tsr__add_sat(text, 16)) == content->size;
@@ -239,71 +247,74 @@ static bool check_fragment_is_whole(const check_fragment_piece *p, const tsr_buf
   return content->size >= 8 && tsr__add_sat(tsr__mul_sat(tsr__load64(content->data), 8), 8) == content->size;
 }
 
-static int check_piece(tsr_fragment_check *f, check_fragment_piece *p) {
+/* Decodes one tile and reports its faults. */
+static int check_metadata_tile(tsr_fragment_check *f, metadata_tile *t) {
   tsr_checker *c = f->c;
   tsr_buffer content = {.memory = &c->memory};
   tsr_check_label label, what;
   tsr_error fault = {0};
-  bool own = p->slot != UINT32_MAX;
-  int rc = tsr__generic_tile_read(f->file, p->at, c->key, TSR_CHECK_CONTENT_MAX, &content, &p->end, &fault);
-  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, p->slot, &label) : "", own ? ": " : "",
-           p->what);
-  p->sound = rc >= 0 && check_fragment_is_whole(p, &content);
+  bool own = t->slot != UINT32_MAX;
+  int rc = tsr__generic_tile_read(f->file, t->at, c->key, TSR_CHECK_CONTENT_MAX, &content, &t->end, &fault);
+  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, t->slot, &label) : "", own ? ": " : "",
+           t->what);
+  t->sound = rc >= 0 && sizes_agree(t, &content);
   if (rc < 0) rc = tsr__check_fault(c, f->metadata_path.text, &fault, what.text);
-  else if (!p->sound)
+  else if (!t->sound)
     rc = tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "%s at byte %llu: the sizes in it do not make up its %llu bytes", what.text,
-                        (unsigned long long)p->at, (unsigned long long)content.size);
-  if (!p->sound && own) {
-    if (p->kind == PIECE_PLACES) f->slot_sound[p->slot] = false;
-    else f->statistics_sound[p->slot] = false;
+                        (unsigned long long)t->at, (unsigned long long)content.size);
+  if (!t->sound && own) {
+    if (t->kind == METADATA_OFFSETS) f->slot_sound[t->slot] = false;
+    else f->statistics_sound[t->slot] = false;
   }
-  if (!p->sound && !own) {
-    if (p->at == f->metadata.rtree_at) f->rtree_sound = false;
-    else if (p->at == f->metadata.processed_conditions_at) f->processed_sound = false;
+  if (!t->sound && !own) {
+    if (t->at == f->metadata.rtree_at) f->rtree_sound = false;
+    else if (t->at == f->metadata.processed_conditions_at) f->processed_sound = false;
     else f->summary_sound = false;
   }
   tsr__buffer_release(&content);
   return rc;
 }
 
-static int check_gaps(tsr_fragment_check *f, check_fragment_piece *pieces, uint64_t count) {
+/* Reports bytes of the metadata file that belong to no tile or to two. The tiles are sorted by their place. */
+static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t count) {
   const tsr_fragment_metadata *m = &f->metadata;
   uint64_t end = 0;
-  bool known = true; /* does what comes before end at `end`? */
+  bool known = true; /* `end` is the end of the tile before */
   for (uint64_t i = 0; i <= count; i++) {
-    uint64_t at = i < count ? pieces[i].at : m->footer_at;
-    if (i == count && m->version == 15) break; /* processed conditions that no footer of that version tells of */
+    uint64_t at = i < count ? tiles[i].at : m->footer_at;
+    if (i == count && m->version == 15) break; /* the footer of this version does not name the processed conditions */
     if (known && at != end)
       TSR_TRY(
           tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                          at > end ? "bytes %llu to %llu belong to nothing" : "bytes %llu to %llu belong to two things",
                          (unsigned long long)TSR_MIN(at, end), (unsigned long long)TSR_MAX(at, end) - 1));
-    known = i < count && pieces[i].end > pieces[i].at;
-    if (known) end = pieces[i].end;
+    known = i < count && tiles[i].end > tiles[i].at;
+    if (known) end = tiles[i].end;
   }
   return TSR_OK;
 }
 
-static int check_pieces(tsr_fragment_check *f) {
-  check_fragment_piece *pieces;
+static int check_metadata_tiles(tsr_fragment_check *f) {
+  metadata_tile *tiles;
   uint64_t count;
   if (f->metadata.version < 3) return TSR_OK;
-  TSR_TRY(check_fragment_gather(f, &pieces, &count));
-  qsort(pieces, count, sizeof *pieces, by_place);
+  TSR_TRY(list_metadata_tiles(f, &tiles, &count));
+  qsort(tiles, count, sizeof *tiles, by_place);
   for (uint64_t i = 0; i < count; i++) {
     if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
-    TSR_TRY(check_piece(f, &pieces[i]));
+    TSR_TRY(check_metadata_tile(f, &tiles[i]));
   }
-  /* In 23 optional sections may have tiles of their own; where the footer came from elsewhere its place is not known.
-   */
+  /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its place in the metadata
+   * file is not known. */
   if (f->metadata.version >= 23 || f->metadata.footer_at == f->metadata.file_size) return TSR_OK;
-  return check_gaps(f, pieces, count);
+  return check_gaps(f, tiles, count);
 }
 
 /* ---- Tile offsets ----------------------------------------------------------------------------------------------- */
 
-static int check_places(tsr_fragment_check *f, uint32_t slot) {
+/* Loads the offsets of a slot's tiles, and checks that the first tile begins at 0. */
+static int check_tile_offsets(tsr_fragment_check *f, uint32_t slot) {
   tsr_checker *c = f->c;
   const tsr_slot *s = &f->metadata.slots[slot];
   tsr_check_label label;
@@ -324,7 +335,7 @@ static int check_places(tsr_fragment_check *f, uint32_t slot) {
 static int check_slots(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
     if (!f->metadata.slots[slot].present) continue;
-    if (f->slot_sound[slot]) TSR_TRY(check_places(f, slot));
+    if (f->slot_sound[slot]) TSR_TRY(check_tile_offsets(f, slot));
     if (f->metadata.version < 11 || !f->statistics_sound[slot]) continue;
     tsr_statistics statistics;
     tsr_error fault = {0};
@@ -346,11 +357,12 @@ static int check_processed(tsr_fragment_check *f) {
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
 
+/* Returns true for ends of floats that come from NaN coordinates: these are not compared. */
 static bool is_open_end(const tsr_field *field, uint64_t key) {
   return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT && (key == 0 || key == TSR_KEY_NAN);
 }
 
-/* What the R-tree's leaves say, until the cells say otherwise. */
+/* Fills f->boxes with the leaves of the R-tree, and f->cell_boxes with the same until the cells are checked. */
 static int load_boxes(tsr_fragment_check *f) {
   tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
@@ -359,7 +371,7 @@ static int load_boxes(tsr_fragment_check *f) {
   if (tsr__fragment_metadata_load_rtree(m, f->file, f->c->key, &fault) < 0)
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
   const tsr_rtree *rtree = m->rtree;
-  uint64_t ends = m->tile_count * rtree->dimensions * 2; /* the R-tree has as many */
+  uint64_t ends = m->tile_count * rtree->dimensions * 2; /* the decoded R-tree has as many, so this cannot overflow */
   if (tsr__arena_array(&f->arena, ends, 2 * sizeof(tsr_check_bound), &block, &fault) < 0 ||
       tsr__arena_array(&f->arena, rtree->dimensions, sizeof(bool), (void **)&f->box_open, &fault) < 0)
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
@@ -384,6 +396,7 @@ int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_che
   return a->key < b->key ? -1 : a->key > b->key;
 }
 
+/* Returns true if the string is the greatest one, which stands for an open end. */
 static bool is_top(const tsr_check_bound *bound) {
   return bound->key == TSR_TOP_TEXT_SIZE && memcmp(bound->text, tsr__top_text, TSR_TOP_TEXT_SIZE) == 0;
 }
@@ -400,7 +413,7 @@ const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimensio
   return tsr__check_show_value(field->datatype, value, label);
 }
 
-/* Boxes around `fanout` of `below` each, in place. */
+/* Replaces `below` boxes by the boxes around each `fanout` of them, in place. */
 static void merge_boxes(const tsr_fragment_check *f, tsr_check_bound *boxes, uint64_t below, uint64_t fanout) {
   uint32_t dimensions = f->metadata.schema->dimension_count;
   for (uint64_t i = 0; i < below; i++)
@@ -415,13 +428,13 @@ static void merge_boxes(const tsr_fragment_check *f, tsr_check_bound *boxes, uin
     }
 }
 
-static void check_fragment_merge(const tsr_fragment_check *f, uint64_t below, uint64_t fanout) {
+static void merge_level(const tsr_fragment_check *f, uint64_t below, uint64_t fanout) {
   merge_boxes(f, f->boxes, below, fanout);
   merge_boxes(f, f->cell_boxes, below, fanout);
 }
 
-/* One end as it is stored, against what it should be. Ends that nobody can know (NaN; the high end of strings in
- * versions 5 to 9 where the low one is empty) are passed over. */
+/* Returns true if a stored end differs from what it should be. Ends that cannot be known are not compared: those of
+ * floats with NaN, and in versions 5 to 9 the high end of strings whose low end is empty. */
 static bool end_differs(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored,
                         const tsr_check_bound *should, unsigned end) {
   bool text = tsr__check_is_text(f, d);
@@ -430,6 +443,7 @@ static bool end_differs(const tsr_fragment_check *f, uint32_t d, const tsr_check
   return tsr__check_compare_bounds(text, &stored[end], &should[end]) != 0;
 }
 
+/* Reads both ends of a dimension from the bytes of an inner node. */
 static bool read_box(tsr_input *in, const tsr_fragment_check *f, uint32_t d, tsr_check_bound stored[2]) {
   const tsr_field *field = &f->metadata.schema->fields[d];
   if (tsr__check_is_text(f, d)) {
@@ -445,14 +459,15 @@ static bool read_box(tsr_input *in, const tsr_fragment_check *f, uint32_t d, tsr
   return bytes != NULL;
 }
 
-/* Against both what is stored below and what the cells have: a fault below is not told again. */
+/* Returns true if a stored end agrees neither with the stored boxes below nor with the cells. */
 static bool end_is_wrong(const tsr_fragment_check *f, uint32_t d, const tsr_check_bound *stored, uint64_t at,
                          unsigned end) {
   return end_differs(f, d, stored, &f->boxes[at], end) && end_differs(f, d, stored, &f->cell_boxes[at], end);
 }
 
-/* A level of the R-tree above the leaves, from its bytes (format.md, "R-tree"). */
-static int check_fragment_check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, bool wanted) {
+/* Reads a level of the R-tree above the leaves from its bytes (format.md, "R-tree"), and if `compare`, compares its
+ * boxes with f->boxes and f->cell_boxes. */
+static int check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, bool compare) {
   uint32_t dimensions = f->metadata.schema->dimension_count;
   uint64_t count = tsr__input_u64(in);
   for (uint64_t i = 0; i < count; i++)
@@ -460,8 +475,8 @@ static int check_fragment_check_level(tsr_fragment_check *f, tsr_input *in, uint
       uint64_t at = (i * dimensions + d) * 2;
       tsr_check_bound stored[2];
       tsr_check_label a, b;
-      if (!read_box(in, f, d, stored)) return TSR_OK; /* cannot be: it has been decoded */
-      for (unsigned end = 0; wanted && end < 2; end++)
+      if (!read_box(in, f, d, stored)) return TSR_OK; /* cannot happen: the R-tree has been decoded before */
+      for (unsigned end = 0; compare && end < 2; end++)
         if (end_is_wrong(f, d, stored, at, end))
           TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                                  "R-tree level %u, box %llu, dimension '%s': its %s end is %s, the tiles below have %s",
@@ -472,22 +487,23 @@ static int check_fragment_check_level(tsr_fragment_check *f, tsr_input *in, uint
   return TSR_OK;
 }
 
-/* Levels stand root first, boxes are made leaves first: the bytes are gone through once for each level. */
+/* Compares all inner levels. The file has the root's level first, but boxes are merged from the leaves upward. So the
+ * bytes are read once for each level. */
 static int check_levels(tsr_fragment_check *f, const tsr_buffer *content) {
   const tsr_rtree *rtree = f->metadata.rtree;
   uint64_t below = f->metadata.tile_count;
   for (uint32_t level = rtree->levels - 1; level-- > 0;) {
     tsr_input in = tsr__input(content->data, content->size);
     (void)tsr__input_take(&in, f->metadata.version < 5 ? 13 : 8);
-    check_fragment_merge(f, below, rtree->fanout);
+    merge_level(f, below, rtree->fanout);
     below = rtree->counts[level];
-    for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_fragment_check_level(f, &in, i, i == level));
+    for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_level(f, &in, i, i == level));
   }
-  check_fragment_merge(f, below, below); /* one box around all */
+  merge_level(f, below, below); /* one box around all tiles */
   return TSR_OK;
 }
 
-static int check_fragment_check_domain(tsr_fragment_check *f) {
+static int check_non_empty_domain(tsr_fragment_check *f) {
   const tsr_schema *schema = f->metadata.schema;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_interval *box = &f->metadata.non_empty_domain[d];
@@ -508,7 +524,7 @@ static int check_fragment_check_domain(tsr_fragment_check *f) {
   return TSR_OK;
 }
 
-/* After the cells: what stands above the leaves. */
+/* Checks the boxes above the leaves. Called after the cells, when f->cell_boxes is known. */
 static int check_boxes(tsr_fragment_check *f) {
   tsr_fragment_metadata *m = &f->metadata;
   tsr_buffer content = {.memory = &f->c->memory};
@@ -519,13 +535,13 @@ static int check_boxes(tsr_fragment_check *f) {
     rc = tsr__fragment_metadata_tile(m, f->file, m->rtree_at, f->c->key, UINT64_MAX, &content, &fault);
     if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
     else rc = check_levels(f, &content);
-  } else check_fragment_merge(f, m->tile_count, m->tile_count);
+  } else merge_level(f, m->tile_count, m->tile_count);
   tsr__buffer_release(&content);
-  return rc >= 0 ? check_fragment_check_domain(f) : rc;
+  return rc >= 0 ? check_non_empty_domain(f) : rc;
 }
 
-/* Cells may not lie outside of the current domain, which only grows: that of the newest schema counts. Strings without
- * bounds have one that says nothing (errata.md). */
+/* Checks that the non-empty domain lies within the current domain of the newest schema: a current domain only grows.
+ * String dimensions are left out: without bounds, their current domain has no meaning (errata.md). */
 static int check_current_domain(tsr_fragment_check *f) {
   const tsr_schema *newest = f->c->newest;
   if (!newest || !newest->current_domain || f->metadata.tile_count == 0 || f->metadata.empty_domain) return TSR_OK;
@@ -541,8 +557,9 @@ static int check_current_domain(tsr_fragment_check *f) {
   return TSR_OK;
 }
 
-/* A dense fragment has as many tiles as its box: what is wrong with that is told once, and the fragment is not looked at further. */
-static int check_tiles(tsr_fragment_check *f, bool *sound) {
+/* Compares the number of tiles of a dense fragment with that of its non-empty domain. If they differ, *sound is false,
+ * and the fragment is not checked any further: all other findings would follow from this one. */
+static int check_tile_count(tsr_fragment_check *f, bool *sound) {
   const tsr_fragment_metadata *m = &f->metadata;
   tsr_buffer content = {.memory = &f->c->memory};
   tsr_error unseen;
@@ -554,18 +571,19 @@ static int check_tiles(tsr_fragment_check *f, bool *sound) {
   const int rc = tsr__fragment_metadata_tile(&f->metadata, f->file, m->slots[slot].offsets_at[TSR_PART_FIXED],
                                              f->c->key, TSR_CHECK_CONTENT_MAX, &content, &unseen);
   const uint64_t count = rc >= 0 && content.size >= 8 ? tsr__load64(content.data) : 0;
-  const bool whole = count && content.size == tsr__add_sat(8, tsr__mul_sat(count, 8));
+  const bool complete = count && content.size == tsr__add_sat(8, tsr__mul_sat(count, 8));
   tsr__buffer_release(&content);
-  *sound = !whole || count == m->tile_count; /* what else is wrong is told where it is looked at */
+  *sound = !complete || count == m->tile_count; /* check_metadata_tiles reports other faults of this list */
   if (*sound) return TSR_OK;
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "the fragment's box has %llu tiles, and %llu are stored: " TSR_SPLIT_BOX
-                        "; nobody can tell which cells these are: write them again",
+                        "; it cannot be known which cells these are: write them again",
                         (unsigned long long)m->tile_count, (unsigned long long)count);
 }
 
 /* ---- All -------------------------------------------------------------------------------------------------------- */
 
+/* Checks a fragment whose footer has been read. */
 static int check_opened(tsr_fragment_check *f) {
   void *block;
   bool sound;
@@ -578,9 +596,9 @@ static int check_opened(tsr_fragment_check *f) {
   TSR_TRY(tsr__check_summaries(f));
   TSR_TRY(check_footer(f));
   TSR_TRY(check_files(f));
-  TSR_TRY(check_tiles(f, &sound));
+  TSR_TRY(check_tile_count(f, &sound));
   if (!sound) return TSR_OK;
-  TSR_TRY(check_pieces(f));
+  TSR_TRY(check_metadata_tiles(f));
   TSR_TRY(check_slots(f));
   TSR_TRY(check_processed(f));
   TSR_TRY(load_boxes(f));

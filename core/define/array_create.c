@@ -1,10 +1,12 @@
-/* array_create.c: new arrays.
+/* array_create.c: creates arrays, in two steps.
  *
- * Prepared: the array's directory and the directories inside it, but __schema under a name that says nothing,
- * .pending__T_T_UUID after the schema's file in it, with the files of enumerations; all durable. Publishing renames
- * that directory to __schema. In version 3 it is the file .pending__array_schema.tdb that loses the beginning of its
- * name. Before, there is no array here, for anybody; the array's directory, which is made exclusively, keeps two
- * creations apart.
+ * Preparing writes the array's directory and everything in it, and forces all of it to the disk. Only __schema does not
+ * have its name yet: it is called .pending__T_T_UUID (".pending" and the name of the schema file in it) and also holds
+ * the files of enumerations. Publishing renames that directory to __schema. A directory without __schema is an array
+ * for no reader, so the array appears with that one rename. In format version 3 the schema is a single file instead of
+ * a directory: .pending__array_schema.tdb becomes __array_schema.tdb.
+ *
+ * The array's directory is made exclusively, so of two creations at the same path one fails with TSR_EXISTS.
  */
 #include "define/array_create.h"
 
@@ -34,10 +36,10 @@ struct tsr_creation {
   tsr_store *store;
   char *path;
   tsr_schema schema;
-  bool made; /* the root was made for this array */
-  uint32_t parents; /* and so many directories above it */
+  bool made_root; /* this creation has made the array's directory */
+  uint32_t missing_parents; /* directories above it that did not exist before, and were made with it */
   bool durable, published, abandoned;
-  const char *owner; /* or NULL */
+  const char *owner; /* path of the database file whose commit comes first; from `arena`, or NULL */
 };
 
 /* ---- Schemas as callers fill them in -------------------------------------------------------- */
@@ -79,7 +81,7 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
   if (made.enumeration_count) memcpy(room, given->enumerations, made.enumeration_count * sizeof(tsr_enumeration));
   made.enumerations = room;
   if (!made.version) made.version = TSR_FORMAT_WRITE_MAX;
-  if (made.dense && !made.capacity) made.capacity = 10000; /* of no meaning there, but it is stored */
+  if (made.dense && !made.capacity) made.capacity = 10000; /* TileDB's default; stored, but without meaning if dense */
   complete_pipeline(&made.coords_filters);
   complete_pipeline(&made.offsets_filters);
   complete_pipeline(&made.validity_filters);
@@ -113,7 +115,7 @@ static int array_create_new_name(uint64_t time, tsr_arena *arena, char **name, t
   return TSR_OK;
 }
 
-/* Files of enumerations: "__UUID_0". */
+/* Gives the file of an enumeration a new name: "__UUID_0". */
 static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *error) {
   uint8_t random[16];
   tsr_name parts;
@@ -128,7 +130,7 @@ static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *err
   return TSR_OK;
 }
 
-static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
+static int name_schema(tsr_creation *c, uint64_t time, tsr_error *error) {
   void *copy;
   c->schema.time = c->schema.version < 10 ? 0 : time;
   if (c->schema.version >= 10) return array_create_new_name(time, &c->arena, &c->schema.name, error);
@@ -141,14 +143,14 @@ static int name_all(tsr_creation *c, uint64_t time, tsr_error *error) {
 
 typedef struct array_create_place {
   const char *path;
-  uint32_t since; /* version */
+  uint32_t since; /* the first format version with this directory */
 } array_create_place;
 static const array_create_place array_create_directories[] = {
     {"__fragments", 12}, {"__commits", 12}, {"__meta", 4}, {"__labels", 18}, {"__fragment_meta", 12},
 };
 #define DIRECTORIES (sizeof array_create_directories / sizeof *array_create_directories)
 
-/* Where `open` is not NULL the file is left open for the caller, who forces it to the disk and closes it. */
+/* If `open` is not NULL, *open receives the file after a success, still open: the caller syncs and closes it. */
 static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_file **open,
                       tsr_error *error) {
   tsr_file *file = NULL;
@@ -197,7 +199,7 @@ static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, 
   return rc;
 }
 
-/* The file of the schema, and the directory of enumerations, while they are pending. */
+/* The paths of the schema's file and of the directory of enumerations before the array is published. */
 static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(c->schema.name, pending);
@@ -243,7 +245,7 @@ static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error
 
 /* ---- Directories above the array ------------------------------------------------------------ */
 
-/* Cuts the last part off a path; false where there is nothing before it. */
+/* Cuts the last part off a path. Returns false if the path has no directory before its last part. */
 static bool cut_path(char *path) {
   char *slash = strrchr(path, '/');
   while (slash && slash > path && slash[-1] == '/') slash--;
@@ -252,8 +254,9 @@ static bool cut_path(char *path) {
   return true;
 }
 
-/* Goes up from the array's directory: counts those that are missing, or removes `count` of them that are empty. */
-static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
+/* Walks up from the array's directory, at most `count` directories. If `removing`, it removes them as long as they are
+ * empty; otherwise it counts those that do not exist. Returns how many it removed or counted. */
+static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
   void *block;
   uint32_t n = 0;
   if (tsr__alloc(&c->memory, strlen(c->path) + 1, &block, NULL) < 0) return 0;
@@ -262,7 +265,7 @@ static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
   for (bool more = true; more && n < count && cut_path(path);) {
     tsr_store *store = NULL;
     if (tsr__directory_open(c->environment, path, &store, NULL) < 0) break;
-    bool exists = true; /* what the disk does not tell is not ours */
+    bool exists = true; /* also if the lookup fails: such a directory must not be removed later */
     if (!removing) (void)tsr__directory_find(store, "", &exists, NULL);
     more = removing ? tsr__store_remove(store, "", NULL) >= 0 : !exists;
     tsr__store_close(store);
@@ -274,7 +277,7 @@ static uint32_t climb(tsr_creation *c, uint32_t count, bool removing) {
 
 /* ---- Abandon -------------------------------------------------------------------------------- */
 
-/* What is gone already does not matter. */
+/* Removes a path, which may be missing. Only the first failure goes into *code and `error`. */
 static void array_create_remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_remove(c->store, path, &one);
@@ -283,12 +286,12 @@ static void array_create_remove_path(tsr_creation *c, const char *path, int *cod
   if (error) *error = one;
 }
 
-/* Removes what is in a directory of the array: files, and directories that hold nothing but files. */
+/* Removes the files of a directory and, if it `may_hold_directories`, also its directories that hold only files. */
 static void remove_within(tsr_creation *c, const char *directory, bool may_hold_directories, int *code,
                           tsr_error *error) {
   tsr_listing entries = {0};
   tsr_buffer path = {.memory = &c->memory};
-  if (tsr__store_list(c->store, directory, &entries, NULL) < 0) return; /* that it is not empty will be told */
+  if (tsr__store_list(c->store, directory, &entries, NULL) < 0) return; /* removing the directory reports the error */
   for (uint64_t i = 0; i < entries.count; i++) {
     path.size = 0;
     if (tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name) < 0 ||
@@ -302,8 +305,8 @@ static void remove_within(tsr_creation *c, const char *directory, bool may_hold_
   tsr__buffer_release(&path);
 }
 
-/* What writers have put into the pending array, and its metadata. Before version 12 fragments lie beside the directories of the array:
- * ".UUID", or their names. */
+/* Removes the metadata, and the fragments and commits that writers have put into the array before it was published.
+ * Below version 12 fragments are directories of the array's root: ".UUID" while they are written, then their names. */
 static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
   if (c->schema.version >= 4) remove_within(c, "__meta", false, code, error);
   if (c->schema.version >= 12) {
@@ -332,7 +335,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   char pending[TSR_PENDING_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__pending_path(c->schema.name, pending);
   pending_paths(c, file, enumerations);
-  if (c->made) remove_cells(c, &rc, error);
+  if (c->made_root) remove_cells(c, &rc, error);
   array_create_remove_path(c, file, &rc, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
@@ -341,14 +344,14 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   tsr__buffer_release(&path);
   if (c->schema.version < 10) array_create_remove_path(c, OLD_LOCK, &rc, error);
   if (c->schema.version >= 20) array_create_remove_path(c, enumerations, &rc, error);
-  if (c->made && c->schema.version >= 10)
-    remove_within(c, pending, false, &rc, error); /* schemas that lack attributes */
+  if (c->made_root && c->schema.version >= 10)
+    remove_within(c, pending, false, &rc, error); /* schemas that tsr_array_schema_without has added */
   if (c->schema.version >= 10) array_create_remove_path(c, pending, &rc, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= array_create_directories[i].since)
       array_create_remove_path(c, array_create_directories[i].path, &rc, error);
-  if (c->made) array_create_remove_path(c, "", &rc, error);
-  if (c->made) climb(c, c->parents, true);
+  if (c->made_root) array_create_remove_path(c, "", &rc, error);
+  if (c->made_root) walk_parents(c, c->missing_parents, true);
   c->abandoned = true;
   return rc < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
 }
@@ -389,10 +392,10 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
   TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
-  TSR_TRY(name_all(c, time, error));
-  if (!tsr__environment_scheme(c->environment, c->path)) c->parents = climb(c, UINT32_MAX, false);
+  TSR_TRY(name_schema(c, time, error));
+  if (!tsr__environment_scheme(c->environment, c->path)) c->missing_parents = walk_parents(c, UINT32_MAX, false);
   int rc = tsr__store_make_directory(c->store, "", error);
-  c->made = rc >= 0;
+  c->made_root = rc >= 0;
   return rc == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : rc;
 }
 
@@ -444,7 +447,7 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
 
 static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, ARRAY_CREATE_OLD_SCHEMA) == 0; }
 
-static int appear(tsr_store *store, const char *schema_name, tsr_error *error) {
+static int publish_schema(tsr_store *store, const char *schema_name, tsr_error *error) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(schema_name, pending);
   return tsr__store_rename_exclusive(store, pending, array_create_is_old(schema_name) ? schema_name : "__schema",
@@ -456,7 +459,7 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   tsr_creation *c = creation;
   if (c->published) return TSR_OK;
   if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
-  int rc = appear(c->store, c->schema.name, error);
+  int rc = publish_schema(c->store, c->schema.name, error);
   if (rc >= 0) c->published = true;
   if (rc >= 0 && c->durable) rc = tsr__store_sync_directory(c->store, "", error);
   return rc < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
@@ -471,7 +474,7 @@ int tsr_creation_recover(tsr_environment *environment, const char *path, const c
       (!array_create_is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
     return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = appear(store, schema_name, error);
+  int rc = publish_schema(store, schema_name, error);
   if (rc >= 0) rc = tsr__store_sync_directory(store, "", error);
   tsr__store_close(store);
   if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);

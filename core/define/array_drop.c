@@ -1,9 +1,9 @@
-/* array_drop.c: an array's directory is deleted.
+/* array_drop.c: deletes an array's directory.
  *
- * First of all __schema (and __array_schema.tdb, of old versions) loses its name: from then on there is no array, for
- * anybody. Then everything goes, with what is not the array's too, and what tells of the drop last: where it was cut
- * off, a later drop goes on.
- * Symbolic links are removed, never followed.
+ * A drop first renames __schema (and __array_schema.tdb and __kv_schema.tdb of old versions) to ".dropped" with the old
+ * name behind it. From then on the directory is an array for no reader. Then everything in the directory is removed,
+ * including files that are not the array's. The renamed schemas are removed last: if a drop is cut off, a later drop of
+ * the same path finds them and goes on. Symbolic links are removed, never followed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "array/environment.h"
 #include "array/objects.h"
 
-#define MARK                 ".dropped"
-#define ARRAY_DROP_DEPTH_MAX 32 /* directories below each other */
+#define DROPPED_PREFIX       ".dropped"
+#define ARRAY_DROP_DEPTH_MAX 32 /* nested directories */
 
 static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
                        tsr_error *error);
@@ -26,7 +26,8 @@ static int remove_entry(tsr_environment *environment, tsr_store *store, const ch
   int rc = tsr__buffer_printf(&path, error, "%s%s%s", directory, *directory ? "/" : "", entry->name);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) {
-    rc = tsr__store_remove(store, (const char *)path.data, error); /* also a link to a directory */
+    /* This comes first for directories, too: a symbolic link to a directory is removed here and not descended into. */
+    rc = tsr__store_remove(store, (const char *)path.data, error);
     if (rc == TSR_NOT_FOUND) rc = TSR_OK;
     if (rc < 0 && entry->kind == TSR_ENTRY_DIRECTORY)
       rc = remove_tree(environment, store, (const char *)path.data, depth + 1, error);
@@ -41,31 +42,32 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
   if (depth > ARRAY_DROP_DEPTH_MAX) return tsr__fail(error, TSR_RANGE, "%s: directories lie too deep", path);
   TSR_TRY(tsr__store_list_any(store, path, &entries, error));
   int rc = TSR_OK;
-  for (int marks = 0; marks < 2; marks++)
+  for (int renamed = 0; renamed < 2; renamed++) /* the renamed schemas in the second round */
     for (uint64_t i = 0; i < entries.count && rc >= 0; i++)
-      if ((depth == 0 && !strncmp(entries.entries[i].name, MARK, strlen(MARK))) == marks)
+      if ((depth == 0 && !strncmp(entries.entries[i].name, DROPPED_PREFIX, strlen(DROPPED_PREFIX))) == renamed)
         rc = remove_entry(environment, store, path, &entries.entries[i], depth, error);
   tsr__listing_release(&entries);
   return rc < 0 ? rc : tsr__store_remove(store, path, error);
 }
 
-static int find_mark(tsr_store *store, bool *marked, tsr_error *error) {
-  TSR_TRY(tsr__directory_find(store, MARK "__schema", marked, error));
-  return *marked ? TSR_OK : tsr__store_find(store, MARK "__array_schema.tdb", marked, error);
+/* Sets *unfinished if an earlier drop of this array was cut off. */
+static int find_unfinished_drop(tsr_store *store, bool *unfinished, tsr_error *error) {
+  TSR_TRY(tsr__directory_find(store, DROPPED_PREFIX "__schema", unfinished, error));
+  return *unfinished ? TSR_OK : tsr__store_find(store, DROPPED_PREFIX "__array_schema.tdb", unfinished, error);
 }
 
-static int unname(tsr_store *store, const char *name, tsr_error *error) {
-  char marked[64];
-  snprintf(marked, sizeof marked, MARK "%s", name);
-  int rc = tsr__store_rename(store, name, marked, error);
+static int hide_schema(tsr_store *store, const char *name, tsr_error *error) {
+  char hidden[64];
+  snprintf(hidden, sizeof hidden, DROPPED_PREFIX "%s", name);
+  int rc = tsr__store_rename(store, name, hidden, error);
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
-static int array_drop_drop(tsr_environment *environment, tsr_store *store, tsr_error *error) {
+static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_object_kind kind;
   TSR_TRY(tsr__object_kind(store, "", &kind, error));
   bool is_array = kind == TSR_OBJECT_ARRAY;
-  if (!is_array) TSR_TRY(find_mark(store, &is_array, error));
+  if (!is_array) TSR_TRY(find_unfinished_drop(store, &is_array, error));
   if (!is_array) {
     bool exists;
     TSR_TRY(tsr__directory_find(store, "", &exists, error));
@@ -74,9 +76,9 @@ static int array_drop_drop(tsr_environment *environment, tsr_store *store, tsr_e
                      : exists                 ? "the directory is no array"
                                               : "no such directory");
   }
-  TSR_TRY(unname(store, "__kv_schema.tdb", error));
-  TSR_TRY(unname(store, "__array_schema.tdb", error));
-  TSR_TRY(unname(store, "__schema", error));
+  TSR_TRY(hide_schema(store, "__kv_schema.tdb", error));
+  TSR_TRY(hide_schema(store, "__array_schema.tdb", error));
+  TSR_TRY(hide_schema(store, "__schema", error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
   return remove_tree(environment, store, "", 0, error);
 }
@@ -86,7 +88,7 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = array_drop_drop(environment, store, error);
+  int rc = drop_array(environment, store, error);
   tsr__store_close(store);
   if (rc < 0) tsr__wrap(error, "array %s", directory);
   tsr__free(directory);

@@ -1,13 +1,16 @@
-/* evolve.c: the schema of an array changes: a new file in __schema, which what is written from then on follows.
+/* evolve.c: changes the schema of an array: adds and drops attributes, extends enumerations, expands the current
+ * domain.
  *
- * Fragments keep the schema that they were written by; an attribute that a fragment lacks reads as its fill value. The
- * new schema has the array's format version, one of 12 to 22; enumerations that grow get a file of their own, with all
- * labels, under the same name.
+ * A change writes a new schema file into __schema; later writes use that schema. Existing fragments keep the schema
+ * that they were written by, and an attribute that a fragment lacks reads as its fill value. The new schema has the
+ * array's format version, 12 to 22. An enumeration that grows gets a new file with all labels; its name in the schema
+ * stays.
  *
- * Two processes may change it at once, from the same schema: the later file would hide what the other says. Among our own only
- * one of them can (evolve_publish.c), the others make their changes again on top of that one. TileDB does not ask: so each looks
- * once more when it has written, and where another has come meanwhile, makes its change again, too. Nothing is taken back: what
- * is written meanwhile may follow any of them.
+ * Two processes may start from the same schema at the same time. The newer of their two files would hide the other's
+ * change. Between processes of this library, evolve_publish.c lets only one change through; the other processes start
+ * again from the schema that it has written. TileDB does not take part in that. So after writing, each change lists the
+ * schemas once more: if another process has written one from the same start, the change is made again on top of that
+ * one. Files that were written are never removed, because fragments may have been written by them already.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,28 +28,29 @@
 #include "define/array_create.h"
 #include "define/evolve_publish.h"
 
-#define OLDEST          12 /* version */
-#define EVOLVE_ATTEMPTS 32 /* while others change it, too */
+#define EVOLVE_VERSION_MIN 12 /* format version: older arrays have one schema file */
+#define EVOLVE_ATTEMPTS    32 /* before TSR_BUSY, while other processes change the schema, too */
 
 typedef struct evolution {
   tsr_array *array;
-  const tsr_schema *old; /* what it starts from */
-  bool hidden; /* one of its own is newer than that */
-  char newest[128]; /* whoever wrote it */
-  tsr_arena arena;
-  tsr_schema schema; /* to be written */
-  tsr_enumeration *fresh; /* whose file is to be written, or NULL */
-  uint32_t written; /* in earlier attempts */
-  char names[EVOLVE_ATTEMPTS][128];
+  const tsr_schema *old; /* the newest schema that this evolution has not written: the change is made to a copy of it */
+  bool hidden; /* `old` is not in force: a schema that this evolution has written is newer */
+  char newest[128]; /* name of the newest schema of all */
+  tsr_arena arena; /* of one attempt */
+  tsr_schema schema; /* the schema to write */
+  tsr_enumeration *fresh; /* an enumeration of `schema` whose file must be written, or NULL */
+  uint32_t written; /* schemas written by earlier attempts */
+  char names[EVOLVE_ATTEMPTS][128]; /* their names */
 } evolution;
 
 typedef struct evolve_change {
-  int (*make)(evolution *v, const struct evolve_change *wanted, tsr_error *error); /* in v->schema */
-  bool (*is_made)(const tsr_schema *schema, const struct evolve_change *wanted); /* does it say the same already? */
-  const tsr_field *attribute; /* what it is about */
-  const char *name;
+  int (*make)(evolution *v, const struct evolve_change *change, tsr_error *error); /* changes v->schema */
+  bool (*is_made)(const tsr_schema *schema, const struct evolve_change *change); /* true if it has the change already */
+  /* Arguments of the change, borrowed; each kind of change uses some of them. */
+  const tsr_field *attribute;
+  const char *name; /* of an attribute */
   const tsr_enumeration *enumeration;
-  const tsr_interval *domain;
+  const tsr_interval *domain; /* one interval per dimension */
 } evolve_change;
 
 static bool evolve_is_own(const evolution *v, const char *name) {
@@ -55,7 +59,7 @@ static bool evolve_is_own(const evolution *v, const char *name) {
   return false;
 }
 
-/* The newest schema of another. */
+/* Sets v->old, v->hidden and v->newest from the array's listing. */
 static int evolve_find_old(evolution *v, tsr_error *error) {
   const tsr_commit_list *list = &v->array->listing->schemas;
   uint64_t i = list->count - 1;
@@ -72,9 +76,9 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__array_committed(array, error));
   TSR_TRY(evolve_find_old(v, error));
   TSR_TRY(tsr__schema_write_version(v->old, &version, error));
-  if (v->old->version < OLDEST)
+  if (v->old->version < EVOLVE_VERSION_MIN)
     return tsr__fail(error, TSR_UNSUPPORTED, "a schema of format version %u cannot be changed: that needs %d",
-                     v->old->version, OLDEST);
+                     v->old->version, EVOLVE_VERSION_MIN);
   for (uint32_t i = 0; i < v->old->enumeration_count; i++) {
     const tsr_enumeration *loaded;
     TSR_TRY(tsr_array_enumeration(array, v->old, v->old->enumerations[i].name, &loaded, error));
@@ -83,7 +87,8 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   v->fresh = NULL;
   void *room;
   uint64_t fields = (uint64_t)v->old->dimension_count + v->old->attribute_count;
-  TSR_TRY(tsr__arena_array(&v->arena, fields + 1, sizeof(tsr_field), &room, error)); /* one may be added */
+  /* One field and one enumeration more than there are: a change may add one of each. */
+  TSR_TRY(tsr__arena_array(&v->arena, fields + 1, sizeof(tsr_field), &room, error));
   memcpy(room, v->old->fields, fields * sizeof(tsr_field));
   v->schema.fields = room;
   TSR_TRY(tsr__arena_array(&v->arena, (uint64_t)v->old->enumeration_count + 1, sizeof(tsr_enumeration), &room, error));
@@ -93,7 +98,7 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Files of enumerations: "__UUID_0", in the directory of the schemas. */
+/* Writes the labels of an enumeration to a new file, __schema/__enumerations/__UUID_0. */
 static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error) {
   uint8_t random[16];
   tsr_name parts;
@@ -112,8 +117,8 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   return rc < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
 }
 
-/* 1; 0 where others were first. A file of an enumeration that no schema names is nothing to anybody, so a failure leaves the
- * array as it was. */
+/* Writes v->schema. Returns 1; 0 if another process has published a schema since v->newest was read. After a failure a
+ * file of the enumeration may be left over: no schema names it, so no reader opens it. */
 static int evolve_write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
   if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
@@ -127,40 +132,46 @@ static int evolve_write_schema(evolution *v, tsr_error *error) {
   return rc;
 }
 
-/* On top of what `old` says; `base` becomes its name. */
-static int write_on(evolution *v, char base[128], tsr_error *error) {
+/* Writes v->schema and, if that succeeds, notes in `base` the name of the schema that it was made from. Returns 0 or an
+ * error: the next attempt decides whether the change is in force. */
+static int write_and_note_base(evolution *v, char base[128], tsr_error *error) {
   const int rc = evolve_write_schema(v, error);
   if (rc > 0) snprintf(base, 128, "%s", v->old->name);
   return rc < 0 ? rc : 0;
 }
 
-/* 1: it is made, and nobody has come meanwhile; 0: to be tried again. */
-static int evolve_attempt(evolution *v, const evolve_change *wanted, char base[128], tsr_error *error) {
+/* Makes one attempt at the change, or checks the last one. `base` is the name of the schema that the last written one
+ * was made from. Returns 1: the change is in force, and no other process has written a schema since `base`; 0: call
+ * this function again. */
+static int evolve_attempt(evolution *v, const evolve_change *change, char base[128], tsr_error *error) {
   tsr_error unseen;
   TSR_TRY(evolve_begin(v, error));
   if (v->written && strcmp(base, v->old->name) == 0) return 1;
-  if (!v->written || !wanted->is_made(v->old, wanted)) {
-    const int rc = wanted->make(v, wanted, error);
-    if (rc >= 0) return write_on(v, base, error);
+  if (!v->written || !change->is_made(v->old, change)) {
+    const int rc = change->make(v, change, error);
+    if (rc >= 0) return write_and_note_base(v, base, error);
     if (!v->hidden) return rc;
-    v->schema = *v->old; /* it cannot be made beside the other's, which is in force again */
+    /* The change does not go together with the other process's schema. A schema of ours hides that one, so it is
+     * written again, unchanged, to be in force. */
+    v->schema = *v->old;
     v->fresh = NULL;
     (void)evolve_write_schema(v, &unseen);
     return rc;
   }
-  return v->hidden ? write_on(v, base, error) : 1; /* the other has made it again with its own */
+  /* The other process's schema has the change, too. It only has to be the newest. */
+  return v->hidden ? write_and_note_base(v, base, error) : 1;
 }
 
-static int evolve(tsr_array *array, const evolve_change *wanted, tsr_error *error) {
+static int evolve(tsr_array *array, const evolve_change *change, tsr_error *error) {
   evolution v = {.array = array};
   char base[128] = "";
   int rc = 0;
   for (int i = 0; rc == 0 && i < EVOLVE_ATTEMPTS; i++) {
     tsr__arena_init(&v.arena, &array->memory);
-    rc = evolve_attempt(&v, wanted, base, error);
+    rc = evolve_attempt(&v, change, base, error);
     tsr__arena_release(&v.arena);
   }
-  if (rc == 0) rc = tsr__fail(error, TSR_BUSY, "others change its schema all the time");
+  if (rc == 0) rc = tsr__fail(error, TSR_BUSY, "other processes keep changing its schema");
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
@@ -206,8 +217,9 @@ static int fail_other_filters(const tsr_field *had, tsr_error *error) {
                    had->name, *names ? names : "none");
 }
 
-/* Fragments keep what they have under this name. TileDB decodes it with the filters, and as the datatype, of the newest
- * schema: only an attribute with the same of both may come back. `added` is complete. */
+/* Checks an attribute that is added under a name that an earlier schema used. Fragments keep the values that they have
+ * under this name, and TileDB decodes them with the filters and as the datatype of the newest schema. So an attribute
+ * may come back only with the same filters and the same type. `added` is complete (tsr__schema_complete). */
 static int check_history(const evolution *v, const tsr_field *added, tsr_error *error) {
   const tsr_commit_list *list = &v->array->listing->schemas;
   for (uint64_t i = 0; i < list->count; i++) {
@@ -225,20 +237,20 @@ static int check_history(const evolution *v, const tsr_field *added, tsr_error *
   return TSR_OK;
 }
 
-static int add_attribute(evolution *v, const evolve_change *wanted, tsr_error *error) {
-  tsr_schema whole;
-  const bool is_there = attribute_of(&v->schema, wanted->attribute->name) != NULL; /* which the check below tells */
-  v->schema.fields[v->schema.dimension_count + v->schema.attribute_count++] = *wanted->attribute;
-  if (wanted->enumeration) v->schema.enumerations[v->schema.enumeration_count++] = *wanted->enumeration;
-  TSR_TRY(tsr__schema_complete(&v->schema, &v->arena, &whole, error));
-  if (wanted->enumeration) v->fresh = &whole.enumerations[whole.enumeration_count - 1];
-  v->schema = whole;
-  if (!is_there) TSR_TRY(check_history(v, attribute_of(&v->schema, wanted->attribute->name), error));
+static int add_attribute(evolution *v, const evolve_change *change, tsr_error *error) {
+  tsr_schema complete;
+  const bool is_there = attribute_of(&v->schema, change->attribute->name) != NULL; /* tsr__schema_check reports it */
+  v->schema.fields[v->schema.dimension_count + v->schema.attribute_count++] = *change->attribute;
+  if (change->enumeration) v->schema.enumerations[v->schema.enumeration_count++] = *change->enumeration;
+  TSR_TRY(tsr__schema_complete(&v->schema, &v->arena, &complete, error));
+  if (change->enumeration) v->fresh = &complete.enumerations[complete.enumeration_count - 1];
+  v->schema = complete;
+  if (!is_there) TSR_TRY(check_history(v, attribute_of(&v->schema, change->attribute->name), error));
   return tsr__schema_check(&v->schema, &v->array->memory, error);
 }
 
-static bool has_attribute(const tsr_schema *schema, const evolve_change *wanted) {
-  const tsr_field *a = attribute_of(schema, wanted->attribute->name), *b = wanted->attribute;
+static bool has_attribute(const tsr_schema *schema, const evolve_change *change) {
+  const tsr_field *a = attribute_of(schema, change->attribute->name), *b = change->attribute;
   return a && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell && a->nullable == b->nullable &&
          !a->enumeration == !b->enumeration && (!a->enumeration || strcmp(a->enumeration, b->enumeration) == 0);
 }
@@ -246,13 +258,13 @@ static bool has_attribute(const tsr_schema *schema, const evolve_change *wanted)
 int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                             tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const evolve_change wanted = {
+  const evolve_change change = {
       .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
-  return evolve(array, &wanted, error);
+  return evolve(array, &change, error);
 }
 
-/* Takes an enumeration out that no attribute has any more. */
-static void drop_enumeration(tsr_schema *schema, const char *name) {
+/* Removes an enumeration from the schema unless one of its attributes still uses it. */
+static void drop_unused_enumeration(tsr_schema *schema, const char *name) {
   for (uint32_t i = 0; i < schema->attribute_count; i++) {
     const char *used = schema->fields[schema->dimension_count + i].enumeration;
     if (used && !strcmp(used, name)) return;
@@ -266,8 +278,8 @@ static void drop_enumeration(tsr_schema *schema, const char *name) {
   }
 }
 
-static int drop_attribute(evolution *v, const evolve_change *wanted, tsr_error *error) {
-  const char *name = wanted->name;
+static int drop_attribute(evolution *v, const evolve_change *change, tsr_error *error) {
+  const char *name = change->name;
   tsr_field *field = attribute_of(&v->schema, name);
   for (uint32_t d = 0; !field && d < v->schema.dimension_count; d++)
     if (!strcmp(v->schema.fields[d].name, name))
@@ -278,18 +290,18 @@ static int drop_attribute(evolution *v, const evolve_change *wanted, tsr_error *
   const char *enumeration = field->enumeration;
   tsr_field *last = v->schema.fields + v->schema.dimension_count + --v->schema.attribute_count;
   memmove(field, field + 1, (size_t)((char *)last - (char *)field));
-  if (enumeration) drop_enumeration(&v->schema, enumeration);
+  if (enumeration) drop_unused_enumeration(&v->schema, enumeration);
   return TSR_OK;
 }
 
-static bool lacks_attribute(const tsr_schema *schema, const evolve_change *wanted) {
-  return !attribute_of(schema, wanted->name);
+static bool lacks_attribute(const tsr_schema *schema, const evolve_change *change) {
+  return !attribute_of(schema, change->name);
 }
 
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const evolve_change wanted = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
-  return evolve(array, &wanted, error);
+  const evolve_change change = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
+  return evolve(array, &change, error);
 }
 
 /* ---- Enumerations ------------------------------------------------------------------------------------------------ */
@@ -321,17 +333,17 @@ static tsr_enumeration *enumeration_of(const tsr_schema *schema, const char *nam
   return NULL;
 }
 
-static int evolve_extend(evolution *v, const evolve_change *wanted, tsr_error *error) {
-  tsr_enumeration *e = enumeration_of(&v->schema, wanted->enumeration->name);
-  if (!e) return tsr__fail(error, TSR_ERROR, "there is no enumeration '%s'", wanted->enumeration->name);
-  if (append_labels(v, e, wanted->enumeration, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
+static int evolve_extend(evolution *v, const evolve_change *change, tsr_error *error) {
+  tsr_enumeration *e = enumeration_of(&v->schema, change->enumeration->name);
+  if (!e) return tsr__fail(error, TSR_ERROR, "there is no enumeration '%s'", change->enumeration->name);
+  if (append_labels(v, e, change->enumeration, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
   v->fresh = e;
   return tsr__schema_check(&v->schema, &v->array->memory, error);
 }
 
-/* Labels that were appended stand one after the other. */
-static bool has_labels(const tsr_schema *schema, const evolve_change *wanted) {
-  const tsr_enumeration *more = wanted->enumeration, *e = enumeration_of(schema, more->name);
+/* Returns true if the enumeration has all labels of `change` in one unbroken row, as an extension leaves them. */
+static bool has_labels(const tsr_schema *schema, const evolve_change *change) {
+  const tsr_enumeration *more = change->enumeration, *e = enumeration_of(schema, more->name);
   for (uint64_t i = 0; e && more->count <= e->count && i <= e->count - more->count; i++) {
     bool same = e->data_size - e->offsets[i] >= more->data_size &&
                 memcmp(e->data + e->offsets[i], more->data, more->data_size) == 0;
@@ -343,13 +355,14 @@ static bool has_labels(const tsr_schema *schema, const evolve_change *wanted) {
 
 int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const evolve_change wanted = {.make = evolve_extend, .is_made = has_labels, .enumeration = more};
-  return evolve(array, &wanted, error);
+  const evolve_change change = {.make = evolve_extend, .is_made = has_labels, .enumeration = more};
+  return evolve(array, &change, error);
 }
 
 /* ---- The current domain ------------------------------------------------------------------------------------------ */
 
-static bool grows(const tsr_field *field, const tsr_interval *from, const tsr_interval *to) {
+/* Returns true if the interval `to` contains the interval `from`. */
+static bool interval_grows(const tsr_field *field, const tsr_interval *from, const tsr_interval *to) {
   if (!field->cell_size)
     return tsr__bytes_compare(to->low_text, to->low_size, from->low_text, from->low_size) <= 0 &&
            tsr__bytes_compare(to->high_text, to->high_size, from->high_text, from->high_size) >= 0;
@@ -357,25 +370,25 @@ static bool grows(const tsr_field *field, const tsr_interval *from, const tsr_in
          tsr__key(field->datatype, to->high) >= tsr__key(field->datatype, from->high);
 }
 
-static int evolve_expand(evolution *v, const evolve_change *wanted, tsr_error *error) {
+static int evolve_expand(evolution *v, const evolve_change *change, tsr_error *error) {
   if (!v->old->current_domain)
     return tsr__fail(error, TSR_CONSTRAINT, "it has no current domain: all of its domain can be written");
   for (uint32_t d = 0; d < v->schema.dimension_count; d++)
-    if (!grows(&v->schema.fields[d], &v->old->current_domain[d], &wanted->domain[d]))
+    if (!interval_grows(&v->schema.fields[d], &v->old->current_domain[d], &change->domain[d]))
       return tsr__fail(error, TSR_CONSTRAINT, "dimension '%s': a current domain grows, it never shrinks",
                        v->schema.fields[d].name);
-  v->schema.current_domain = (tsr_interval *)(uintptr_t)wanted->domain;
+  v->schema.current_domain = (tsr_interval *)(uintptr_t)change->domain;
   return tsr__schema_check(&v->schema, &v->array->memory, error);
 }
 
-static bool has_domain(const tsr_schema *schema, const evolve_change *wanted) {
+static bool has_domain(const tsr_schema *schema, const evolve_change *change) {
   for (uint32_t d = 0; d < schema->dimension_count && schema->current_domain; d++)
-    if (!grows(&schema->fields[d], &wanted->domain[d], &schema->current_domain[d])) return false;
+    if (!interval_grows(&schema->fields[d], &change->domain[d], &schema->current_domain[d])) return false;
   return schema->current_domain != NULL;
 }
 
 int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const evolve_change wanted = {.make = evolve_expand, .is_made = has_domain, .domain = domain};
-  return evolve(array, &wanted, error);
+  const evolve_change change = {.make = evolve_expand, .is_made = has_domain, .domain = domain};
+  return evolve(array, &change, error);
 }

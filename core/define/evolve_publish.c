@@ -1,14 +1,18 @@
-/* evolve_publish.c: a new schema comes into force, if the one that it was made from is the newest still.
+/* evolve_publish.c: publishes a changed schema, but only if the schema that it was made from is still the newest.
  *
- *   .STAGED          the new schema
- *   .BASE            BASE is the UUID in the name of the one that it was made from. The claim, text: ".STAGED\n", "NAME\n"
- *   __schema/NAME    what .STAGED becomes
+ *   .STAGED          the new schema; STAGED is 32 random hex digits
+ *   .BASE            the claim; BASE is the UUID in the name of the schema that the new one was made from.
+ *                    A text of two lines: ".STAGED\n" and "NAME\n"
+ *   __schema/NAME    the new schema's final path; .STAGED is renamed to it
  *
- * Both are files of the array's root, whose names nobody takes for anything. Invariants: .BASE appears whole and exclusively,
- * goes after __schema/NAME has come, and while it is there nobody else gives BASE a successor. So who has it, and has seen after
- * that that BASE is the newest, may publish. Who finds another's claim to what is the newest, publishes for that one, which may
- * have died: each file has a name of its own, and whoever renames it, it is renamed once. Claims to what is no longer the
- * newest say nothing. TileDB knows nothing of claims.
+ * .STAGED and .BASE are files of the array's root. Readers ignore names that begin with a dot.
+ *
+ * The invariants: a claim is created exclusively and appears with its whole content; it is removed only after
+ * __schema/NAME exists or has become impossible; while it exists, no other process of this library publishes a
+ * successor of BASE. So a process may publish if it has created the claim and has seen afterwards that BASE is still
+ * the newest schema. A process that finds the claim of another process to the newest schema publishes on that process's
+ * behalf, since the other process may have died. Both may try to rename the same .STAGED: the file has a random name,
+ * so only one rename succeeds. A claim to a schema that is no longer the newest has no meaning. TileDB ignores claims.
  */
 #include "define/evolve_publish.h"
 
@@ -21,9 +25,10 @@
 #include "array/listing.h"
 #include "array/timed_write.h"
 
-#define CLAIM_MAX 1024
-#define UUID_SIZE 32
+#define CLAIM_MAX 1024 /* bytes of a claim's file */
+#define UUID_SIZE 32 /* hex digits */
 
+/* Lists the schemas anew. Returns 1 if `base` is the newest, 0 if not. */
 static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
   TSR_TRY(tsr__array_list(array, false, true, error));
   const tsr_commit_list *list = &array->listing->schemas;
@@ -32,23 +37,25 @@ static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
 
 static tsr_path evolve_publish_path_of(const char *name) { return tsr__path_of("__schema", name, ""); }
 
-static int has_come(tsr_store *store, const char *name, tsr_error *error) {
+static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
   bool exists;
   TSR_TRY(tsr__store_find(store, evolve_publish_path_of(name).text, &exists, error));
   return exists;
 }
 
-/* Also where another has done so for us; 0 if what was staged is gone and nothing has come of it. */
-static int evolve_publish_publish(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
+/* Renames the staged file to its final path. Returns 1, also if another process has done it already; 0 if the staged
+ * file is gone and the schema does not exist. */
+static int rename_staged(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
   tsr_error one = {0};
   int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
-  if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return has_come(store, name, error);
+  if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return schema_exists(store, name, error);
   if (rc >= 0) rc = tsr__store_sync_directory(store, "__schema", &one);
   if (rc < 0 && error) *error = one;
   return rc < 0 ? rc : 1;
 }
 
-/* Names that lead nowhere else: whoever has the array can write a claim. */
+/* Returns false if the text is no valid claim. Its names become parts of paths, and any program that can write to the
+ * array can write a claim, so only names without a directory are accepted. */
 static bool parse_claim(char *text, char **staged, char **name) {
   tsr_name parsed;
   char *end = strchr(text, '\n'), *last = end ? strchr(end + 1, '\n') : NULL;
@@ -60,15 +67,16 @@ static bool parse_claim(char *text, char **staged, char **name) {
          !strchr(*name, '/') && tsr__name_parse(*name, strlen(*name), &parsed);
 }
 
-/* Does what another one has claimed to do. */
-static int help(tsr_array *array, const char *base, const char *claim, tsr_error *error) {
+/* Publishes the schema of another process's claim to `base`, if that is the newest schema, and removes the claim.
+ * Returns 0 or an error; a claim that is gone by now is none. */
+static int finish_claim(tsr_array *array, const char *base, const char *claim, tsr_error *error) {
   tsr_error one = {0};
   tsr_buffer text = {.memory = &array->memory};
   char *staged, *name;
   int rc = tsr__store_read_all(array->store, claim, CLAIM_MAX, &text, &one);
   if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
   if (rc >= 0 && (rc = is_newest(array, base, &one)) > 0) {
-    if (parse_claim((char *)text.data, &staged, &name)) rc = evolve_publish_publish(array->store, staged, name, &one);
+    if (parse_claim((char *)text.data, &staged, &name)) rc = rename_staged(array->store, staged, name, &one);
     if (rc >= 0) rc = tsr__store_remove(array->store, claim, &one);
   }
   tsr__buffer_release(&text);
@@ -101,11 +109,12 @@ int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, co
   TSR_TRY(tsr__write_staged(array->store, tsr__array_key(array), version, content, staged, error));
   int rc = claim_base(array, claim, staged, name, &one);
   const bool claimed = rc >= 0;
-  if (claimed && (rc = is_newest(array, base, &one)) == 0) rc = has_come(array->store, name, &one); /* with help */
-  else if (rc > 0) rc = evolve_publish_publish(array->store, staged, name, &one);
+  /* If `base` is no longer the newest, another process may have finished this claim. */
+  if (claimed && (rc = is_newest(array, base, &one)) == 0) rc = schema_exists(array->store, name, &one);
+  else if (rc > 0) rc = rename_staged(array->store, staged, name, &one);
   if (rc <= 0) (void)tsr__store_remove(array->store, staged, NULL);
   if (claimed) (void)tsr__store_remove(array->store, claim, NULL);
-  if (rc == TSR_EXISTS && !claimed) return help(array, base, claim, error);
+  if (rc == TSR_EXISTS && !claimed) return finish_claim(array, base, claim, error);
   if (rc < 0 && error) *error = one;
   return rc;
 }

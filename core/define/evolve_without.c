@@ -1,7 +1,8 @@
-/* evolve_without.c: a schema that lacks some attributes of the newest, for cells that never had them.
+/* evolve_without.c: writes a schema that lacks some attributes of the newest one, for cells that never had them.
  *
- * Its file stands in __schema beside the newest one's, under the same time and a lesser UUID. Schemas are ordered by their names
- * as text: so at no time is it the one in force, and whatever is written later follows the newest.
+ * The file of that schema lies in __schema beside the newest one's, with the same time and a smaller UUID in its name.
+ * Schemas are ordered by their names as text. So the schema sorts before the newest one, is in force at no time, and
+ * later writes use the newest schema as before.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +15,11 @@
 #include "array/timed_write.h"
 #include "define/array_create.h"
 
-#define EVOLVE_WITHOUT_ATTEMPTS 1000 /* names that are taken */
-#define PLACEHOLDER             "without_attributes" /* a dense array has at least one attribute */
+#define EVOLVE_WITHOUT_ATTEMPTS 1000 /* names to try, while each is taken */
+#define PLACEHOLDER             "without_attributes" /* the only attribute, where a dense array would have none */
 
-/* The greatest UUID of the same size below this one, or nearly; false if there is none. */
+/* Replaces a UUID by a smaller one of the same length, in the order of text. Returns false if there is none, or if only
+ * digits before a dash could be lowered. */
 static bool lower_uuid(char *uuid) {
   for (size_t i = strlen(uuid); i-- > 0;) {
     if (uuid[i] == '0') continue;
@@ -30,7 +32,7 @@ static bool lower_uuid(char *uuid) {
   return false;
 }
 
-static bool uses(const tsr_schema *schema, const char *enumeration) {
+static bool uses_enumeration(const tsr_schema *schema, const char *enumeration) {
   for (uint32_t i = 0; i < schema->attribute_count; i++) {
     const char *used = schema->fields[schema->dimension_count + i].enumeration;
     if (used && strcmp(used, enumeration) == 0) return true;
@@ -38,14 +40,14 @@ static bool uses(const tsr_schema *schema, const char *enumeration) {
   return false;
 }
 
-/* A dense array without its attributes gets one of one byte, which no other schema has. */
+/* Adds one attribute of one byte to a dense schema that has none. Its name is not the name of any field of `from`. */
 static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena *arena, tsr_error *error) {
   const size_t first = strlen(PLACEHOLDER), room = first + from->attribute_count + from->dimension_count + 1;
   void *name;
   TSR_TRY(tsr__arena_alloc(arena, room, &name, error));
   memset(name, '_', room);
   memcpy(name, PLACEHOLDER, first);
-  for (size_t size = first; size < room; size++) { /* with so many underscores that none is called so */
+  for (size_t size = first; size < room; size++) { /* append underscores until no field has the name */
     bool taken = false;
     char kept = ((char *)name)[size];
     ((char *)name)[size] = 0;
@@ -56,9 +58,9 @@ static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena
   }
   schema->fields[schema->dimension_count + schema->attribute_count++] =
       (tsr_field){.name = name, .datatype = TSR_UINT8, .values_per_cell = 1, .filters = {.max_chunk_size = 65536}};
-  tsr_schema whole;
-  TSR_TRY(tsr__schema_complete(schema, arena, &whole, error));
-  *schema = whole;
+  tsr_schema complete;
+  TSR_TRY(tsr__schema_complete(schema, arena, &complete, error));
+  *schema = complete;
   return TSR_OK;
 }
 
@@ -77,7 +79,7 @@ static int evolve_without_make(tsr_array *array, const tsr_schema *from, const b
   schema->enumerations = room;
   for (uint32_t i = 0; i < from->enumeration_count; i++) {
     const tsr_enumeration *loaded;
-    if (!uses(schema, from->enumerations[i].name)) continue;
+    if (!uses_enumeration(schema, from->enumerations[i].name)) continue;
     TSR_TRY(tsr_array_enumeration(array, from, from->enumerations[i].name, &loaded, error));
     schema->enumerations[schema->enumeration_count++] = *loaded;
   }
@@ -85,6 +87,7 @@ static int evolve_without_make(tsr_array *array, const tsr_schema *from, const b
   return TSR_OK;
 }
 
+/* Writes `schema` under a name that sorts before `newest`; `name` receives it. */
 static int write_before(tsr_array *array, const char *newest, const tsr_schema *schema, char name[128],
                         tsr_error *error) {
   tsr_name parts;

@@ -1,7 +1,9 @@
-/* group_write.c: groups are made and changed. A change is one file of __group, version 2.
+/* group_write.c: creates groups, adds members and removes them. Each change is one new file in __group, of version 2,
+ * which holds changes to the files before it.
  *
- * A file of version 1 lists all members and counts alone; behind one, the first change tells of all members again, and
- * of those that older files name and that are gone.
+ * A file of version 1 is different: it lists all members, and readers ignore all files before it. The first change
+ * after such a file therefore lists all present members again, and as deleted all members that older files name and
+ * that are no longer there.
  */
 #include "define/group_write.h"
 
@@ -22,7 +24,8 @@
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
-/* `made`: which of the directories were, the group's own first. */
+/* Makes the directories and the file of a group. made[i] says whether this call has made the directory i: the group's
+ * own, __meta and __group. */
 static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
   static const char *const directories[3] = {"", "__meta", GROUP_DIRECTORY};
   tsr_object_kind kind;
@@ -31,7 +34,8 @@ static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
     made[i] = rc >= 0;
     if (rc != TSR_EXISTS) TSR_TRY(rc);
     if (i > 0 || made[0]) continue;
-    TSR_TRY(tsr__object_kind(store, "", &kind, error)); /* any other directory becomes a group, as in TileDB */
+    /* As in TileDB, a directory that is neither an array nor a group becomes a group, whatever it contains. */
+    TSR_TRY(tsr__object_kind(store, "", &kind, error));
     if (kind != TSR_OBJECT_NONE)
       return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
   }
@@ -51,7 +55,7 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   TSR_TRY(tsr__path_open(environment, "group", path, &directory, &store, error));
   bool made[3] = {false};
   int rc = group_write_make(store, made, error);
-  if (rc < 0) { /* what is not empty stays */
+  if (rc < 0) { /* a directory that is not empty stays */
     if (made[2]) (void)tsr__store_remove(store, GROUP_DIRECTORY, NULL);
     if (made[1]) (void)tsr__store_remove(store, "__meta", NULL);
     if (made[0]) (void)tsr__store_remove(store, "", NULL);
@@ -67,8 +71,9 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
 typedef struct group_write_change {
   tsr_group *group;
   tsr_arena arena;
-  tsr_map now, ever; /* members by key; ever: also of files before one of version 1 */
-  bool alone;
+  tsr_map now; /* present members, by key */
+  tsr_map ever; /* if `alone`: all members that any file names, also files before one of version 1 */
+  bool alone; /* the last file that counts is of version 1 */
 } group_write_change;
 
 static int group_write_load(group_write_change *c, tsr_error *error) {
@@ -97,8 +102,8 @@ static int write_change(group_write_change *c, const tsr_member *member, bool de
       rc = group_write_add(&list, now ? now : entry->value, !now, error);
   }
   if (rc >= 0) rc = group_write_add(&list, member, deleted, error);
-  const tsr_members all = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
-  if (rc >= 0) rc = tsr__group_encode(&all, &content, error);
+  const tsr_members members = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
+  if (rc >= 0) rc = tsr__group_encode(&members, &content, error);
   if (rc >= 0) rc = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
   if (rc >= 0)
     rc = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,

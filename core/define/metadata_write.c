@@ -1,5 +1,5 @@
-/* metadata_write.c: metadata of arrays and groups is changed: one key, one file of __meta, which the newer ones of its
- * key replace. Arrays have metadata from version 4 on.
+/* metadata_write.c: changes the metadata of arrays and groups. Each change is one new file in __meta with one key; of
+ * several files with the same key the newest counts. Arrays have metadata since format version 4.
  */
 #include "define/metadata_write.h"
 
@@ -38,6 +38,7 @@ int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const ui
   return rc;
 }
 
+/* Fills *entry from the caller's value; its pointers are borrowed. */
 static int metadata_write_entry_of(const tsr_metadatum *given, tsr_metadata_entry *entry, tsr_error *error) {
   if (given->count > UINT32_MAX) return tsr__fail(error, TSR_RANGE, "%llu values", (unsigned long long)given->count);
   *entry = (tsr_metadata_entry){.key = (char *)(uintptr_t)given->key,
@@ -49,8 +50,8 @@ static int metadata_write_entry_of(const tsr_metadatum *given, tsr_metadata_entr
   return TSR_OK;
 }
 
-/* The version of what is written into the array now. */
-static int version_of(tsr_array *array, uint32_t *version, tsr_error *error) {
+/* Sets *version to the format version in which the array's newest schema is written. Fails below version 4. */
+static int metadata_version(tsr_array *array, uint32_t *version, tsr_error *error) {
   const tsr_schema *schema;
   TSR_TRY(tsr__array_list(array, false, true, error));
   TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
@@ -61,7 +62,7 @@ static int version_of(tsr_array *array, uint32_t *version, tsr_error *error) {
 
 static int metadata_write_change(tsr_array *array, const tsr_metadata_entry *entry, tsr_error *error) {
   uint32_t version;
-  int rc = version_of(array, &version, error);
+  int rc = metadata_version(array, &version, error);
   if (rc >= 0) rc = tsr__metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
   return rc < 0 ? tsr__wrap(error, "metadata of array %s", array->path) : rc;
 }

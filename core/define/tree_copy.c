@@ -1,9 +1,11 @@
-/* tree_copy.c: arrays copied file by file, from any store to any other.
+/* tree_copy.c: copies an array file by file, from any store to any other.
  *
- * The commits are listed before all else: what they name is complete by then, and so in the copy. What was not committed
- * is copied as it stands, but for names that nobody looks at (they begin with '.', or are markers of pending commits; not
- * so what a merge replaces, which counts under its first name already).
- * The copy appears at the end: its schemas lie under other names until all else is there.
+ * __commits is listed before everything else. A commit that is listed was complete at that time, so all of its files
+ * are in the copy. Files of unfinished writes are copied as they are, except two kinds of names that readers ignore:
+ * names that begin with '.', and markers of prepared commits. A staged vacuum file (.NAME.vac.new) begins with '.',
+ * too, but it counts before it is renamed and is copied.
+ *
+ * The copy becomes an array at the end: its schemas have other names until everything else is there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,18 +19,19 @@
 #include "array/progress.h"
 #include "define/array_create.h"
 
-#define TREE_COPY_DEPTH_MAX 16 /* of directories; labels are arrays in an array */
-#define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes that are read at once */
-#define COPYING             ".copying"
+#define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
+#define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */
+#define COPYING             ".copying" /* and an index of schema_names: their names until the copy is complete */
 
-/* What makes a directory an array. An old one that has evolved has two; it is whole once it has the last. */
-static const char *const marks[] = {"__array_schema.tdb", "__kv_schema.tdb", "__schema"};
-#define MARKS (sizeof marks / sizeof *marks)
+/* The names that make a directory an array, in the order in which the copy gets them. An old array whose schema has
+ * been evolved has both a file and __schema, and is complete with the last of them. */
+static const char *const schema_names[] = {"__array_schema.tdb", "__kv_schema.tdb", "__schema"};
+#define SCHEMA_NAMES (sizeof schema_names / sizeof *schema_names)
 
-typedef struct tree_copy_item { /* in the order in which they are made */
-  const char *path; /* in the source */
+typedef struct tree_copy_item { /* one file or directory to copy */
+  const char *path; /* within the source; from the arena */
   bool directory;
-  uint32_t depth;
+  uint32_t depth; /* of a directory that must still be listed: its nesting; 0: it is listed already */
 } tree_copy_item;
 
 typedef struct copying {
@@ -36,21 +39,22 @@ typedef struct copying {
   tsr_store *from, *to;
   tsr_memory memory;
   tsr_arena arena;
-  tsr_buffer items; /* item */
-  uint8_t *block;
-  bool marked[MARKS]; /* the source has it */
-  unsigned published; /* so many of the marks have their names in the copy */
+  tsr_buffer items; /* of tree_copy_item: a directory stands before its entries */
+  uint8_t *block; /* TREE_COPY_BLOCK bytes */
+  bool has_schema[SCHEMA_NAMES]; /* the source has this name */
+  unsigned published; /* the first so many of schema_names are in place in the copy */
   bool durable;
-  uint64_t made, files; /* so many of the items are there in the copy */
+  uint64_t made; /* the first so many items exist in the copy */
+  uint64_t files; /* how many of these are files */
   tsr_error *error;
 } copying;
 
 static tree_copy_item *tree_copy_item_at(const copying *c, uint64_t i) {
   return (tree_copy_item *)(void *)c->items.data + i;
 }
-static uint64_t count_of(const copying *c) { return c->items.size / sizeof(tree_copy_item); }
+static uint64_t tree_copy_item_count(const copying *c) { return c->items.size / sizeof(tree_copy_item); }
 
-/* ---- What there is ---------------------------------------------------------------------------------------------- */
+/* ---- The list of the source's files ------------------------------------------------------------------------------ */
 
 static int tree_copy_add(copying *c, const char *directory, const char *name, bool is_directory, uint32_t depth) {
   tsr_buffer path = {.memory = &c->memory};
@@ -63,7 +67,7 @@ static int tree_copy_add(copying *c, const char *directory, const char *name, bo
   return tsr__buffer_append(&c->items, &one, sizeof one, c->error);
 }
 
-static bool tree_copy_is_passed_over(const tsr_entry *entry) {
+static bool tree_copy_skips(const tsr_entry *entry) {
   uint64_t stem;
   if (tsr__name_suffix(entry->name, TSR_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
   return *entry->name == '.' || tsr__name_suffix(entry->name, ".pending", &stem) || entry->kind == TSR_ENTRY_OTHER;
@@ -78,27 +82,27 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
   int rc = TSR_OK;
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_entry *entry = &entries.entries[i];
-    bool known = depth == 0 && strcmp(entry->name, "__commits") == 0;
-    if (!tree_copy_is_passed_over(entry) && !known)
+    bool known = depth == 0 && strcmp(entry->name, "__commits") == 0; /* the first item of the list */
+    if (!tree_copy_skips(entry) && !known)
       rc = tree_copy_add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
   }
   tsr__listing_release(&entries);
   return rc;
 }
 
-/* Each directory is listed behind those before it: shallow ones first, none twice. */
+/* Fills c->items, breadth first: the entries of each directory go to the end of the list. */
 static int tree_copy_list_all(copying *c) {
   bool exists;
   TSR_TRY(tsr__directory_find(c->from, "__commits", &exists, c->error));
   if (exists) {
     TSR_TRY(tree_copy_add(c, "", "__commits", true, 1));
     TSR_TRY(add_entries(c, "__commits", 1));
-    tree_copy_item_at(c, 0)->depth = 0; /* it is listed */
+    tree_copy_item_at(c, 0)->depth = 0;
   }
   TSR_TRY(add_entries(c, "", 0));
-  for (uint64_t i = 0; i < count_of(c); i++) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     const tree_copy_item one = *tree_copy_item_at(c, i);
-    for (unsigned m = 0; m < MARKS; m++) c->marked[m] |= strcmp(one.path, marks[m]) == 0;
+    for (unsigned m = 0; m < SCHEMA_NAMES; m++) c->has_schema[m] |= strcmp(one.path, schema_names[m]) == 0;
     if (one.directory && one.depth > 0) TSR_TRY(add_entries(c, one.path, one.depth));
   }
   return TSR_OK;
@@ -106,12 +110,12 @@ static int tree_copy_list_all(copying *c) {
 
 /* ---- The copy --------------------------------------------------------------------------------------------------- */
 
-/* Where an item lies in the copy while it is made. */
+/* Sets *path to an item's present path in the copy: schemas that are not in place yet have another name. */
 static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   path->size = 0;
-  for (unsigned m = c->published; m < MARKS; m++) {
-    const size_t length = strlen(marks[m]);
-    if (strncmp(one->path, marks[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
+  for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
+    const size_t length = strlen(schema_names[m]);
+    if (strncmp(one->path, schema_names[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
     TSR_TRY(tsr__buffer_printf(path, c->error, COPYING "%u%s", m, one->path + length));
     return tsr__buffer_append_u8(path, 0, c->error);
   }
@@ -130,9 +134,9 @@ static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
   return c->durable ? tsr__store_sync(to, c->error) : TSR_OK;
 }
 
-/* How many bytes there are. */
+/* Adds the sizes of all files to the total of the progress display, in bytes. */
 static int tree_copy_measure(copying *c) {
-  for (uint64_t i = 0; i < count_of(c); i++) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     tsr_file *file = NULL;
     if (tree_copy_item_at(c, i)->directory) continue;
     if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
@@ -158,7 +162,7 @@ static int copy_file(copying *c, const tree_copy_item *one, const char *target) 
 }
 
 static int copy_items(copying *c, tsr_buffer *path) {
-  for (uint64_t i = 0; i < count_of(c); i++) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     const tree_copy_item *one = tree_copy_item_at(c, i);
     TSR_TRY(tree_copy_target_of(c, one, path));
     if (!one->directory) {
@@ -168,21 +172,22 @@ static int copy_items(copying *c, tsr_buffer *path) {
     TSR_TRY(tsr__store_make_directory(c->to, (const char *)path->data, c->error));
     c->made++;
   }
-  for (uint64_t i = 0; i < count_of(c) && c->durable; i++) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c) && c->durable; i++) {
     if (!tree_copy_item_at(c, i)->directory) continue;
     TSR_TRY(tree_copy_target_of(c, tree_copy_item_at(c, i), path));
     TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
   }
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
-  for (; c->published < MARKS; c->published++) {
+  for (; c->published < SCHEMA_NAMES; c->published++) {
     char hidden[sizeof COPYING + 10];
+    const char *name = schema_names[c->published];
     snprintf(hidden, sizeof hidden, COPYING "%u", c->published);
-    if (c->marked[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, marks[c->published], c->error));
+    if (c->has_schema[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, name, c->error));
   }
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
 }
 
-/* After a failure nothing is left. */
+/* Removes all that was made of a copy that failed. */
 static void remove_copy(copying *c, tsr_buffer *path) {
   c->error = NULL;
   for (uint64_t i = c->made; i-- > 0;)
@@ -199,8 +204,8 @@ static int copy_all(copying *c) {
   if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
   TSR_TRY(tree_copy_list_all(c));
   bool is_array = false;
-  for (unsigned m = 0; m < MARKS; m++) is_array |= c->marked[m];
-  if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array went while it was copied", c->from->name);
+  for (unsigned m = 0; m < SCHEMA_NAMES; m++) is_array |= c->has_schema[m];
+  if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);
   TSR_TRY(tree_copy_measure(c));
   TSR_TRY(tsr__alloc(&c->memory, TREE_COPY_BLOCK, &block, c->error));
   c->block = block;

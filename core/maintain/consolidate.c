@@ -1,10 +1,15 @@
-/* consolidate.c: fragments that follow each other in time become one.
+/* consolidate.c: the entry point of consolidation (tsr_array_consolidate), and the choice of fragments to merge.
  *
- * Which: a run of fragments is merged only if every reader, whatever its times, sees the same cells afterwards:
- *  - they have the same fields (an attribute that a fragment lacks is not written for it by a merge);
- *  - no other fragment's times meet those of the run, from its first to its last: it would stand between them;
- *  - merged sparse cells keep their times (version 15 and later), so fragments without them must have one time;
- *  - dense: only as long as the boxes of what is written are fewer than the fragments.
+ * Fragments are merged in sequences. A sequence is a number of fragments that follow each other in time. It is merged
+ * only if every reader, whatever times it asks for, sees the same cells afterwards. This gives the rules:
+ *  - All fragments of the sequence have the same fields: a merge writes no attribute for cells that lack it.
+ *  - No other fragment has times that overlap those of the sequence, from its first to its last: its cells would have
+ *    to stand between the cells of the sequence.
+ *  - Sparse: merged cells keep their times (since format version 15), so a fragment that does not store the times of
+ *    its cells must have one time.
+ *  - Dense: the merged fragments are boxes of written cells (domain_boxes.c); there must be fewer boxes than fragments.
+ *
+ * merge_sparse.c and merge_dense.c write the merged fragments, replace.c lets them take the place of their sources.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,33 +33,35 @@
 #include "maintain/replace.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
-#define NO_GAIN                    32 /* dense: fragments that are tried after the last that helped */
-#define PASSES                     8
-#define TIMED_VERSION              15
+#define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */
+#define CONSOLIDATE_PASSES_MAX     8
+#define TIMED_VERSION              15 /* format version since which merged sparse fragments store the times of cells */
 
-typedef struct consolidate_item { /* a fragment that is listed and that no vacuum file hides, or may become one */
+typedef struct consolidate_item { /* a committed fragment that no vacuum file names, or one that may be committed yet */
   const char *name;
   tsr_name parsed;
-  bool prepared; /* it is not published, and stays for its database to publish */
-  int64_t index; /* in the snapshot: it may be merged; -1: it may not */
-  uint64_t latest; /* the last time of all up to this one */
-  uint64_t bytes, head; /* of its files; of a tile in memory */
+  bool prepared; /* not published: it is left for its database to publish */
+  int64_t index; /* in the snapshot's fragments if it may be merged, else -1 */
+  uint64_t latest; /* the greatest end time of this item and all before it */
+  uint64_t bytes; /* of its files */
+  uint64_t tile_bytes; /* of one tile of all its fields, in memory */
 } consolidate_item;
 
 typedef struct consolidation {
   tsr_array *array;
   const tsr_consolidate_options *options;
   uint64_t since, as_of;
-  uint32_t version; /* of what is written */
-  bool dense, keep_times;
+  uint32_t version; /* format version of the merged fragments */
+  bool dense;
+  bool keep_times; /* merged fragments store the times of cells */
   tsr_memory memory;
   tsr_arena arena; /* of one pass */
   tsr_snapshot *snapshot; /* of one pass */
-  tsr_buffer items;
-  bool split; /* a run was cut short by the memory: another pass may go on */
-  bool full; /* or by max_fragment_bytes */
-  bool planning; /* nothing is merged: `merged` counts what would be */
-  uint64_t merged;
+  tsr_buffer items; /* of consolidate_item, ordered by start time and name */
+  bool split; /* the memory budget has cut a sequence short: another pass may go on */
+  bool full; /* max_fragment_bytes has cut a sequence short */
+  bool planning; /* nothing is merged: `merged` counts the fragments that would be */
+  uint64_t merged; /* fragments */
 } consolidation;
 
 static consolidate_item *consolidate_item_at(const consolidation *c, uint64_t i) {
@@ -62,7 +69,7 @@ static consolidate_item *consolidate_item_at(const consolidation *c, uint64_t i)
 }
 static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(consolidate_item); }
 
-/* ---- What there is -------------------------------------------------------------------------- */
+/* ---- The fragments of the array ------------------------------------------------------------- */
 
 static int add_item(consolidation *c, const char *name, const tsr_name *parsed, bool prepared, tsr_error *error) {
   void *copy;
@@ -72,7 +79,7 @@ static int add_item(consolidation *c, const char *name, const tsr_name *parsed, 
   return tsr__buffer_append(&c->items, &one, sizeof one, error);
 }
 
-static int add_young(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+static int add_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
   return add_item(argument, name, parsed, true, error);
 }
 
@@ -91,7 +98,7 @@ static void sort_items(consolidation *c) {
   }
 }
 
-/* A snapshot's fragments by name. */
+/* Maps the names of a snapshot's fragments to the fragments. */
 static int map_fragments(const tsr_snapshot *snapshot, tsr_map *by_name, tsr_error *error) {
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
     TSR_TRY(tsr__map_put(by_name, snapshot->fragments[f].fragment->name, &snapshot->fragments[f], error));
@@ -112,8 +119,8 @@ static bool may_merge(const consolidation *c, const tsr_fragment *fragment) {
   return !c->keep_times || m->has_times || fragment->parsed.start == fragment->parsed.end;
 }
 
-/* Bytes on disk, and what a tile takes in memory. */
-static int consolidate_weigh(consolidation *c, consolidate_item *one, tsr_error *error) {
+/* Sets `bytes` and `tile_bytes` of an item. */
+static int consolidate_measure(consolidation *c, consolidate_item *one, tsr_error *error) {
   tsr_fragment *fragment = c->snapshot->fragments[one->index].fragment;
   const tsr_fragment_metadata *m = &fragment->metadata;
   for (uint32_t s = 0; s < m->slot_count && m->tile_count; s++) {
@@ -121,11 +128,11 @@ static int consolidate_weigh(consolidation *c, consolidate_item *one, tsr_error 
     if (!m->slots[s].present) continue;
     for (int p = 0; p < TSR_PART_COUNT; p++) one->bytes = tsr__add_sat(one->bytes, m->slots[s].file_size[p]);
     TSR_TRY(tsr__tile_cost(c->array, fragment, s, 0, &cost, error));
-    one->head = tsr__add_sat(one->head, cost);
+    one->tile_bytes = tsr__add_sat(one->tile_bytes, cost);
   }
   tsr__array_files_done(c->array);
   uint64_t rows = 8 * (2 * (uint64_t)m->schema->dimension_count + 3);
-  one->head = tsr__add_sat(one->head, tsr__mul_sat(fragment->cells_per_tile, rows));
+  one->tile_bytes = tsr__add_sat(one->tile_bytes, tsr__mul_sat(fragment->cells_per_tile, rows));
   return TSR_OK;
 }
 
@@ -138,25 +145,25 @@ static int find_items(consolidation *c, tsr_error *error) {
     if (!tsr__map_get(&hidden, fragments->items[i].name))
       rc = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, fragments->items[i].prepared, error);
   tsr__map_release(&hidden);
-  if (rc >= 0) rc = tsr__young_fragments(c->array, &c->memory, add_young, c, error);
+  if (rc >= 0) rc = tsr__uncommitted_fragments(c->array, &c->memory, add_uncommitted, c, error);
   sort_items(c);
   if (rc >= 0) rc = map_fragments(c->snapshot, &by_name, error);
   for (uint64_t i = 0; i < item_count(c) && rc >= 0; i++) {
     consolidate_item *one = consolidate_item_at(c, i);
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
     if (found && !one->prepared && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
-    if (one->index >= 0) rc = consolidate_weigh(c, one, error);
+    if (one->index >= 0) rc = consolidate_measure(c, one, error);
     if (rc >= 0 && i % 64 == 63) rc = tsr__environment_cancelled(c->array->environment, error);
   }
   tsr__map_release(&by_name);
   return rc;
 }
 
-/* ---- Runs ----------------------------------------------------------------------------------- */
+/* ---- Sequences ------------------------------------------------------------------------------ */
 
-typedef struct fragment_run { /* items first..first + count - 1 */
+typedef struct fragment_sequence { /* the items first..first + count - 1 */
   uint64_t first, count;
-} fragment_run;
+} fragment_sequence;
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
@@ -178,51 +185,55 @@ static const tsr_schema *consolidate_schema_of(const consolidation *c, uint64_t 
 
 static uint64_t start_of(const consolidation *c, uint64_t first) { return consolidate_item_at(c, first)->parsed.start; }
 
-/* Do times of what stands before the run meet it? */
+/* Returns true if an item before the item `first` has times that overlap it. */
 static bool is_overlapped(const consolidation *c, uint64_t first) {
   return first > 0 && consolidate_item_at(c, first - 1)->latest >= start_of(c, first);
 }
 
-/* The last time of a run that nothing before it meets. */
-static uint64_t consolidate_end_of(const consolidation *c, const fragment_run *run) {
-  return consolidate_item_at(c, run->first + run->count - 1)->latest;
+/* The last time of a sequence; valid if no item before the sequence overlaps it. */
+static uint64_t consolidate_end_of(const consolidation *c, const fragment_sequence *sequence) {
+  return consolidate_item_at(c, sequence->first + sequence->count - 1)->latest;
 }
 
-/* Is there a fragment outside of the run whose times meet the run's? Items stand in the order of their first times. */
-static bool has_between(const consolidation *c, const fragment_run *run) {
-  const uint64_t behind = run->first + run->count;
-  return is_overlapped(c, run->first) || (behind < item_count(c) && start_of(c, behind) <= consolidate_end_of(c, run));
+/* Returns true if an item outside the sequence has times that overlap it. Of the items behind the sequence the first
+ * one decides, because items are ordered by their start times. */
+static bool overlaps_others(const consolidation *c, const fragment_sequence *sequence) {
+  const uint64_t behind = sequence->first + sequence->count;
+  return is_overlapped(c, sequence->first) ||
+         (behind < item_count(c) && start_of(c, behind) <= consolidate_end_of(c, sequence));
 }
 
-static bool may_extend(consolidation *c, const fragment_run *run, uint64_t bytes, uint64_t heads) {
-  const uint64_t next = run->first + run->count;
+static bool may_extend(consolidation *c, const fragment_sequence *sequence, uint64_t bytes, uint64_t tile_bytes) {
+  const uint64_t next = sequence->first + sequence->count;
   if (next >= item_count(c) || consolidate_item_at(c, next)->index < 0) return false;
-  if (run->count == 0) return true;
-  if (!same_fields(consolidate_schema_of(c, run->first), consolidate_schema_of(c, next))) return false;
+  if (sequence->count == 0) return true;
+  if (!same_fields(consolidate_schema_of(c, sequence->first), consolidate_schema_of(c, next))) return false;
   if (c->options->max_fragment_bytes &&
       tsr__add_sat(bytes, consolidate_item_at(c, next)->bytes) > c->options->max_fragment_bytes) {
     c->full = true;
     return false;
   }
-  if (tsr__add_sat(heads, consolidate_item_at(c, next)->head) > c->memory.limit / 2 && run->count >= 2) {
+  if (tsr__add_sat(tile_bytes, consolidate_item_at(c, next)->tile_bytes) > c->memory.limit / 2 &&
+      sequence->count >= 2) {
     c->split = true;
     return false;
   }
   return true;
 }
 
-/* The longest run that begins with an item, of those that the rules allow; count 0 if there is none. */
-static fragment_run find_run(consolidation *c, uint64_t first) {
-  fragment_run run = {first, 0};
-  uint64_t bytes = 0, heads = 0;
-  if (is_overlapped(c, first)) return run;
-  while (may_extend(c, &run, bytes, heads)) {
-    bytes = tsr__add_sat(bytes, consolidate_item_at(c, first + run.count)->bytes);
-    heads = tsr__add_sat(heads, consolidate_item_at(c, first + run.count)->head);
-    run.count++;
+/* Returns the longest sequence that begins with the item `first` and that the rules for all arrays allow; its count is
+ * 0 if there is none. */
+static fragment_sequence find_sequence(consolidation *c, uint64_t first) {
+  fragment_sequence sequence = {first, 0};
+  uint64_t bytes = 0, tile_bytes = 0;
+  if (is_overlapped(c, first)) return sequence;
+  while (may_extend(c, &sequence, bytes, tile_bytes)) {
+    bytes = tsr__add_sat(bytes, consolidate_item_at(c, first + sequence.count)->bytes);
+    tile_bytes = tsr__add_sat(tile_bytes, consolidate_item_at(c, first + sequence.count)->tile_bytes);
+    sequence.count++;
   }
-  while (run.count && has_between(c, &run)) run.count--;
-  return run;
+  while (sequence.count && overlaps_others(c, &sequence)) sequence.count--;
+  return sequence;
 }
 
 static int consolidate_add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
@@ -231,39 +242,40 @@ static int consolidate_add_box(const consolidation *c, uint64_t i, tsr_box_set *
   return tsr__box_set_add(set, fragment->box_low, fragment->box_high, error);
 }
 
-static int add_boxes(const consolidation *c, const fragment_run *run, tsr_box_set *set, tsr_error *error) {
-  for (uint64_t i = run->first; i < run->first + run->count; i++) TSR_TRY(consolidate_add_box(c, i, set, error));
+static int add_boxes(const consolidation *c, const fragment_sequence *sequence, tsr_box_set *set, tsr_error *error) {
+  for (uint64_t i = sequence->first; i < sequence->first + sequence->count; i++)
+    TSR_TRY(consolidate_add_box(c, i, set, error));
   return TSR_OK;
 }
 
-/* Dense: cuts the run where most fragments are saved. */
-static int cut_dense(consolidation *c, fragment_run *run, tsr_error *error) {
+/* Dense: shortens the sequence to the length at which merging removes the most fragments, 0 if it never removes one. */
+static int cut_dense(consolidation *c, fragment_sequence *sequence, tsr_error *error) {
   tsr_box_set set = {.dimensions = c->snapshot->schema->dimension_count, .ends.memory = &c->memory};
   uint64_t best = 0, gain = 0;
   int rc = TSR_OK;
-  for (uint64_t n = 1; n <= run->count && n <= best + NO_GAIN && rc >= 0; n++) {
-    rc = consolidate_add_box(c, run->first + n - 1, &set, error);
+  for (uint64_t n = 1; n <= sequence->count && n <= best + DENSE_LOOKAHEAD && rc >= 0; n++) {
+    rc = consolidate_add_box(c, sequence->first + n - 1, &set, error);
     const uint64_t boxes = tsr__box_set_count(&set);
-    const fragment_run part = {run->first, n};
+    const fragment_sequence part = {sequence->first, n};
     if (rc < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
-    if (boxes > TSR_BOXES_MAX || has_between(c, &part)) continue;
+    if (boxes > TSR_BOXES_MAX || overlaps_others(c, &part)) continue;
     gain = n - boxes;
     best = n;
   }
   tsr__buffer_release(&set.ends);
-  run->count = best;
+  sequence->count = best;
   return rc;
 }
 
-/* ---- A merged fragment ---------------------------------------------------------------------- */
+/* ---- Writing merged fragments --------------------------------------------------------------- */
 
-typedef struct merging {
+typedef struct merging { /* the merge of one sequence */
   consolidation *c;
-  fragment_run run;
+  fragment_sequence sequence;
   tsr_merge_plan plan;
-  const tsr_schema *schema;
+  const tsr_schema *schema; /* of the merged fragments */
   tsr_merge_conditions conditions;
-  tsr_replacement made;
+  tsr_replacement replacement;
 } merging;
 
 static tsr_fragment_target consolidate_target_of(merging *m, const char *directory, const tsr_interval *box) {
@@ -277,7 +289,7 @@ static tsr_fragment_target consolidate_target_of(merging *m, const char *directo
                                .key = tsr__array_key(c->array),
                                .box = box,
                                .has_times = m->plan.keep_times,
-                               .has_delete_metadata = m->conditions.dated && !m->plan.purge,
+                               .has_delete_metadata = m->conditions.has_deletes && !m->plan.purge,
                                .processed_count = m->conditions.count,
                                .processed = m->conditions.names,
                                .memory = m->plan.memory,
@@ -294,10 +306,10 @@ static int consolidate_write_sparse(merging *m, tsr_error *error) {
     tsr__work_more(m->c->array->environment, info.cells);
   }
   char directory[160];
-  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  TSR_TRY(tsr__replacement_add(&m->replacement, directory, error));
   const tsr_fragment_target target = consolidate_target_of(m, directory, NULL);
   TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
-  if (!cells) tsr__replacement_end(&m->made); /* all was purged */
+  if (!cells) tsr__replacement_end(&m->replacement); /* the merge has purged all cells */
   return TSR_OK;
 }
 
@@ -317,14 +329,14 @@ static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *er
     tsr__key_value(m->schema->fields[d].datatype, grid->low_key[d] + high[d], box[d].high);
   }
   char directory[160];
-  TSR_TRY(tsr__replacement_add(&m->made, directory, error));
+  TSR_TRY(tsr__replacement_add(&m->replacement, directory, error));
   const tsr_fragment_target target = consolidate_target_of(m, directory, box);
   return tsr__merge_dense(&m->plan, low, high, &target, error);
 }
 
 static int consolidate_write_dense(merging *m, tsr_error *error) {
   tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
-  int rc = add_boxes(m->c, &m->run, &set, error);
+  int rc = add_boxes(m->c, &m->sequence, &set, error);
   for (uint64_t i = 0; rc >= 0 && i < tsr__box_set_count(&set); i++) {
     const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions;
     uint64_t cells = 1;
@@ -337,90 +349,93 @@ static int consolidate_write_dense(merging *m, tsr_error *error) {
   return rc;
 }
 
-/* ---- One run -------------------------------------------------------------------------------- */
+/* ---- Merging one sequence ------------------------------------------------------------------- */
 
-/* May deleted cells go? Not where an older fragment, outside of the run, may hold older versions of them. */
+/* Returns true if the merge may drop deleted cells. It must not if a fragment outside the sequence may hold older
+ * versions of these cells: without the deleted cell such a version would become visible. */
 static bool may_purge(const merging *m) {
   const consolidation *c = m->c;
   if (!c->options->purge_deleted || !m->plan.keep_times) return false;
   if (m->schema->allows_duplicates) return true;
   for (uint64_t i = 0; i < item_count(c); i++)
-    if ((i < m->run.first || i >= m->run.first + m->run.count) &&
-        consolidate_item_at(c, i)->parsed.start <= m->made.end)
+    if ((i < m->sequence.first || i >= m->sequence.first + m->sequence.count) &&
+        consolidate_item_at(c, i)->parsed.start <= m->replacement.end)
       return false;
   return true;
 }
 
-/* The newest of the run's schemas by name: they have the same fields. */
-static const tsr_schema *choose_schema(const consolidation *c, const fragment_run *run) {
-  const tsr_schema *newest = consolidate_schema_of(c, run->first);
-  for (uint64_t i = run->first + 1; i < run->first + run->count; i++)
+/* Returns the newest schema of the sequence's fragments. All of them have the same fields. */
+static const tsr_schema *choose_schema(const consolidation *c, const fragment_sequence *sequence) {
+  const tsr_schema *newest = consolidate_schema_of(c, sequence->first);
+  for (uint64_t i = sequence->first + 1; i < sequence->first + sequence->count; i++)
     if (strcmp(consolidate_schema_of(c, i)->name, newest->name) > 0) newest = consolidate_schema_of(c, i);
   return newest;
 }
 
+/* Fills `fragments` with the places of the sequence's fragments in the plan's snapshot, and the list of sources. */
 static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   const consolidation *c = m->c;
   const tsr_snapshot *snapshot = m->plan.snapshot;
   tsr_map by_name = {.memory = m->plan.memory};
   int rc = map_fragments(snapshot, &by_name, error);
-  for (uint64_t i = 0; i < m->run.count && rc >= 0; i++) {
-    const char *name = consolidate_item_at(c, m->run.first + i)->name;
+  for (uint64_t i = 0; i < m->sequence.count && rc >= 0; i++) {
+    const char *name = consolidate_item_at(c, m->sequence.first + i)->name;
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, name);
     if (!found) {
-      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another process meanwhile", name);
       break;
     }
     fragments[i] = (uint32_t)(found - snapshot->fragments);
-    m->made.sources[i] = found->fragment;
+    m->replacement.sources[i] = found->fragment;
   }
   tsr__map_release(&by_name);
   return rc;
 }
 
-/* The run's fragments in a snapshot of its schema. */
+/* Opens a snapshot of the sequence's schema and fills the plan and the replacement. */
 static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   void *room;
-  m->schema = choose_schema(c, &m->run);
-  m->made.start = start_of(c, m->run.first);
-  m->made.end = consolidate_end_of(c, &m->run);
+  m->schema = choose_schema(c, &m->sequence);
+  m->replacement.start = start_of(c, m->sequence.first);
+  m->replacement.end = consolidate_end_of(c, &m->sequence);
   TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
-  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(uint32_t), &room, error));
+  TSR_TRY(tsr__arena_array(&c->arena, m->sequence.count, sizeof(uint32_t), &room, error));
   uint32_t *fragments = room;
-  TSR_TRY(tsr__arena_array(&c->arena, m->run.count, sizeof(tsr_fragment *), &room, error));
-  m->made.sources = room;
+  TSR_TRY(tsr__arena_array(&c->arena, m->sequence.count, sizeof(tsr_fragment *), &room, error));
+  m->replacement.sources = room;
   m->plan.fragments = fragments;
   TSR_TRY(find_sources(m, fragments, error));
-  m->plan.count = m->made.source_count = (uint32_t)m->run.count;
+  m->plan.count = m->replacement.source_count = (uint32_t)m->sequence.count;
   m->plan.keep_times = c->keep_times;
   m->plan.purge = may_purge(m);
-  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MAX : 1, sizeof m->made.names[0], &room, error));
-  m->made.names = room;
+  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MAX : 1, sizeof m->replacement.names[0], &room, error));
+  m->replacement.names = room;
   return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
 }
 
-static int merge_run(consolidation *c, const fragment_run *run, tsr_error *error) {
-  merging m = {.c = c, .run = *run, .made = {.array = c->array, .memory = &c->memory, .version = c->version}};
+static int merge_sequence(consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
+  merging m = {
+      .c = c, .sequence = *sequence, .replacement = {.array = c->array, .memory = &c->memory, .version = c->version}};
   m.plan.array = c->array;
   m.plan.memory = &c->memory;
   m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
   int rc = plan_merge(&m, error);
-  bool worth = rc >= 0 && (run->count > 1 || (m.plan.purge && m.conditions.dated));
-  if (worth) rc = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
-  if (rc >= 0 && worth && m.made.count) {
-    rc = tsr__replacement_commit(&m.made, error);
-    if (rc >= 0) c->merged += run->count;
+  bool useful = rc >= 0 && (sequence->count > 1 || (m.plan.purge && m.conditions.has_deletes));
+  if (useful) rc = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
+  if (rc >= 0 && useful && m.replacement.count) {
+    rc = tsr__replacement_commit(&m.replacement, error);
+    if (rc >= 0) c->merged += sequence->count;
   }
-  tsr__replacement_end(&m.made);
+  tsr__replacement_end(&m.replacement);
   tsr__map_release(&m.conditions.numbers);
   tsr_snapshot_close(m.plan.snapshot);
   return rc;
 }
 
-/* ---- All runs ------------------------------------------------------------------------------- */
+/* ---- All sequences -------------------------------------------------------------------------- */
 
-/* Fragments that were named must all be there ... */
+/* Fails if a fragment that the caller has named does not exist or may not be merged. */
 static int consolidate_check_names(const consolidation *c, tsr_error *error) {
   for (uint64_t n = 0; n < c->options->fragment_count; n++) {
     const char *name = c->options->fragments[n];
@@ -437,26 +452,27 @@ static int consolidate_check_names(const consolidation *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ... and are merged with each other. */
-static int check_named(const consolidation *c, const fragment_run *run, tsr_error *error) {
+/* Fails if `sequence` does not consist of all fragments that the caller has named. */
+static int check_named(const consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
   uint64_t candidates = 0;
   for (uint64_t i = 0; i < item_count(c); i++) candidates += consolidate_item_at(c, i)->index >= 0;
-  if (run->count == candidates) return TSR_OK;
+  if (sequence->count == candidates) return TSR_OK;
   if (c->split)
     return tsr__fail(error, TSR_CONSTRAINT,
                      "the fragments named cannot be merged with each other within memory_mb: it has "
                      "room for %llu of %llu",
-                     (unsigned long long)run->count, (unsigned long long)candidates);
+                     (unsigned long long)sequence->count, (unsigned long long)candidates);
   if (c->full)
     return tsr__fail(error, TSR_CONSTRAINT,
                      "the fragments named cannot be merged with each other: max_fragment_mb is reached "
                      "by %llu of %llu",
-                     (unsigned long long)run->count, (unsigned long long)candidates);
+                     (unsigned long long)sequence->count, (unsigned long long)candidates);
   return tsr__fail(error, TSR_CONSTRAINT,
-                   "the fragments named cannot be merged with each other: others lie between them in time, their "
-                   "fields differ, or their boxes do not join");
+                   "the fragments named cannot be merged with each other: other fragments lie between them in time, "
+                   "their fields differ, or their boxes do not join");
 }
 
+/* Goes over all fragments once and merges each sequence found. *merged: fragments that this pass has merged. */
 static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
@@ -471,22 +487,23 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
       continue;
     }
     TSR_TRY(tsr__environment_cancelled(c->array->environment, error));
-    fragment_run run = find_run(c, i);
-    if (c->dense && run.count) TSR_TRY(cut_dense(c, &run, error));
-    if (named) TSR_TRY(check_named(c, &run, error));
-    if (run.count < least) {
+    fragment_sequence sequence = find_sequence(c, i);
+    if (c->dense && sequence.count) TSR_TRY(cut_dense(c, &sequence, error));
+    if (named) TSR_TRY(check_named(c, &sequence, error));
+    if (sequence.count < least) {
       i++;
       continue;
     }
-    if (c->planning) c->merged += run.count;
-    else TSR_TRY(merge_run(c, &run, error));
-    i = run.first + run.count;
+    if (c->planning) c->merged += sequence.count;
+    else TSR_TRY(merge_sequence(c, &sequence, error));
+    i = sequence.first + sequence.count;
   }
   *merged = c->merged - before;
   return TSR_OK;
 }
 
-/* Coordinates that a filter has moved cannot be written again as they were. */
+/* Fails for a sparse array with a lossy filter on a dimension: encoding the decoded coordinates again might move
+ * them. */
 static int check_filters(const tsr_schema *schema, tsr_error *error) {
   for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d)))
@@ -501,7 +518,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
   int rc = check_filters(schema, error);
   if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
   uint64_t merged = 1;
-  for (int pass = 0; pass < PASSES && rc >= 0 && merged; pass++) {
+  for (int pass = 0; pass < CONSOLIDATE_PASSES_MAX && rc >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);
     c->array->uncached = true;
     rc = run_pass(c, &merged, error);
@@ -534,7 +551,8 @@ static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error)
   if (what == TSR_MAINTAIN_FRAGMENT_META)
     return tsr__consolidate_footers(c->array, c->version, c->since, c->as_of, &c->merged, error);
   if (what == TSR_MAINTAIN_METADATA) return tsr__consolidate_metadata(&object, c->since, c->as_of, &c->merged, error);
-  if (what != TSR_MAINTAIN_FRAGMENTS) return tsr__fail(error, TSR_ERROR, "one thing is consolidated at a time");
+  if (what != TSR_MAINTAIN_FRAGMENTS)
+    return tsr__fail(error, TSR_ERROR, "only one kind of object is consolidated at a time");
   if (c->version < 7)
     return tsr__fail(error, TSR_UNSUPPORTED, "fragments of format version %u are not consolidated", c->version);
   return consolidate_fragments(c, schema, error);

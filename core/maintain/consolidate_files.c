@@ -1,12 +1,13 @@
-/* consolidate_files.c: many small files become one: commits, footers of fragments, metadata of arrays and groups. Their
- * bytes stand in commits.c and metadata.c. The new file appears whole; what it replaces stays until it is vacuumed.
+/* consolidate_files.c: consolidates commits, footers of fragments, and the metadata of arrays and groups: many small
+ * files become one. commits.c and metadata.c describe the bytes of these files. A new file is complete when it appears;
+ * the files that it replaces stay until a vacuum.
  *
  *   __commits/__FIRST_LAST_UUID_V.con        all commits of fragments of version 12 and later, and all deletes
  *   __fragment_meta/__FIRST_LAST_UUID_V.meta footers of fragments of versions 5 to 10, and 12 and later
- *   __meta/__T1_T2_UUID, and .vac            the last value of each key, and which keys are gone
+ *   __meta/__T1_T2_UUID, and .vac            the last entry of each key, values and deletions alike
  *
- * A .con and a .meta of the very same fragments get the same name, the second that of the first: readers then take what is
- * committed from the footers, which they need, and leave the .con closed (listing.c).
+ * A .con and a .meta of exactly the same fragments get the same name: the second one takes the name of the first. A
+ * reader then learns from the .meta, which it needs anyway, what is committed, and does not open the .con (listing.c).
  */
 #include "maintain/consolidate_files.h"
 
@@ -30,10 +31,10 @@
 #include "array/timed_files.h"
 #include "maintain/replace.h"
 
-#define FILE_MAX                   (UINT64_C(1) << 30)
-#define CONSOLIDATE_FILES_ATTEMPTS 8 /* while others merge and vacuum */
+#define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
+#define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */
 
-/* ---- Files that appear whole ---------------------------------------------------------------- */
+/* ---- Publishing files ----------------------------------------------------------------------- */
 
 static void consolidate_files_split(const char *path, char directory[160], const char **name) {
   const char *slash = strrchr(path, '/');
@@ -41,21 +42,22 @@ static void consolidate_files_split(const char *path, char directory[160], const
   snprintf(directory, 160, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-#define STAGED_SIZE 200
+#define STAGED_SIZE 200 /* bytes of a staged file's path */
 
 static void unstage(tsr_store *store, const char staged[STAGED_SIZE]) {
   tsr_error unseen;
   (void)tsr__store_remove(store, staged, &unseen);
 }
 
-/* The file that is to become `path`, whole and on disk. Below the root nobody looks at names that begin with a dot. */
+/* Writes the content of the future file `path` durably to .NAME.tmp in the root, where readers ignore names that begin
+ * with a dot. `staged` receives its path. A vacuum finds staged .con files by this name. */
 static int consolidate_files_stage(tsr_store *store, const char *path, const void *bytes, uint64_t size,
                                    char staged[STAGED_SIZE], tsr_error *error) {
   char directory[160];
   const char *name;
   tsr_file *file;
   consolidate_files_split(path, directory, &name);
-  snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name); /* no reader takes it for what it is to be */
+  snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name);
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
   int rc = tsr__store_append(file, bytes, size, error);
   if (rc >= 0) rc = tsr__store_sync(file, error);
@@ -64,6 +66,7 @@ static int consolidate_files_stage(tsr_store *store, const char *path, const voi
   return rc;
 }
 
+/* Renames a staged file to its final path, durably; removes the staged file if that fails. */
 static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const char *path, tsr_error *error) {
   char directory[160];
   const char *name;
@@ -79,50 +82,53 @@ int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uin
   return name_staged(store, staged, path, error);
 }
 
-int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines, tsr_con_look look, void *argument,
+int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines, tsr_con_check check, void *argument,
                      tsr_error *error) {
   char staged[STAGED_SIZE];
   tsr_error one;
   TSR_TRY(consolidate_files_stage(store, path, lines->data, lines->size, staged, error));
-  int rc = look(argument, error);
+  int rc = check(argument, error);
   if (rc <= 0) unstage(store, staged);
-  if (rc == 0) return tsr__fail(error, TSR_ABORT, "%s: what it names was vacuumed meanwhile", path);
+  if (rc == 0) return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed commits that it names", path);
   if (rc < 0) return rc;
   rc = name_staged(store, staged, path, &one);
   if (rc == TSR_NOT_FOUND)
-    return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed it before it had its name", path);
+    return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed the file before it was renamed", path);
   if (rc < 0) *error = one;
   return rc;
 }
 
-typedef struct consolidated_file { /* to be published */
+typedef struct consolidated_file { /* a file to publish */
   const char *directory, *suffix;
-  uint64_t start, end;
-  uint32_t version;
-  char variant[128]; /* a name that it is to have if that is free; or "" */
+  uint64_t start, end; /* times of its content */
+  uint32_t version; /* format version */
+  char variant[128]; /* its name without suffix, if that is free: the name of the .con or .meta with the same fragments;
+                        "" for a new name */
 } consolidated_file;
 
-/* 1, and its path; 0: it is there already. `look` NULL: it is no .con. */
+/* Publishes a file. Returns 1 and its path; 0 if a file of the name `variant` exists already. `check` as for
+ * tsr__con_publish, NULL for a file that is no .con. */
 static int consolidate_files_publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes,
-                                     tsr_con_look look, void *argument, char path[160], tsr_error *error) {
+                                     tsr_con_check check, void *argument, char path[160], tsr_error *error) {
   if (*file->variant) {
     tsr_error one;
     bool exists;
     snprintf(path, 160, "%s/%.128s%s", file->directory, file->variant, file->suffix);
-    int rc = look ? tsr__con_publish(store, path, bytes, look, argument, &one)
-                  : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
+    int rc = check ? tsr__con_publish(store, path, bytes, check, argument, &one)
+                   : tsr__file_publish(store, path, bytes->data, bytes->size, &one);
     if (rc >= 0) return 1;
     if (rc != TSR_EXISTS) return *error = one, rc;
     TSR_TRY(tsr__store_find(store, path, &exists, error));
-    if (exists) return 0; /* else what a crash has left is in the way */
+    if (exists) return 0; /* else the name of the staged file was taken, by the rest of a crash: use another name */
   }
   TSR_TRY(tsr__file_path(file->directory, file->start, file->end, file->version, file->suffix, path, error));
-  if (look) TSR_TRY(tsr__con_publish(store, path, bytes, look, argument, error));
+  if (check) TSR_TRY(tsr__con_publish(store, path, bytes, check, argument, error));
   else TSR_TRY(tsr__file_publish(store, path, bytes->data, bytes->size, error));
   return 1;
 }
 
-/* The other one of a pair may be there: a .meta for new commits, a .con for new footers (the other is NULL). */
+/* Sets file->variant if the other file of a pair exists: for `commits` a .meta with the same fragments, for `footers` a
+ * .con. The caller gives one of the two; the other is NULL. */
 static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers,
                         consolidated_file *file, tsr_error *error) {
   const char *directory = commits ? "__fragment_meta" : "__commits", *suffix = commits ? ".meta" : ".con";
@@ -134,7 +140,7 @@ static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_
     const tsr_commit_file *other;
     tsr_name parsed;
     uint64_t stem;
-    tsr_error unseen; /* gone, or damaged: no twin */
+    tsr_error unseen; /* a file that is gone or damaged is no pair */
     if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->variant || !tsr__name_parse(name, stem, &parsed))
       continue;
     if (parsed.start != file->start || parsed.end != file->end) continue;
@@ -153,9 +159,9 @@ int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const 
   const char *slash = *directory ? "/" : "";
   if (object->version >= 19 && object->array)
     return tsr__buffer_printf(out, error, "/%s%s%s\n", directory, slash, name);
-  const bool whole = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
-  return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", whole ? "" : here, whole ? "" : "/", object->path,
-                            directory, slash, name);
+  const bool absolute = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
+  return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", absolute ? "" : here, absolute ? "" : "/",
+                            object->path, directory, slash, name);
 }
 
 static int consolidate_files_make_directory(tsr_store *store, const char *directory, tsr_error *error) {
@@ -181,7 +187,7 @@ int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t
 
 /* ---- Commits -------------------------------------------------------------------------------- */
 
-/* Names of loose commit files, and how many consolidated ones there are. */
+/* Counts the commit files (.wrt, .del) that no .con names, *loose, and the .con files, *consolidated. */
 static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidated, tsr_error *error) {
   tsr_listing entries = {.memory = &array->memory};
   int rc = tsr__store_list(array->store, "__commits", &entries, error);
@@ -231,8 +237,9 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
   *end = TSR_MAX(*end, name->end);
 }
 
-/* Entries of a new .con for all that is committed, without what merges have replaced, which a vacuum may be removing. */
-static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
+/* Appends the lines of a new .con to `out`: all commits and deletes of the listing. Fragments that merges have replaced
+ * are left out, since a vacuum may be removing them. Widens start..end to the times of the commits. */
+static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
   int rc = tsr__replaced(array, &replaced, error);
   const tsr_commit_listing *listing = array->listing;
@@ -254,16 +261,17 @@ static int gather_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return rc;
 }
 
-/* A vacuum of another library does not look for what is staged: fragments of a new .con that it has removed since the last look
- * are cancelled, as a commit of what is not there would be damage. */
-static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
+/* Cancels, by an .ign, the entries of a new .con whose fragments are gone. A vacuum of another library does not know of
+ * staged files: it may have removed fragments after the check of tsr__con_publish, and a commit of a missing fragment
+ * would be damage. */
+static int cancel_missing(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_buffer lines = {.memory = &array->memory};
   uint64_t start = UINT64_MAX, end = 0;
   char path[300];
   tsr_error one;
   int rc = tsr__array_commit_file(array, con, &file, &one);
-  if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum found another .con for what it has */
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum has removed it, because a later .con has its entries */
   if (rc < 0) *error = one;
   for (uint64_t i = 0; rc >= 0 && i < file->commits.count; i++) {
     const tsr_commit *commit = &file->commits.commits[i];
@@ -284,16 +292,17 @@ static int settle_con(tsr_array *array, const char *con, uint32_t version, tsr_e
   return rc;
 }
 
-typedef struct consolidate_files_gathered { /* what a new .con is to name */
+typedef struct con_content { /* argument of still_committed */
   tsr_array *array;
-  tsr_commits commits;
-} consolidate_files_gathered;
+  tsr_commits commits; /* the entries of the new .con */
+} con_content;
 
-/* Is all of it still committed? A vacuum first takes commits away, then removes what others have staged, then looks for new .con
- * files, then removes the fragments. So a .con that was staged before the vacuum looked for it never gets its name, or had it
- * before, and is cancelled; one that was staged later finds here that the commits have gone. */
+/* Returns 1 if all fragments of the new .con are still committed, 0 if not. A vacuum works in this order: it removes
+ * the commits, removes staged .con files, cancels entries of .con files by an .ign, removes the fragments. So a .con
+ * that was staged before the second step is removed before its rename, or it was renamed before that and the third step
+ * cancels its entries. A .con that was staged later finds here that the commits are gone. */
 static int still_committed(void *argument, tsr_error *error) {
-  const consolidate_files_gathered *g = argument;
+  const con_content *g = argument;
   TSR_TRY(tsr__array_list(g->array, true, true, error));
   for (uint64_t i = 0; i < g->commits.count; i++) {
     const tsr_commit *commit = &g->commits.commits[i];
@@ -306,7 +315,7 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
                      tsr_error *error) {
   consolidated_file file = {.directory = "__commits", .suffix = ".con", .start = start, .end = end, .version = version};
   tsr_input in = tsr__input(lines->data, lines->size);
-  consolidate_files_gathered g = {.array = array};
+  con_content g = {.array = array};
   tsr_arena arena;
   char path[160];
   tsr__arena_init(&arena, &array->memory);
@@ -314,17 +323,17 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
   if (rc >= 0) rc = find_variant(array, &g.commits, NULL, &file, error);
   if (rc >= 0) rc = consolidate_files_publish(array->store, &file, lines, still_committed, &g, path, error);
   tsr__arena_release(&arena);
-  return rc <= 0 ? rc : settle_con(array, path, version, error);
+  return rc <= 0 ? rc : cancel_missing(array, path, version, error);
 }
 
-/* One .con of all that is committed. *written false: nothing is. */
+/* Writes one .con with all commits. *written is false if there are none. */
 static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
   int rc = TSR_ABORT;
   for (int i = 0; rc == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
     uint64_t start = UINT64_MAX, end = 0;
     out.size = 0;
-    rc = gather_commits(array, &out, &start, &end, error);
+    rc = encode_commits(array, &out, &start, &end, error);
     *written = out.size > 0;
     if (rc >= 0 && out.size) rc = write_con(array, version, &out, start, end, error);
   }
@@ -332,8 +341,8 @@ static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool 
   return rc;
 }
 
-/* Of each delete that a .con holds there is a file of its own: TileDB looks for it when it consolidates commits, and fails
- * where it, or another one, has vacuumed it. It counts once. */
+/* Writes the .del file of a delete that a .con holds, if it is missing. When TileDB consolidates commits it opens these
+ * files, and fails if a vacuum has removed one. Readers count a delete once although both files have it. */
 static int restore_delete(tsr_store *store, const tsr_committed *item, bool *restored, tsr_error *error) {
   const tsr_path path = tsr__path_of("__commits", item->name, ".del");
   char staged[STAGED_SIZE];
@@ -342,7 +351,7 @@ static int restore_delete(tsr_store *store, const tsr_committed *item, bool *res
   TSR_TRY(tsr__store_find(store, path.text, &exists, error));
   if (exists) return TSR_OK;
   int rc = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
-  if (rc == TSR_EXISTS) return TSR_OK; /* another one does the same */
+  if (rc == TSR_EXISTS) return TSR_OK; /* another process writes the same file */
   if (rc >= 0 && (rc = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
   if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
   *restored = true;
@@ -357,8 +366,9 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
   return restored ? tsr__store_sync_directory(array->store, "__commits", error) : TSR_OK;
 }
 
-/* A .con that is cut counts as not written (unfinished.c). Its writer may still be at it, and may vacuum when it is done what
- * it names: all that is committed now is in a .con of our own before it goes. */
+/* A .con that is cut counts as not written (unfinished.c). Its writer may still be writing it, and may remove the
+ * commits that it names as soon as it is complete. So a new .con must hold all present commits before the cut one is
+ * removed. */
 int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
   bool written = false;
@@ -371,7 +381,9 @@ int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr
     tsr_look look;
     tsr_error one;
     int rc = tsr__store_look(array->store, path, &look, &one);
-    if (rc > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue; /* it may name .ok files */
+    /* No .con was written although there are fragments: they are committed by .ok files. A cut .con that was changed a
+     * moment ago may be going to name these, so it stays. */
+    if (rc > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue;
     if (rc >= 0) rc = tsr__store_remove(array->store, path, &one);
     if (rc == TSR_NOT_FOUND) continue;
     if (rc < 0) return *error = one, rc;
@@ -397,7 +409,7 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
 
 /* ---- Footers -------------------------------------------------------------------------------- */
 
-/* Appends a fragment's footer, without the length that may stand behind it. */
+/* Appends a fragment's footer to `out`, without the 8 bytes of its length that may stand behind it. */
 static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   tsr_file *file;
@@ -419,8 +431,9 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
   return TSR_OK;
 }
 
-/* Footers of 1 to 4 and of 11 cannot be found by all readers (commits.c); nor those without a length that came from
- * such a file themselves. */
+/* Returns true if the fragment's footer can be put into a .meta. Not all readers find footers of the versions 1 to 4
+ * and 11 there (commits.c). A footer that has no length behind it, and was itself read from a .meta, has no known place
+ * in the fragment's own file. */
 static bool has_footer(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (m->version < 5 || m->version == 11 || fragment->parsed.version != m->version) return false;
@@ -428,11 +441,13 @@ static bool has_footer(const tsr_fragment *fragment) {
 }
 
 typedef struct footers {
-  tsr_buffer names, starts, bytes; /* char *; u64: where each begins in bytes */
-  uint64_t start, end;
+  tsr_buffer names; /* char *, borrowed from the array's fragments */
+  tsr_buffer starts; /* u64: the offset in `bytes` of each footer */
+  tsr_buffer bytes; /* the footers */
+  uint64_t start, end; /* times of the fragments */
 } footers;
 
-static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
+static int collect_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
   int rc = TSR_OK;
@@ -447,17 +462,19 @@ static int gather_footers(tsr_array *array, uint64_t since, uint64_t as_of, foot
     if (rc >= 0) rc = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
     if (rc >= 0) rc = consolidate_files_read_footer(array, fragment, &f->bytes, error);
   }
-  tsr_snapshot_close(snapshot); /* names live as long as the fragments are listed */
+  tsr_snapshot_close(snapshot); /* the names stay valid as long as the array's listing has the fragments */
   return rc;
 }
 
+/* Appends the content of a .meta to `out`: a table of names and offsets, then the footers (commits.c). */
 static int encode_footers(const tsr_maintained *object, const footers *f, tsr_buffer *out, tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)f->names.data;
   const uint64_t *starts = (const uint64_t *)(const void *)f->starts.data, count = f->starts.size / sizeof(uint64_t);
   tsr_buffer table = {.memory = out->memory};
   uint64_t size = 4;
   int rc = TSR_OK;
-  /* twice: footers stand behind the table, whose size is known only then */
+  /* The offsets in the table count from the content's begin, so they need the size of the table: the first round finds
+   * the size, the second makes the table. */
   for (int round = 0; round < 2 && rc >= 0; round++) {
     table.size = 0;
     rc = tsr__buffer_append_u32(&table, (uint32_t)count, error);
@@ -478,6 +495,7 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
   return rc;
 }
 
+/* Sets file->variant if a .con has the same fragments as the content of a new .meta. */
 static int find_con(tsr_array *array, const tsr_buffer *content, consolidated_file *file, tsr_error *error) {
   tsr_footers all;
   tsr_arena arena;
@@ -496,7 +514,7 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
   tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
   consolidated_file file = {.directory = version < 12 ? "" : "__fragment_meta", .suffix = ".meta", .version = version};
   char path[160];
-  int rc = gather_footers(array, since, as_of, &f, error);
+  int rc = collect_footers(array, since, as_of, &f, error);
   uint64_t count = f.starts.size / sizeof(uint64_t);
   file.start = f.start;
   file.end = f.end;
@@ -519,7 +537,7 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
 
 /* ---- Metadata ------------------------------------------------------------------------------- */
 
-typedef struct consolidate_files_ranked { /* an entry, and its place among all */
+typedef struct consolidate_files_ranked { /* an entry and its number in the order of time */
   tsr_metadata_entry entry;
   uint64_t rank;
 } consolidate_files_ranked;
@@ -549,7 +567,8 @@ static int read_metadata(const tsr_maintained *object, const char *path, tsr_are
   return rc;
 }
 
-/* What is gone is kept, too: an older file, outside of the times given, may have it. */
+/* Encodes the last entry of each key. Deletions are kept, too: an older file outside the given times may have the
+ * key. */
 static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
   consolidate_files_ranked *entries = (consolidate_files_ranked *)(void *)all->data;
   const uint64_t count = all->size / sizeof *entries;
@@ -562,6 +581,7 @@ static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Writes the consolidated file and its vacuum file. Readers ignore the replaced files once the vacuum file exists. */
 static int consolidate_files_write_metadata(const tsr_maintained *object, const tsr_timed_files *files,
                                             tsr_arena *arena, tsr_buffer *out, tsr_buffer *lines, tsr_error *error) {
   tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
@@ -586,7 +606,9 @@ static int consolidate_files_write_metadata(const tsr_maintained *object, const 
     snprintf(vacuum, sizeof vacuum, "%s.vac", path);
     rc = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
     tsr_error unseen;
-    bool exists = true; /* what it hides would be lost */
+    /* Without its vacuum file the consolidated file is not needed and goes. If the vacuum file may exist after all, it
+     * stays: the vacuum file hides the files that it replaces. */
+    bool exists = true;
     if (rc < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
       (void)tsr__store_remove(object->store, path, &unseen);
   }
@@ -613,7 +635,7 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   return rc;
 }
 
-/* A listed file that is gone has been vacuumed meanwhile: what took its place is listed now. */
+/* TSR_NOT_FOUND: a vacuum has removed a listed file meanwhile. The next listing has the file that took its place. */
 int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
                               tsr_error *error) {
   int rc = TSR_NOT_FOUND;

@@ -1,36 +1,39 @@
-/* merge.h: sorted sources -> one stream in global order. */
+/* merge.h: merges sorted sources of cells into one fragment in global order. merge_sparse.c makes a source of each
+ * fragment. */
 #ifndef TSR_MERGE_H
 #define TSR_MERGE_H
 
 #include "write/fragment_writer.h"
 
-typedef struct tsr_merge_block { /* cells of a source that follow each other */
-  uint64_t count; /* less than 2^32 */
-  const tsr_column *columns; /* one for each field, then the system columns (u64): time, time of deletion, condition */
+typedef struct tsr_merge_block { /* consecutive cells of a source */
+  uint64_t count; /* cells, less than 2^32 */
+  const tsr_column *columns; /* one per field, then the system columns (u64): time, time of deletion, condition */
 } tsr_merge_block;
 
 typedef struct tsr_merge_source {
-  /* The next block: 1, or 0 at the end. It lives until the next call. */
+  /* Loads the next block, which is valid until the next call. Returns 1; 0 at the end; an error. */
   int (*next)(struct tsr_merge_source *source, tsr_merge_block *block, tsr_error *error);
-  /* Before that: coordinates that none of the next block's is below in any dimension, one column for each, or NULL
-   * where they are not known. A block is asked for when a cell of it may be next. */
-  const tsr_column *(*corner)(struct tsr_merge_source *source);
-  bool loose; /* cells may be out of order within a block: they are sorted; blocks still follow each other */
+  /* Returns a lower bound of the next block before it is loaded: one column per dimension with a coordinate that is not
+   * greater than any coordinate of the block. NULL if none is known. The merge loads a block only when it has reached
+   * the lower bound. The member may be NULL. */
+  const tsr_column *(*lower_bound)(struct tsr_merge_source *source);
+  bool sort_blocks; /* cells may be unsorted within a block: the merge sorts them. Blocks never overlap */
 } tsr_merge_source;
 
 typedef struct tsr_merge_options {
   const tsr_schema *schema;
-  uint32_t system_columns; /* 0; 1: times; 3: times, times of deletion, conditions */
-  /* Without duplicates: of equal coordinates only the newest is kept; where there are times all of different times are,
-   * the newest first. With duplicates all are. */
-  /* Cells with a time of deletion go, and older ones of their coordinates: of the system columns, times alone are written. */
-  bool purge;
+  uint32_t system_columns; /* that the sources have: 0; 1: times; 3: times, times of deletion, conditions */
+  bool purge; /* drop deleted cells and older cells of their coordinates; of the system columns write only the times */
   tsr_environment *environment;
   tsr_memory *memory;
 } tsr_merge_options;
 
-/* Of sources[0..count) the later is the newer where times do not tell. Returns TSR_OK and how many cells were written;
- * TSR_CORRUPT, and `*unsorted` is the source, where the blocks of one do not follow each other; else it is UINT32_MAX. */
+/* Merges sources[0..count) and appends the cells to `writer`. Where the array allows duplicates, all cells are kept.
+ * Where it does not, equal coordinates are kept once for each time, the newest first; without a column of times only
+ * the newest cell is kept. Of cells with the same time, or without times, a cell of a later source is newer.
+ *
+ * *cells: how many cells were written. TSR_CORRUPT if the blocks of a source overlap; *unsorted is its index then, and
+ * UINT32_MAX in all other cases. */
 int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
                tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error);
 

@@ -1,9 +1,9 @@
-/* merge_dense.c: dense fragments become boxes of written cells, and each box one fragment.
+/* merge_dense.c: writes one box of cells of several dense fragments as a new fragment.
  *
- * A box covers nothing that was not written (domain_boxes.c).
- *
- * A space tile of a box is put together from the same tile of the fragments that reach into it: a cell has the same
- * place in all of them, and is taken from the newest whose box covers it.
+ * The fragments cover every cell of the box (domain_boxes.c makes such boxes). The new fragment is written space tile
+ * by space tile. A cell has the same position within its tile in all fragments, so a tile is put together from the same
+ * tile of the fragments that reach into it, and each cell is taken from its owner: the newest fragment whose box covers
+ * it.
  */
 #include "maintain/merge_dense.h"
 
@@ -22,15 +22,17 @@
 typedef struct dense_merge {
   const tsr_merge_plan *plan;
   const tsr_grid *grid;
-  const uint64_t *low, *high; /* of the box */
+  const uint64_t *low, *high; /* the box: ordinals, inclusive */
   uint32_t fields;
-  uint64_t *tile, *from, *to, *at; /* the present tile; a part of it and a cell, counted from its first */
-  tsr_pick *picks;
-  tsr_tile_request *requests; /* of the present tile's fragments: one for each attribute that they have */
-  uint64_t want_count;
+  uint64_t *tile; /* [dimension]: the current tile's coordinates in the tile grid */
+  uint64_t *from, *to; /* [dimension]: a box within the current tile, inclusive, counted from the tile's first cell */
+  uint64_t *at; /* [dimension]: a cell of that box */
+  tsr_pick *picks; /* [cell of the tile]: its owner */
+  tsr_tile_request *requests; /* one per attribute of each fragment that owns cells of the current tile */
+  uint64_t request_count;
   tsr_column *columns; /* [source * fields + field] */
-  const tsr_column **sources;
-  bool *used;
+  const tsr_column **sources; /* [source]: its columns */
+  bool *used; /* [source]: it owns cells of the current tile */
   tsr_interleaver interleaver;
 } dense_merge;
 
@@ -38,7 +40,8 @@ static const tsr_snapshot_fragment *merge_dense_fragment_of(const dense_merge *m
   return &m->plan->snapshot->fragments[m->plan->fragments[source]];
 }
 
-/* The part of the present tile that lies in a box; false if there is none. */
+/* Sets from..to to the part of the current tile that lies in the box low..high and in the box that is written. Returns
+ * false if there is none. */
 static bool merge_dense_clip(dense_merge *m, const uint64_t *low, const uint64_t *high) {
   for (uint32_t d = 0; d < m->grid->dimensions; d++) {
     uint64_t base = m->tile[d] * m->grid->extent[d];
@@ -51,8 +54,8 @@ static bool merge_dense_clip(dense_merge *m, const uint64_t *low, const uint64_t
   return true;
 }
 
-/* The cells of that part which nobody owns become the source's: how many. */
-static uint64_t own(dense_merge *m, uint32_t source) {
+/* Gives the cells of from..to that have no owner to a source. Returns how many these are. */
+static uint64_t assign_cells(dense_merge *m, uint32_t source) {
   const tsr_grid *grid = m->grid;
   const uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
   uint64_t owned = 0;
@@ -78,6 +81,7 @@ static uint64_t own(dense_merge *m, uint32_t source) {
   return owned;
 }
 
+/* The number of a tile within a fragment, in the array's tile order. */
 static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment *fragment, const uint64_t *tile) {
   uint64_t number = 0;
   for (uint32_t i = 0; i < grid->dimensions; i++) {
@@ -87,22 +91,25 @@ static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment
   return number;
 }
 
+/* Finds the owner of each cell of the current tile, and makes the requests for the owners' tiles. */
 static void choose_owners(dense_merge *m) {
   const uint64_t cells = m->grid->tile_cells;
   for (uint64_t i = 0; i < cells; i++) m->picks[i] = (tsr_pick){TSR_NO_SOURCE, 0};
-  m->want_count = 0;
-  for (uint32_t s = m->plan->count; s-- > 0;) { /* the newest first */
+  m->request_count = 0;
+  for (uint32_t s = m->plan->count; s-- > 0;) { /* newest first */
     tsr_fragment *fragment = merge_dense_fragment_of(m, s)->fragment;
     m->used[s] = merge_dense_clip(m, merge_dense_fragment_of(m, s)->box_low, merge_dense_fragment_of(m, s)->box_high) &&
-                 own(m, s) > 0;
+                 assign_cells(m, s) > 0;
     if (!m->used[s]) continue;
     for (uint32_t f = m->grid->dimensions; f < m->fields; f++)
-      m->requests[m->want_count++] = (tsr_tile_request){.fragment = fragment,
-                                                        .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
-                                                        .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
+      m->requests[m->request_count++] =
+          (tsr_tile_request){.fragment = fragment,
+                             .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
+                             .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
   }
 }
 
+/* Points the columns of the sources at the loaded tiles, in the order of the requests. */
 static void show_columns(dense_merge *m, const tsr_schema *schema) {
   uint64_t w = 0;
   for (uint32_t s = m->plan->count; s-- > 0;) {
@@ -120,10 +127,10 @@ static void show_columns(dense_merge *m, const tsr_schema *schema) {
 static int merge_dense_write_tile(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
   const tsr_merge_plan *plan = m->plan;
   choose_owners(m);
-  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->requests, m->want_count, plan->memory, error));
+  TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->requests, m->request_count, plan->memory, error));
   show_columns(m, schema);
   int rc = tsr__interleaver_write(&m->interleaver, m->sources, m->picks, m->grid->tile_cells, error);
-  for (uint64_t i = 0; i < m->want_count; i++) tsr__tile_return(m->requests[i].tile, plan->memory);
+  for (uint64_t i = 0; i < m->request_count; i++) tsr__tile_return(m->requests[i].tile, plan->memory);
   return rc;
 }
 

@@ -1,24 +1,26 @@
-/* recover_late.c: a commit that recovery publishes after a merge has spanned its time.
+/* recover_late.c: publishes a prepared commit after a merge has spanned its time.
  *
- * A commit keeps its own time, where readers of its database have seen it all along, as long as no merged fragment spans
- * that time. Where one does, the commit would stand behind the merged fragment's first time, and hide what is newer in it
- * (snapshot_late.c says when that is so). Then it is published late, as another commit:
+ * A commit keeps its own time, at which readers of its database have seen it all along, as long as no merged fragment
+ * spans that time: begins at it or before, and ends after it. Fragments are ordered by where they begin. So the commit
+ * would be newer than the whole merged fragment and hide cells of it that were written after the commit
+ * (snapshot_late.c says when that is so). Such a commit is published late, as another commit:
  *
- *   1. The cells of it that readers of its database still see, beside all that is newer or merged, are written as an
- *      ordinary commit: with a marker of its own and a time of its own, the present. Nobody has seen that commit yet.
- *      Delete conditions go into it as they are: each keeps its name and its time.
- *   2. A record names it (pending_late.c). It is written once: of two processes one wins, the other takes its own back.
- *   3. It is published, by a rename. From here on the prepared commit does not count.
- *   4. What was prepared goes: the marker, the staged file, the fragments.
+ *   1. The cells of the prepared commit that readers of its database still see are written as an ordinary commit, the
+ *      late commit. It has its own marker and its own time, the present. No reader can see it yet. Delete conditions go
+ *      into it unchanged: each keeps its name and its time.
+ *   2. A record is written that names the late commit (pending_late.c). It is created exclusively: of two processes one
+ *      succeeds, and the other removes its late commit.
+ *   3. The late commit is published, by a rename. From here on the prepared commit does not count.
+ *   4. The marker, the staged file and the fragments of the prepared commit are removed.
  *
- * A crash before 2 leaves a commit that no database has committed: recovery removes it, and begins again. After 2 the
- * record says what was to be published: if that is published 4 is done, else it is taken away, by removing what its
- * publication would rename, and all begins again. After 3 only 4 is left.
+ * A crash before step 2 leaves a prepared commit that no database has committed; recovery removes it and starts again.
+ * After step 2 the record names the late commit. If that is published, only step 4 is left. Otherwise it is cancelled,
+ * by removing the file that its publication would rename, and everything starts again.
  *
- * In the time between 1 and 3 others commit. What they commit after the present was looked at must not be older than what
- * is published late: if there is anything new when the time has been chosen, all begins again. What a writer has in hand
- * at a later time than the prepared commit's, and has not committed, may become visible at any time: then what is left of
- * the prepared commit keeps its own time, so that it does not hide that either.
+ * Other processes may commit between the steps 1 and 3. A commit that was made after the cells were chosen must not be
+ * older than the late commit: if there is a new commit once the late commit's time is chosen, everything starts again.
+ * And a writer in progress may have a fragment with a later time than the prepared commit, and commit it at any moment.
+ * Then the late commit gets the time of the prepared commit, so that it does not hide that fragment either.
  */
 #include "maintain/recover_late.h"
 
@@ -41,44 +43,51 @@
 #include "maintain/merge_sparse.h"
 #include "maintain/replace.h"
 
-#define RECOVER_LATE_ATTEMPTS 8
+#define RECOVER_LATE_ATTEMPTS 8 /* while other processes commit */
 #define LIST_MAX              (UINT64_C(1) << 30) /* bytes of a staged commit */
 
 typedef struct late {
   tsr_array *array;
   const tsr_pending *pending; /* the prepared commit */
-  const char *file; /* its database's, or NULL */
+  const char *file; /* path of its database's file, or NULL */
   uint64_t time; /* of its fragments */
   tsr_memory memory;
   tsr_arena arena;
-  int (*committed)(void *argument, const char *commit, tsr_error *error); /* the array's own */
+  int (*committed)(void *argument, const char *commit,
+                   tsr_error *error); /* the array's callback, restored at the end */
   void *committed_argument;
-  const tsr_schema *schema; /* of its fragments */
-  tsr_snapshot *snapshot; /* of that schema; the commit counts in it */
-  tsr_map seen; /* fragments that were committed then */
-  tsr_commits carried; /* with its delete conditions */
-  tsr_buffer staged; /* into which they point */
-  uint64_t total, kept; /* cells */
-  bool dense, spanned, in_hand; /* the array; by a merged fragment; somebody writes at a later time */
+  const tsr_schema *schema; /* of the commit's fragments; NULL: they are all replaced */
+  tsr_snapshot *snapshot; /* of the present, in that schema; the prepared commit counts in it */
+  tsr_map seen; /* names of all fragments that are committed in that snapshot */
+  tsr_commits carried; /* entries of the staged list, with the commit's delete conditions */
+  tsr_buffer staged; /* bytes of that list */
+  uint64_t total, kept; /* cells of the prepared commit, and of the late one */
+  bool dense; /* the array is dense */
+  bool spanned; /* a merged fragment spans the commit's time */
+  bool in_progress; /* a writer has an uncommitted fragment of a later time */
 } late;
 
-/* ---- Is it late? ---------------------------------------------------------------------------------------------------- */
+/* ---- Whether a commit is late
+ * --------------------------------------------------------------------------------------- */
 
+/* Returns true if the fragment belongs to the prepared commit. */
 static bool recover_late_is_own(const late *l, const char *name) {
   for (uint64_t i = 0; i < l->pending->fragment_count; i++)
     if (strcmp(l->pending->fragments[i], name) == 0) return true;
   return false;
 }
 
-/* The prepared commit counts while recovery looks at the array, whoever asks. */
-static int counts(void *argument, const char *commit, tsr_error *error) {
+/* tsr_array_options.committed during recovery: the prepared commit counts; the array's own callback decides on
+ * others. */
+static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
   const late *l = argument;
   if (strcmp(commit, l->pending->commit) == 0) return 1;
   return l->committed ? l->committed(l->committed_argument, commit, error) : 0;
 }
 
-/* Merged fragments of sparse arrays may be older than the times of cells, or lack them. */
-static int hides(late *l, const tsr_committed *item, tsr_error *error) {
+/* Returns 1 if a committed fragment spans the commit's time and does not store the times of its cells, 0 if not. Sparse
+ * fragments may store times since format version 15, but need not: for these the fragment's metadata decides. */
+static int spans_commit(late *l, const tsr_committed *item, tsr_error *error) {
   tsr_fragment *fragment;
   if (tsr__late_spans(&item->parsed, l->time, l->dense)) return 1;
   if (l->dense || item->parsed.start > l->time || item->parsed.end <= l->time) return 0;
@@ -88,17 +97,18 @@ static int hides(late *l, const tsr_committed *item, tsr_error *error) {
   return rc;
 }
 
-/* A merge that is at work now, and what somebody is writing. */
-static int recover_late_find_young(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+/* Takes an uncommitted fragment into account: a merge in progress may span the commit; a writer may be in progress. */
+static int recover_late_note_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
   late *l = argument;
   (void)error;
   if (recover_late_is_own(l, name)) return TSR_OK;
   if (parsed->start < parsed->end) l->spanned |= tsr__late_spans(parsed, l->time, l->dense);
-  else l->in_hand |= parsed->start > l->time;
+  else l->in_progress |= parsed->start > l->time;
   return TSR_OK;
 }
 
-/* 1 if it is to be published late. */
+/* Returns 1 if the commit must be published late, 0 if it can keep its time. Sets time, dense, spanned and
+ * in_progress. */
 static int is_late(late *l, tsr_error *error) {
   const tsr_schema *newest;
   tsr_map hidden = {.memory = &l->memory};
@@ -106,7 +116,7 @@ static int is_late(late *l, tsr_error *error) {
   if (l->pending->fragment_count == 0) return 0;
   if (!tsr__name_parse(l->pending->fragments[0], strlen(l->pending->fragments[0]), &parsed)) return 0;
   l->time = parsed.start;
-  l->spanned = l->in_hand = false;
+  l->spanned = l->in_progress = false;
   TSR_TRY(tsr__array_list(l->array, true, true, error));
   TSR_TRY(tsr__array_schema_at(l->array, UINT64_MAX, &newest, error));
   if (!newest->dense && newest->allows_duplicates) return 0;
@@ -115,24 +125,26 @@ static int is_late(late *l, tsr_error *error) {
   const tsr_commit_list *fragments = &l->array->listing->fragments;
   bool merged = false;
   for (uint64_t i = 0; rc >= 0 && i < l->pending->fragment_count; i++)
-    merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it is part of a merge itself */
+    merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it was published and merged itself */
   for (uint64_t i = 0; rc >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
     if (tsr__map_get(&hidden, fragments->items[i].name)) continue;
-    rc = hides(l, &fragments->items[i], error);
+    rc = spans_commit(l, &fragments->items[i], error);
     l->spanned = rc > 0;
   }
   tsr__map_release(&hidden);
   if (rc < 0 || merged) return rc < 0 ? rc : 0;
   if (l->dense || newest->version < TSR_TIMED_VERSION || l->spanned)
-    TSR_TRY(tsr__young_fragments(l->array, &l->memory, recover_late_find_young, l, error));
+    TSR_TRY(tsr__uncommitted_fragments(l->array, &l->memory, recover_late_note_uncommitted, l, error));
   return l->spanned;
 }
 
-/* ---- What it still has to say --------------------------------------------------------------------------------------- */
+/* ---- The commit's visible cells
+ * ------------------------------------------------------------------------------------- */
 
+/* Opens the snapshot in which the prepared commit counts. Sets seen, schema and snapshot. */
 static int recover_late_open_present(late *l, tsr_error *error) {
   tsr_snapshot *all;
-  l->array->committed = counts;
+  l->array->committed = counts_as_committed;
   l->array->committed_argument = l;
   TSR_TRY(tsr__array_list(l->array, true, true, error));
   const tsr_commit_list *fragments = &l->array->listing->fragments;
@@ -142,15 +154,16 @@ static int recover_late_open_present(late *l, tsr_error *error) {
     TSR_TRY(tsr__map_put(&l->seen, name, name, error));
   }
   TSR_TRY(tsr_snapshot_open(l->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
-  l->schema = NULL; /* all fragments of a commit have one */
+  l->schema = NULL; /* all fragments of a commit have the same schema */
   for (uint64_t i = 0; i < all->fragment_count && !l->schema; i++)
     if (recover_late_is_own(l, all->fragments[i].fragment->name))
       l->schema = all->fragments[i].fragment->metadata.schema;
   tsr_snapshot_close(all);
-  if (!l->schema) return TSR_OK; /* nothing of it is left */
+  if (!l->schema) return TSR_OK; /* no cell of the commit is visible any more */
   return tsr_snapshot_open(l->array, l->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &l->snapshot, error);
 }
 
+/* Sets l->total to the cells of the prepared commit, and l->kept to 0. */
 static int recover_late_count_cells(late *l, tsr_error *error) {
   l->total = l->kept = 0;
   for (uint64_t i = 0; i < l->pending->fragment_count; i++) {
@@ -173,7 +186,8 @@ static int recover_late_count_cells(late *l, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Delete conditions stand in the staged list. */
+/* Reads the delete conditions of the prepared commit. If it has any, its staged file is a list (.con), which holds
+ * them. */
 static int read_carried(late *l, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   uint64_t stem;
@@ -184,9 +198,10 @@ static int read_carried(late *l, tsr_error *error) {
   return tsr__commits_decode(&in, &l->arena, &l->carried, error);
 }
 
-/* ---- Cells -------------------------------------------------------------------------------------------------------- */
+/* ---- Copying cells
+ * ------------------------------------------------------------------------------------------------ */
 
-/* How many rowids a fragment has (fragment.c). */
+/* Returns how many rowids a fragment has (fragment.c). */
 static uint64_t rows_of(const tsr_fragment *f) {
   const tsr_fragment_metadata *m = &f->metadata;
   if (m->tile_count == 0) return 0;
@@ -194,7 +209,8 @@ static uint64_t rows_of(const tsr_fragment *f) {
                       m->dense ? f->cells_per_tile : m->last_tile_cells);
 }
 
-/* Is the batch of the prepared commit? All cells of a batch are of one fragment. */
+/* Returns true if a batch belongs to the prepared commit. Without a requested order, all cells of a batch come from one
+ * fragment, so its first cell decides. */
 static bool is_own_batch(const late *l, const tsr_batch *batch) {
   const int64_t row = tsr_batch_rowid(batch, tsr_batch_index(batch, 0));
   if (!batch->written) return false;
@@ -225,7 +241,7 @@ static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batc
   return rc;
 }
 
-/* The box around the cells of a commit of one fragment. */
+/* Limits the request to the non-empty domain of the commit's fragment, if it has only one. */
 static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
   const tsr_fragment_metadata *only = NULL;
   for (uint64_t i = 0; i < l->snapshot->fragment_count && l->pending->fragment_count == 1; i++)
@@ -239,7 +255,7 @@ static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_rang
   }
 }
 
-/* Those that readers of the commit's database see of it, one by one. */
+/* Copies the cells of the prepared commit that readers of its database see, batch by batch. */
 static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
   const uint32_t dimensions = l->schema->dimension_count, fields = dimensions + l->schema->attribute_count;
   tsr_reader *reader = NULL;
@@ -260,13 +276,14 @@ static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error
   return rc;
 }
 
-/* ---- Boxes -------------------------------------------------------------------------------------------------------- */
+/* ---- Copying boxes
+ * ------------------------------------------------------------------------------------------------ */
 
-typedef struct recover_late_own_box { /* what is left of an item of the snapshot */
+typedef struct recover_late_own_box { /* a box of one fragment; argument of recover_late_write_box */
   late *l;
   const tsr_writer *writer;
-  uint32_t fragment;
-  uint64_t *low, *high;
+  uint32_t fragment; /* index in the snapshot */
+  uint64_t *low, *high; /* ordinals, inclusive */
 } recover_late_own_box;
 
 static int recover_late_write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
@@ -280,8 +297,9 @@ static int recover_late_write_box(void *argument, const tsr_fragment_target *tar
   return tsr__merge_dense(&plan, b->low, b->high, target, error);
 }
 
-/* 1; 0 where a sparse fragment, as old versions wrote them, may have newer cells: boxes do not say which. */
-static int find_rest(late *l, uint64_t index, tsr_box_set *set, tsr_error *error) {
+/* Fills `set` with the boxes of a fragment of the snapshot that no newer fragment covers. Returns 1; 0 if a newer
+ * fragment is sparse, which old versions could write into dense arrays: its box does not say which cells it has. */
+static int find_visible_boxes(late *l, uint64_t index, tsr_box_set *set, tsr_error *error) {
   const tsr_snapshot_fragment *items = l->snapshot->fragments;
   set->ends.size = 0;
   TSR_TRY(tsr__box_set_add(set, items[index].box_low, items[index].box_high, error));
@@ -311,15 +329,16 @@ static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, 
   return tsr__writer_add_piece(writer, box, recover_late_write_box, &b, error);
 }
 
-/* All boxes of all items. 1; 0, and nothing is written, where they are no boxes, or more than a commit may have. */
-static int each_box(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
+/* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they are
+ * not known (find_visible_boxes). */
+static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
   tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
   int rc = 1;
   *count = 0;
   for (uint64_t i = 0; rc > 0 && i < l->snapshot->fragment_count; i++) {
     const tsr_fragment *f = l->snapshot->fragments[i].fragment;
     if (!recover_late_is_own(l, f->name) || f->metadata.empty_domain) continue;
-    if ((rc = find_rest(l, i, &set, error)) <= 0) break;
+    if ((rc = find_visible_boxes(l, i, &set, error)) <= 0) break;
     *count += tsr__box_set_count(&set);
     if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
     for (uint64_t b = 0; writer && rc > 0 && b < tsr__box_set_count(&set); b++) {
@@ -331,18 +350,21 @@ static int each_box(late *l, tsr_writer *writer, uint64_t *count, tsr_error *err
   return rc;
 }
 
-/* Below version 12 a commit has one box: cells that lie between are written again as they are (write_boxes.c). */
+/* Copies boxes if they are known. Below format version 12 a commit has one box at most: several boxes are copied as
+ * cells, and the writer makes one box of them with the present values of the cells between (write_boxes.c). */
 static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
   uint64_t count;
-  const int rc = each_box(l, NULL, &count, error);
+  const int rc = recover_late_copy_boxes(l, NULL, &count, error);
   if (rc < 0) return rc;
   if (rc == 0 || (writer->version < 12 && count > 1)) return recover_late_copy_cells(l, writer, error);
-  return each_box(l, writer, &count, error);
+  return recover_late_copy_boxes(l, writer, &count, error);
 }
 
-/* ---- The other commit ----------------------------------------------------------------------------------------------- */
+/* ---- The late commit
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Has anything been committed since the present was looked at? The writer has listed it all to choose its time. */
+/* Returns true if a fragment has been committed since the snapshot was opened. The writer has listed the array anew to
+ * choose its time. */
 static bool recover_late_has_changed(const late *l) {
   const tsr_commit_list *fragments = &l->array->listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
@@ -350,8 +372,9 @@ static bool recover_late_has_changed(const late *l) {
   return false;
 }
 
-/* 1: it is published, and recorded; 0: others were faster. */
-static int publish_other(late *l, tsr_writer *writer, tsr_error *error) {
+/* Prepares, records and publishes the late commit. Returns 1; 0 if another process has committed meanwhile or has
+ * recorded a late commit of its own. A late commit without cells and conditions is only recorded. */
+static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
   tsr_late record = {.total = l->total};
   if (l->kept || l->carried.count) TSR_TRY(tsr_writer_prepare(writer, error));
   if (recover_late_has_changed(l)) return 0;
@@ -364,12 +387,13 @@ static int publish_other(late *l, tsr_writer *writer, tsr_error *error) {
   return 1;
 }
 
-static int write_other(late *l, tsr_error *error) {
+/* Writes and publishes the late commit; returns as publish_late_commit. */
+static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer *writer = NULL;
   const char *owner = l->pending->owner;
   tsr_writer_options options = {.owner = owner && tsr__pending_owner_valid(owner) ? owner : NULL,
                                 .owner_file = l->file,
-                                .time = l->in_hand ? l->time : 0};
+                                .time = l->in_progress ? l->time : 0};
   int rc = recover_late_open_present(l, error);
   if (rc >= 0) rc = recover_late_count_cells(l, error);
   if (rc >= 0) rc = read_carried(l, error);
@@ -381,7 +405,7 @@ static int write_other(late *l, tsr_error *error) {
     if (l->schema)
       rc = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
   }
-  if (rc >= 0) rc = publish_other(l, writer, error);
+  if (rc >= 0) rc = publish_late_commit(l, writer, error);
   if (rc <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);
   tsr_writer_close(writer);
   return rc;
@@ -398,9 +422,10 @@ static void recover_late_release(late *l) {
   l->array->committed_argument = l->committed_argument;
 }
 
-/* ---- What is recorded ----------------------------------------------------------------------------------------------- */
+/* ---- The record of an earlier attempt
+ * ------------------------------------------------------------------------------- */
 
-/* Is the other commit published, by any file that says so? Its own may have been consolidated and vacuumed. */
+/* Returns 1 if any file says that the late commit is published: its own may have been consolidated and vacuumed. */
 static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
   tsr_published published;
   int rc = tsr__pending_published(l->array->store, commit, error);
@@ -411,7 +436,9 @@ static int recover_late_is_published(late *l, const char *commit, const tsr_pend
   return rc;
 }
 
-/* Takes the other commit away, unless it is published: its list goes first, which its publication would rename. 1 if it is. */
+/* Cancels the recorded late commit and removes the record. Returns 1 if the late commit is published, and cancels
+ * nothing then. The staged list is removed first: publishing would rename it, so from then on no process can publish
+ * the commit. */
 static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   tsr_store *store = l->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
@@ -422,7 +449,7 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   if (rc >= 0) rc = recover_late_is_published(l, commit, &pending, error);
   if (rc) return rc;
   if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
-  if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* it was faster */
+  if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* another process has renamed it first */
   for (uint64_t i = 0; i < pending.fragment_count; i++) {
     snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending.fragments[i]);
     TSR_TRY(tsr__fragment_remove(store, path, error));
@@ -431,26 +458,27 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   return tsr__late_remove(store, l->pending->commit, error);
 }
 
-/* 1: it has been published late, and what was prepared may go; 0: there is no record, or no more. */
-static int look_up(late *l, tsr_error *error) {
+/* Settles the record of an earlier attempt. Returns 1 if the commit has been published late; 0 if there is no record,
+ * or the record was of a late commit that is cancelled now. */
+static int settle_record(late *l, tsr_error *error) {
   tsr_late record;
   const int rc = tsr__late_read(l->array->store, l->pending->commit, &record, error);
   if (rc <= 0) return rc;
   return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
 }
 
-static int recover_late_publish_late(late *l, tsr_error *error) {
+static int recover_late_publish(late *l, tsr_error *error) {
   for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
-    int rc = look_up(l, error);
+    int rc = settle_record(l, error);
     if (rc) return rc;
     rc = tsr__pending_whole(l->array->store, l->pending, error);
-    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recovery finds out */
+    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recover.c tells the two apart */
     if ((rc = is_late(l, error)) <= 0) return rc;
-    rc = write_other(l, error);
+    rc = write_late_commit(l, error);
     recover_late_release(l);
     if (rc && rc != TSR_ABORT) return rc;
   }
-  return tsr__fail(error, TSR_BUSY, "%s: others commit faster than it can be published", l->pending->commit);
+  return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->pending->commit);
 }
 
 int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
@@ -462,7 +490,7 @@ int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
   l.seen.memory = l.staged.memory = &l.memory;
-  const int rc = recover_late_publish_late(&l, error);
+  const int rc = recover_late_publish(&l, error);
   recover_late_release(&l);
   tsr__arena_release(&l.arena);
   return rc;

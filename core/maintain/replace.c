@@ -1,17 +1,21 @@
-/* replace.c: merged fragments take the place of their sources.
+/* replace.c: lets merged fragments take the place of their sources, with one rename.
  *
- * They have been written under provisional names. Their own are __T1_T2_UUID_V, of one UUID but for its last eight
- * digits, which count. NAME is the first of them.
- *  1. ".NAME" beside the commits, what is to become NAME.wrt (empty) or NAME.con (several fragments); below version 12 .ok;
- *  2. ".NAME.vac.new", lines that name the sources; then the fragments get their names;
- *  3. other merges of some of these sources that have come as far as this lose their ".NAME", so they cannot commit;
- *  4. the sources must still be what the array shows, with nothing new between them;
- *  5. ".NAME" is renamed: the one step that counts;
- *  6. ".NAME.vac.new" becomes NAME.vac. Readers of this library take the first for the second as soon as NAME is committed.
+ * The merged fragments have been written under temporary names. Their final names are __T1_T2_UUID_V. All fragments of
+ * one merge share the UUID except its last eight digits, which count them. NAME is the first of these names. The steps:
+ *  1. Write ".NAME" into the directory of commits. It becomes NAME.wrt (empty) or, for several fragments, NAME.con;
+ *     below format version 12, NAME.ok.
+ *  2. Write ".NAME.vac.new", whose lines name the sources. Then rename the fragments to their final names.
+ *  3. Look for other merges of some of the same sources that have come as far as step 2, and remove their ".NAME": they
+ *     cannot commit any more.
+ *  4. Check that the array still shows all sources, and no other fragment at a time between them.
+ *  5. Rename ".NAME". This commits the merge.
+ *  6. Rename ".NAME.vac.new" to NAME.vac. Readers of this library read the first as the second as soon as NAME is
+ *     committed.
  *
- * Of two merges that meet one or none commits: either sees the other in 3 or in 4. What a crash leaves before 5 stands in
- * nobody's way: a fragment whose merge has a ".NAME.vac.new" is not taken for one that a writer may commit. TileDB sees the sources
- * beside the merged fragment between 5 and 6, which shows only where duplicates are allowed.
+ * Of two merges with a source in common at most one commits: each finds the other in step 3 or in step 4. What a crash
+ * leaves before step 5 blocks no later merge: a fragment that belongs to a ".NAME.vac.new" does not count as one that
+ * may still be committed. Between the steps 5 and 6 TileDB sees the sources beside the merged fragment; the difference
+ * shows only in arrays that allow duplicates.
  */
 #include "maintain/replace.h"
 
@@ -27,9 +31,9 @@
 #include "maintain/consolidate_files.h"
 
 #define VACUUM_MAX       (UINT64_C(1) << 30) /* bytes of a vacuum file */
-#define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* milliseconds: what is not committed may still become so */
-#define REPLACE_ATTEMPTS 8 /* while others merge and vacuum */
-#define REPLACE_DIGITS   24 /* of a UUID, that merged fragments share */
+#define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */
+#define REPLACE_ATTEMPTS 8 /* while other processes merge and vacuum */
+#define REPLACE_DIGITS   24 /* digits of the UUID that all fragments of a merge share */
 
 static tsr_path replace_path_of(const char *directory, const char *prefix, const char *name, const char *suffix) {
   tsr_path p;
@@ -42,7 +46,8 @@ static const char *replace_fragments_directory(const tsr_replacement *r) {
   return r->version < 12 ? "" : "__fragments/";
 }
 
-/* What the names of one merge have in common; false where it is no such name. */
+/* Sets `stem` to what the names of all fragments of one merge have in common: the name without the last eight digits of
+ * its UUID and without its version. Returns false if `name` is not the name of a fragment with a UUID of 32 digits. */
 static bool stem_of(const char *name, char stem[128]) {
   tsr_name parsed;
   if (strlen(name) >= 128 || !tsr__name_parse(name, strlen(name), &parsed) || strlen(parsed.uuid) != 32) return false;
@@ -51,9 +56,9 @@ static bool stem_of(const char *name, char stem[128]) {
   return true;
 }
 
-/* ---- What is not committed ------------------------------------------------------------------ */
+/* ---- Uncommitted fragments ------------------------------------------------------------------ */
 
-/* What the names of merges that are staged have in common. */
+/* Adds to `stems` the stem of each merge that has a staged vacuum file in the directory. */
 static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
   tsr_listing entries = {.memory = stems->memory};
   int rc = tsr__store_list(array->store, directory, &entries, error);
@@ -72,7 +77,8 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
   return rc;
 }
 
-/* Of prepared commits, whose owner may publish them at any time, however old they are: names of their fragments. */
+/* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, however old they
+ * are. */
 static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *prepared = &array->listing->prepared;
   for (uint64_t i = 0; i < prepared->count; i++) {
@@ -84,13 +90,15 @@ static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr
   return TSR_OK;
 }
 
-typedef struct unlisted { /* directories that are no fragments yet: by the names that they, or their merges, have */
-  tsr_map staged, prepared;
+typedef struct unlisted { /* fragments that are not committed */
+  tsr_map staged; /* stems of merges in progress */
+  tsr_map prepared; /* names of fragments of prepared commits */
 } unlisted;
 
-/* Directories that a writer may commit at any time: those that are not old, and prepared ones. */
-static int replace_find_young(tsr_array *array, const char *directory, const unlisted *known, tsr_young_fragment found,
-                              void *argument, tsr_error *error) {
+/* Calls `found` for each uncommitted fragment of one directory that may still be committed
+ * (tsr__uncommitted_fragments). */
+static int replace_find_uncommitted(tsr_array *array, const char *directory, const unlisted *known,
+                                    tsr_uncommitted_fragment found, void *argument, tsr_error *error) {
   tsr_listing entries = {.memory = known->staged.memory};
   int rc = tsr__store_list(array->store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -106,7 +114,7 @@ static int replace_find_young(tsr_array *array, const char *directory, const unl
     tsr_path p = tsr__path_of(directory, name, "");
     rc = tsr__store_modified(array->store, p.text, &modified, &one);
     if (rc < 0 && rc != TSR_NOT_FOUND) *error = one;
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* abandoned meanwhile, or a merge that has ended */
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* its writer or its merge has removed it meanwhile */
     else if (rc >= 0 &&
              (tsr__add_sat(modified, REPLACE_YOUNG) > tsr__environment_now() || tsr__map_get(&known->prepared, name)))
       rc = found(argument, name, &parsed, error);
@@ -115,16 +123,16 @@ static int replace_find_young(tsr_array *array, const char *directory, const unl
   return rc;
 }
 
-int tsr__young_fragments(tsr_array *array, tsr_memory *memory, tsr_young_fragment found, void *argument,
-                         tsr_error *error) {
+int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommitted_fragment found, void *argument,
+                               tsr_error *error) {
   unlisted known = {.staged.memory = memory, .prepared.memory = memory};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
   int rc = find_staged(array, "", &arena, &known.staged, error);
   if (rc >= 0) rc = find_staged(array, "__commits", &arena, &known.staged, error);
   if (rc >= 0) rc = find_prepared(array, &arena, &known.prepared, error);
-  if (rc >= 0) rc = replace_find_young(array, "", &known, found, argument, error);
-  if (rc >= 0) rc = replace_find_young(array, "__fragments", &known, found, argument, error);
+  if (rc >= 0) rc = replace_find_uncommitted(array, "", &known, found, argument, error);
+  if (rc >= 0) rc = replace_find_uncommitted(array, "__fragments", &known, found, argument, error);
   tsr__map_release(&known.staged);
   tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
@@ -148,13 +156,13 @@ int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   for (int i = 0;; i++) {
     const int rc = replace_add_replaced(array, names, error);
     if (rc != TSR_NOT_FOUND) return rc;
-    if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "others merge and vacuum faster than it can be seen");
-    tsr__map_release(names); /* vacuumed, or a merge has ended and it has its last name */
+    if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "other processes keep merging and vacuuming");
+    tsr__map_release(names); /* a vacuum has removed a vacuum file, or a merge has renamed its staged one */
     TSR_TRY(tsr__array_list(array, true, true, error));
   }
 }
 
-/* Does a vacuum file, which may not be written to its end, name one of the sources? */
+/* Sets *found if the vacuum file names one of the sources. A file that is not complete yet names none. */
 static int names_source(const tsr_replacement *r, const char *file, bool *found, tsr_error *error) {
   tsr_buffer bytes = {.memory = r->memory};
   tsr_arena arena;
@@ -164,7 +172,7 @@ static int names_source(const tsr_replacement *r, const char *file, bool *found,
   tsr__arena_init(&arena, r->memory);
   int rc = tsr__store_read_all(r->array->store, file, VACUUM_MAX, &bytes, error);
   tsr_input in = tsr__input(bytes.data, bytes.size);
-  if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* it is done, or was taken back */
+  if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* the other merge has ended, with a commit or without */
   else if (rc >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
   for (uint64_t n = 0; n < names.count && !*found; n++)
     for (uint32_t s = 0; s < r->source_count && !*found; s++) *found = strcmp(names.names[n], r->sources[s]->name) == 0;
@@ -173,7 +181,8 @@ static int names_source(const tsr_replacement *r, const char *file, bool *found,
   return rc;
 }
 
-/* Takes a merge's commit away, then its fragments. Where there is none, it was taken already, or is committed. */
+/* Cancels another merge: removes its staged commit, then its fragments, then its staged vacuum file. Without a staged
+ * commit the merge is cancelled already, or committed; then this function does nothing. */
 static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error *error) {
   tsr_store *store = r->array->store;
   tsr_listing entries = {.memory = r->memory};
@@ -188,13 +197,14 @@ static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error 
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
     tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
-    (void)tsr__fragment_remove(store, p.text, &one); /* its process may be doing the same */
+    (void)tsr__fragment_remove(store, p.text, &one); /* the process of that merge may be removing it, too */
   }
   tsr__listing_release(&entries);
   if (rc >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
   return rc;
 }
 
+/* Step 3: cancels other merges of some of the same sources. */
 static int cancel_others(const tsr_replacement *r, tsr_error *error) {
   tsr_listing entries = {.memory = r->memory};
   int rc = tsr__store_list(r->array->store, r->version < 12 ? "" : "__commits", &entries, error);
@@ -236,7 +246,8 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
   return TSR_OK;
 }
 
-/* A new file, whole and on disk, under a name that nobody looks at; `staged` is set before it is there. */
+/* Writes a durable file ".NAME" and suffix into the directory of commits; readers ignore it. `staged` is set before the
+ * file is created, so that tsr__replacement_end removes it in any case. */
 static int replace_stage(const tsr_replacement *r, const char *name, const char *suffix, const tsr_buffer *bytes,
                          char staged[160], tsr_error *error) {
   tsr_store *store = r->array->store;
@@ -250,7 +261,7 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
   return rc;
 }
 
-/* The fragments' names to come. */
+/* Chooses the final names of the fragments. */
 static int replace_choose_names(const tsr_replacement *r, char (*names)[128], tsr_error *error) {
   uint8_t random[16];
   TSR_TRY(tsr__random(random, sizeof random, error));
@@ -263,6 +274,7 @@ static int replace_choose_names(const tsr_replacement *r, char (*names)[128], ts
   return TSR_OK;
 }
 
+/* Writes the staged commit and the staged vacuum file. */
 static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
   const tsr_maintained object = {.array = r->array, .version = r->version, .path = r->array->path};
   tsr_buffer lines = {.memory = r->memory};
@@ -292,11 +304,12 @@ static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *err
 static int refuse_between(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
   const tsr_replacement *r = argument;
   if (parsed->start > r->end || parsed->end < r->start) return TSR_OK;
-  return tsr__fail(error, TSR_ABORT, "fragment %s came meanwhile, at a time between those that are merged", name);
+  return tsr__fail(error, TSR_ABORT, "fragment %s was written meanwhile, at a time between those that are merged",
+                   name);
 }
 
-/* Are the sources still what the array shows? Another merge may have been faster, or a vacuum; or a writer, at a time
- * between theirs. */
+/* Step 4: fails if another merge or a vacuum has replaced or removed a source, or if there is another fragment,
+ * committed or not, at a time between the sources. */
 static int check_sources(tsr_replacement *r, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
   TSR_TRY(tsr__array_list(r->array, true, true, error));
@@ -305,7 +318,7 @@ static int check_sources(tsr_replacement *r, tsr_error *error) {
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++) {
     char *name = r->sources[i]->name;
     if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))
-      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another meanwhile", name);
+      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another process meanwhile", name);
   }
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
     rc = tsr__map_put(&known, r->sources[i]->name, r->sources[i]->name, error);
@@ -314,10 +327,11 @@ static int check_sources(tsr_replacement *r, tsr_error *error) {
     if (!tsr__map_get(&known, item->name)) rc = refuse_between(r, item->name, &item->parsed, error);
   }
   tsr__map_release(&known);
-  return rc < 0 ? rc : tsr__young_fragments(r->array, r->memory, refuse_between, r, error);
+  return rc < 0 ? rc : tsr__uncommitted_fragments(r->array, r->memory, refuse_between, r, error);
 }
 
-static int commit(tsr_replacement *r, tsr_error *error) {
+/* Steps 5 and 6. */
+static int replace_commit(tsr_replacement *r, tsr_error *error) {
   tsr_store *store = r->array->store;
   const char *parent = r->version < 12 ? "" : "__commits";
   tsr_path to = replace_path_of(replace_commits_directory(r), "", r->names[0],
@@ -329,8 +343,9 @@ static int commit(tsr_replacement *r, tsr_error *error) {
   int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   if (rc == TSR_NOT_FOUND)
     return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
-  bool exists =
-      true; /* a rename that fails may have been done: then, and where nobody can tell, nothing is taken back */
+  /* A rename may report an error although it took place. Only if the new name certainly does not exist, the merge is
+   * not committed, and tsr__replacement_end may remove its files. */
+  bool exists = true;
   tsr_error one;
   if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return rc;
   memcpy(staged, r->vacuum, sizeof staged);
@@ -339,7 +354,7 @@ static int commit(tsr_replacement *r, tsr_error *error) {
   TSR_TRY(rc);
   TSR_TRY(tsr__store_sync_directory(store, parent, error));
   rc = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
-  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc; /* else a vacuum has done it, and more */
+  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc; /* not found: a vacuum has renamed it */
   return tsr__store_sync_directory(store, parent, error);
 }
 
@@ -353,7 +368,7 @@ int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
   tsr__free(room);
   if (rc >= 0) rc = cancel_others(r, error);
   if (rc >= 0) rc = check_sources(r, error);
-  return rc < 0 ? rc : commit(r, error);
+  return rc < 0 ? rc : replace_commit(r, error);
 }
 
 void tsr__replacement_end(tsr_replacement *r) {

@@ -1,18 +1,20 @@
-/* vacuum.c: what was replaced goes, and what unfinished writes left behind.
+/* vacuum.c: removes files that consolidation has replaced, and files that unfinished writes have left behind.
  *
- * At no point may a crash lose what a reader would see, or bring back what it would not:
- *  - fragments that .vac files name, if the merged one that each belongs to is committed, or was merged itself: all their
- *    commits go, the directory of commits is synced, .con files that others have staged and not named go, then the
- *    fragments, and the .vac files last. What goes from a directory is synced together, whatever .vac file named it. Reads
- *    of times within a merged range see the fragments until then, where cells have no times of their own: so that they see
- *    all or none, commits of their own first become one .con, and either that goes or an .ign, which cancels entries of
- *    .con files, comes. (Below version 12 there is no .con: the sources of a .vac whose fragment another .vac names come
- *    before that one's, and of one .vac the newest first.)
- *  - .con files that are cut and without which nothing is lost (unfinished.c).
- *  - commits: single ones that a .con has taken up; a .con whose living entries another one has; an .ign when no .con
- *    has what it cancels. A delete's own file stays: TileDB looks for it when it consolidates commits.
- *  - debris: directories of fragments and staged files that are not committed, that no pending marker names, and whose
- *    files are all a day old.
+ * A crash at any point must neither hide cells that a reader would see nor bring back cells that it would not. A vacuum
+ * removes:
+ *  - Fragments that a .vac file names (sources), if the merged fragment of that .vac is committed or was merged itself.
+ *    The order is: the commits of all sources; a sync; .con files that other processes have staged
+ *    (consolidate_files.c); the fragments; a sync; the .vac files. All sources of all .vac files go together.
+ *    If cells do not store their times, readers of times within a merged range see the sources until then, and must see
+ *    all of them or none. So the commit files of the sources are first joined into one .con. Removing that .con, or an
+ *    .ign file that cancels entries of .con files, then uncommits all sources at once. Below format version 12 there is
+ *    no .con: there the sources go one by one, the newest of one .vac first. If a source of one .vac is the merged
+ *    fragment of another, the sources of the other go first.
+ *  - .con files that are cut, if no reader loses anything by that (unfinished.c).
+ *  - Commits: a .wrt that a .con has; a .con if a later one has its active entries; an .ign if no .con has an entry
+ *    that it cancels. The .del file of a delete stays: TileDB opens it when it consolidates commits.
+ *  - Debris: fragment directories and staged files that are not committed, that no marker of a prepared commit names,
+ *    and whose files are all a day old.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,25 +31,26 @@
 #include "array/unfinished.h"
 #include "maintain/consolidate_files.h"
 
-#define VACUUM_OLD      (UINT64_C(24) * 3600 * 1000) /* milliseconds */
-#define VACUUM_ATTEMPTS 8 /* while others vacuum the same */
+#define VACUUM_OLD      (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
+#define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
 
 typedef struct vacuum_file { /* a .vac */
-  const char *name, *path;
-  tsr_name parsed;
-  tsr_names names;
-  bool done;
+  const char *name; /* of the merged fragment or metadata file that it belongs to */
+  const char *path; /* its own */
+  tsr_name parsed; /* `name` */
+  tsr_names names; /* the names in it */
+  bool done; /* next_vacuum has returned it */
 } vacuum_file;
 
 typedef struct vacuum {
   tsr_environment *environment;
   tsr_store *store;
   tsr_array *array; /* NULL: a group */
-  tsr_arena arena; /* of one of its parts */
-  uint64_t removed;
+  tsr_arena arena; /* of one kind of objects: fragments, commits, footers or metadata */
+  uint64_t removed; /* files and fragments */
 } vacuum;
 
-/* 1: it was there; 0: it was not. */
+/* Removes a file. Returns 1 if it existed, 0 if not. */
 static int remove_file(vacuum *v, const char *name, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_remove(v->store, name, &one);
@@ -63,14 +66,14 @@ static int sync_if_there(vacuum *v, const char *directory, tsr_error *error) {
   return exists ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
 }
 
-/* A listing of what may not be there. */
+/* Lists a directory, which may be missing. */
 static int vacuum_list(vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error) {
   *entries = (tsr_listing){.memory = v->store->memory};
   int rc = tsr__store_list(v->store, directory, entries, error);
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
-/* A .con or .ign; NULL if another vacuum has removed it. */
+/* Reads a .con or .ign of __commits. *file is NULL if another vacuum has removed it. */
 static int vacuum_read_file(vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
   tsr_path p = tsr__path_of("__commits", name, "");
   tsr_error one;
@@ -96,7 +99,7 @@ static int read_vacuum(vacuum *v, const char *file, vacuum_file *out, tsr_error 
   return rc;
 }
 
-/* All of a directory, of `files`: vacuum_file. */
+/* Adds all .vac files of a directory to `files`, a list of vacuum_file. */
 static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
                        tsr_error *error) {
   for (uint64_t i = 0; i < entries->count; i++) {
@@ -112,7 +115,7 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     one.path = copy;
     tsr_error unread;
     int rc = read_vacuum(v, one.path, &one, &unread);
-    if (rc == TSR_NOT_FOUND) continue; /* another vacuum was faster */
+    if (rc == TSR_NOT_FOUND) continue; /* another vacuum has removed it */
     if (rc < 0) return *error = unread, rc;
     tsr__work_more(v->environment, one.names.count);
     TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
@@ -125,7 +128,7 @@ static vacuum_file *vacuums_of(const tsr_buffer *files, uint64_t *count) {
   return (vacuum_file *)(void *)files->data;
 }
 
-/* By the names of what they belong to, for next_vacuum. */
+/* Maps the names of merged objects to their .vac files: the map `waiting` of next_vacuum. */
 static int map_vacuums(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
   uint64_t count;
   vacuum_file *all = vacuums_of(files, &count);
@@ -133,7 +136,8 @@ static int map_vacuums(const tsr_buffer *files, tsr_map *waiting, tsr_error *err
   return TSR_OK;
 }
 
-/* The next one to be done: none of the names in it has a vacuum file that is to be done. NULL at the end. */
+/* Returns the next .vac to process, or NULL at the end. A .vac that names the merged object of another .vac comes after
+ * that one. Files that name each other in a circle are never returned. */
 static vacuum_file *next_vacuum(const tsr_buffer *files, tsr_map *waiting) {
   uint64_t count;
   vacuum_file *all = vacuums_of(files, &count);
@@ -149,7 +153,8 @@ static vacuum_file *next_vacuum(const tsr_buffer *files, tsr_map *waiting) {
   return NULL;
 }
 
-/* Is it a name that the vacuum file of a merged one may have: within its times, and not its own? */
+/* Returns true if `name` may be a source of the merged object: its times lie within those of the merged object, and it
+ * is not the merged object itself. Other names in a .vac are ignored. */
 static bool is_source(const vacuum_file *file, const char *name) {
   tsr_name parsed;
   return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= file->parsed.start &&
@@ -158,10 +163,11 @@ static bool is_source(const vacuum_file *file, const char *name) {
 
 /* ---- Metadata ------------------------------------------------------------------------------- */
 
-/* The files that it names. */
+/* Removes the files that a .vac of __meta names, if the merged file exists. */
 static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, const vacuum_file *file, tsr_error *error) {
   if (!tsr__listing_has(entries, file->name)) return TSR_OK;
-  for (uint64_t n = file->names.count; n-- > 0;) { /* the newest first: earlier times lose what is later, not before */
+  /* The newest first: if the vacuum is cut off, reads at earlier times still find all files up to that time. */
+  for (uint64_t n = file->names.count; n-- > 0;) {
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__environment_cancelled(v->environment, error));
     if (!is_source(file, file->names.names[n])) continue;
@@ -180,7 +186,7 @@ static int remove_vacuum(vacuum *v, const vacuum_file *file, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Its vacuum files, when what they name has gone for good. */
+/* Removes the .vac files of __meta, after the removal of the files that they name is durable. */
 static int remove_metadata_vacuums(vacuum *v, const tsr_listing *entries, const tsr_buffer *files, tsr_error *error) {
   uint64_t count;
   const vacuum_file *all = vacuums_of(files, &count);
@@ -208,7 +214,7 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
 
 /* ---- Fragments ------------------------------------------------------------------------------ */
 
-/* What a consolidation did not get to: gives vacuum files of committed fragments their names. */
+/* Renames staged vacuum files of committed fragments to .vac, for consolidations that were cut off before that. */
 static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
   tsr_listing entries;
   bool finished = false;
@@ -234,8 +240,9 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
   return rc < 0 || !finished ? rc : sync_if_there(v, directory, error);
 }
 
-/* Living entries of all .con files, by name. */
-static int vacuum_read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *living, tsr_map *ignored,
+/* Reads all .con and .ign files: `ignored` receives the names that .ign files cancel, `active` the fragments that a
+ * .con commits and no .ign cancels. */
+static int vacuum_read_consolidated(vacuum *v, const tsr_listing *entries, tsr_map *active, tsr_map *ignored,
                                     tsr_error *error) {
   for (int con = 0; con < 2; con++)
     for (uint64_t i = 0; i < entries->count; i++) {
@@ -251,16 +258,18 @@ static int vacuum_read_consolidated(vacuum *v, const tsr_listing *entries, tsr_m
         tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
         if (commit->kind != TSR_COMMIT_WRITE || tsr__map_get(ignored, wrt.text) || tsr__map_get(ignored, ok.text))
           continue;
-        TSR_TRY(tsr__map_put(living, commit->name, commit->name, error));
+        TSR_TRY(tsr__map_put(active, commit->name, commit->name, error));
       }
     }
   return TSR_OK;
 }
 
-typedef struct commits_of { /* sources that are committed, and how */
-  tsr_buffer con, ign; /* lines of a .con for those with a file of their own, of an .ign for all */
-  uint64_t loose, listed; /* with a file of their own; in a .con */
-  tsr_name all;
+typedef struct commits_of { /* how sources are committed */
+  tsr_buffer con; /* lines of a .con for the sources with a commit file */
+  tsr_buffer ign; /* lines of an .ign for all committed sources */
+  uint64_t loose; /* sources with a commit file (.wrt, .ok) */
+  uint64_t listed; /* sources in a .con */
+  tsr_name all; /* the least start, greatest end and greatest version of the sources */
 } commits_of;
 
 static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, bool listed, commits_of *found,
@@ -296,13 +305,14 @@ static int vacuum_remove_commit(vacuum *v, const char *name, tsr_error *error);
 static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found, tsr_error *error);
 static void release_commits(commits_of *found);
 
-typedef struct sources_look { /* for still_loose */
+typedef struct sources_look { /* argument of still_loose */
   vacuum *v;
   const tsr_buffer *sources;
   const commits_of *found;
 } sources_look;
 
-/* Another process may be vacuuming the same: then the .con would name what it has removed. */
+/* Returns 1 if the sources have the same commit files as when they were found. Another process may be vacuuming the
+ * same sources, and the new .con must not commit fragments that it has removed. */
 static int still_loose(void *argument, tsr_error *error) {
   const sources_look *look = argument;
   commits_of now;
@@ -313,7 +323,7 @@ static int still_loose(void *argument, tsr_error *error) {
   return rc < 0 ? rc : same;
 }
 
-/* Commits of their own become one .con. TSR_ABORT: others have taken some away meanwhile. */
+/* Writes one .con for all sources with a commit file. TSR_ABORT if another process has removed one of these files. */
 static int join_loose(vacuum *v, const tsr_buffer *sources, const commits_of *found, char con[160], tsr_error *error) {
   sources_look look = {v, sources, found};
   TSR_TRY(new_path(found, ".con", con, error));
@@ -332,6 +342,8 @@ static int remove_all_commits(vacuum *v, const tsr_buffer *sources, tsr_error *e
   return root ? tsr__store_sync_directory(v->store, "", error) : TSR_OK;
 }
 
+/* Removes the commits of the sources. If `at_once`, all of them stop being committed in one step: the removal of the
+ * .con that was made for them, or the .ign. */
 static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, const commits_of *found,
                           tsr_error *error) {
   char con[160] = "";
@@ -344,18 +356,18 @@ static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, co
   return tsr__store_sync_directory(v->store, "__commits", error);
 }
 
-/* How `sources` (const char *) are committed now. */
+/* Finds how the sources (names, const char *) are committed. The caller calls release_commits in any case. */
 static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found, tsr_error *error) {
   tsr_listing entries;
   tsr_memory *memory = v->store->memory;
-  tsr_map living = {.memory = memory}, ignored = {.memory = memory};
+  tsr_map active = {.memory = memory}, ignored = {.memory = memory};
   const char *const *names = (const char *const *)(const void *)sources->data;
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   int rc = vacuum_list(v, "__commits", &entries, error);
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
-    rc = add_commit(v, &entries, names[i], tsr__map_get(&living, names[i]) != NULL, found, error);
-  tsr__map_release(&living);
+    rc = add_commit(v, &entries, names[i], tsr__map_get(&active, names[i]) != NULL, found, error);
+  tsr__map_release(&active);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
   return rc;
@@ -366,7 +378,7 @@ static void release_commits(commits_of *found) {
   tsr__buffer_release(&found->ign);
 }
 
-/* None of the sources is committed afterwards. `at_once`: no reader sees some of them meanwhile. */
+/* Removes all commits of the sources. If `at_once`, a reader sees either all of the sources or none. */
 static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
   bool exists = false;
   TSR_TRY(tsr__directory_find(v->store, "__commits", &exists, error));
@@ -380,8 +392,9 @@ static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_erro
   return rc;
 }
 
-/* Another process may have listed the sources before they were merged, and have them in a .con that it has staged: that never
- * gets its name then. What is staged after this, finds that the sources are not committed any more (still_committed). */
+/* Removes all staged .con files. Another process may have listed the sources before they were merged, and be about to
+ * commit them again by a .con that it has staged. Its rename fails when the staged file is gone. A .con that is staged
+ * after this finds that the sources are not committed any more (still_committed in consolidate_files.c). */
 static int remove_staged_con(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   int rc = vacuum_list(v, "", &entries, error);
@@ -399,9 +412,9 @@ static int remove_staged_con(vacuum *v, tsr_error *error) {
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Or it has named it since: then that is cancelled. Asked again when the fragments have gone, for the sake of libraries that do
- * not stage. */
-static int cancel_late(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
+/* Cancels sources that a .con commits by now, because another process renamed it before remove_staged_con. The caller
+ * repeats this after it has removed the fragments, for other libraries, which do not stage their .con files. */
+static int cancel_new_commits(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   commits_of found;
   int rc = find_commits(v, sources, &found, error);
   if (rc >= 0 && found.listed) rc = publish_ignored(v, &found, error);
@@ -409,7 +422,7 @@ static int cancel_late(vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   return rc;
 }
 
-/* The fragment is not committed any more. */
+/* Removes the commit file of a fragment. */
 static int vacuum_remove_commit(vacuum *v, const char *name, tsr_error *error) {
   tsr_path p = tsr__path_of("__commits", name, ".wrt");
   TSR_TRY(remove_file(v, p.text, error));
@@ -417,11 +430,12 @@ static int vacuum_remove_commit(vacuum *v, const char *name, tsr_error *error) {
   TSR_TRY(remove_file(v, p.text, error));
   tsr_name parsed;
   if (!tsr__name_parse(name, strlen(name), &parsed) || parsed.version >= 5) return TSR_OK;
-  p = tsr__path_of(name, "__fragment_metadata.tdb", ""); /* of versions 1 to 4 this is the commit */
+  p = tsr__path_of(name, "__fragment_metadata.tdb", ""); /* in versions 1 to 4 this file is the commit */
   TSR_TRY(remove_file(v, p.text, error));
   return TSR_OK;
 }
 
+/* Removes a fragment's directory. *root is set to true if it was a directory of the array's root. */
 static int remove_directory(vacuum *v, const char *name, bool *root, tsr_error *error) {
   for (int old = 0; old < 2; old++) {
     tsr_path p = tsr__path_of(old ? "" : "__fragments", name, "");
@@ -435,7 +449,8 @@ static int remove_directory(vacuum *v, const char *name, bool *root, tsr_error *
   return TSR_OK;
 }
 
-/* Merged sparse cells have their times, so no reader needs the sources. */
+/* Sets *timed if the merged fragment stores the times of its cells. Then readers of times within its range do not need
+ * the sources. */
 static int vacuum_has_times(vacuum *v, const vacuum_file *file, bool *timed, tsr_error *error) {
   const tsr_schema *schema;
   TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
@@ -443,12 +458,13 @@ static int vacuum_has_times(vacuum *v, const vacuum_file *file, bool *timed, tsr
   return TSR_OK;
 }
 
+/* Uncommits and removes the sources of all .vac files. */
 static int vacuum_sources(vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)sources->data;
   bool root = false;
   TSR_TRY(uncommit(v, sources, at_once, error));
   TSR_TRY(remove_staged_con(v, error));
-  TSR_TRY(cancel_late(v, sources, error));
+  TSR_TRY(cancel_new_commits(v, sources, error));
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
     TSR_TRY(tsr__environment_cancelled(v->environment, error));
     TSR_TRY(remove_directory(v, names[i], &root, error));
@@ -456,10 +472,10 @@ static int vacuum_sources(vacuum *v, bool at_once, const tsr_buffer *sources, ts
   }
   TSR_TRY(sync_if_there(v, "__fragments", error));
   if (root) TSR_TRY(tsr__store_sync_directory(v->store, "", error));
-  return cancel_late(v, sources, error);
+  return cancel_new_commits(v, sources, error);
 }
 
-/* Does any of its fragments still exist? */
+/* Sets *exists if any source of the .vac still exists. */
 static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_error *error) {
   *exists = false;
   for (uint64_t n = 0; n < file->names.count && !*exists; n++) {
@@ -471,6 +487,7 @@ static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_err
   return TSR_OK;
 }
 
+/* Finds the fragments whose cells a committed fragment has (tsr__covered). */
 static int vacuum_find_covered(vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
   uint64_t count;
   const vacuum_file *all = vacuums_of(files, &count);
@@ -481,8 +498,10 @@ static int vacuum_find_covered(vacuum *v, const tsr_buffer *files, tsr_map *cove
   return tsr__covered(replacing, count, &v->array->listing->names, covered, error);
 }
 
-/* Of a merged fragment that is not there, and that no other has replaced, nobody knows whether another one has its cells. */
-static int may_go(vacuum *v, const vacuum_file *file, const tsr_map *covered, bool *goes, tsr_error *error) {
+/* Sets *goes if the sources of the .vac may be removed. If the merged fragment is neither committed nor replaced by
+ * another one, the sources may be the only fragments with these cells, and stay. */
+static int may_remove_sources(vacuum *v, const vacuum_file *file, const tsr_map *covered, bool *goes,
+                              tsr_error *error) {
   bool needed = false;
   if (!tsr__map_get(&v->array->listing->names, file->name) && !tsr__map_get(covered, file->name))
     TSR_TRY(has_sources(v, file, &needed, error));
@@ -490,18 +509,19 @@ static int may_go(vacuum *v, const vacuum_file *file, const tsr_map *covered, bo
   return TSR_OK;
 }
 
-typedef struct replaced { /* what all vacuum files together name */
-  tsr_buffer sources, files; /* const char *, vacuum_file * */
-  bool at_once;
+typedef struct replaced { /* the sources of all .vac files that may be removed */
+  tsr_buffer sources; /* const char *, in the order in which their commits are removed */
+  tsr_buffer files; /* vacuum_file *: these .vac files */
+  bool at_once; /* the sources must stop being committed in one step */
 } replaced;
 
 static int vacuum_add_replaced(vacuum *v, vacuum_file *file, const tsr_map *covered, replaced *all, tsr_error *error) {
   bool goes, timed;
-  TSR_TRY(may_go(v, file, covered, &goes, error));
+  TSR_TRY(may_remove_sources(v, file, covered, &goes, error));
   if (!goes) return TSR_OK;
   TSR_TRY(vacuum_has_times(v, file, &timed, error));
   all->at_once |= !timed;
-  for (uint64_t n = file->names.count; n-- > 0;) /* the newest first: their commits go in this order */
+  for (uint64_t n = file->names.count; n-- > 0;) /* newest first: the order in which their commits are removed */
     if (is_source(file, file->names.names[n]))
       TSR_TRY(tsr__buffer_append(&all->sources, &file->names.names[n], sizeof(char *), error));
   return tsr__buffer_append(&all->files, &file, sizeof file, error);
@@ -527,7 +547,7 @@ static int vacuum_replaced(vacuum *v, const tsr_buffer *files, tsr_error *error)
 
 /* ---- Debris --------------------------------------------------------------------------------- */
 
-/* The texts of all pending markers. */
+/* Reads the names and contents of all markers of prepared commits into one text. */
 static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
   tsr_listing entries;
   int rc = vacuum_list(v, "__commits", &entries, error);
@@ -538,7 +558,7 @@ static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
     rc = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
     if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
     if (rc >= 0) rc = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* published meanwhile */
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* its commit was published or undone meanwhile */
     if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
   }
   tsr__listing_release(&entries);
@@ -546,13 +566,15 @@ static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
   return rc;
 }
 
+/* Returns true if a name occurs in the text of the markers. */
 static bool is_marked(const tsr_buffer *texts, const char *name) {
   for (uint64_t at = 0, size = strlen(name); at + size <= texts->size; at++)
     if (memcmp(texts->data + at, name, size) == 0) return true;
   return false;
 }
 
-/* Of a directory and all files in it, or of a file: is it a day old? */
+/* Returns true if a file, or a directory and all files in it, was last changed a day ago or earlier. A directory with a
+ * marker (.pending) or with a subdirectory never counts as old. */
 static bool vacuum_is_old(vacuum *v, const char *name, bool directory) {
   uint64_t modified;
   tsr_error unseen;
@@ -574,6 +596,7 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
   return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
 }
 
+/* Removes the fragment directories of a directory that are not committed, not named by a marker, and old. */
 static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
   tsr_listing entries;
   int rc = vacuum_list(v, directory, &entries, error);
@@ -592,7 +615,8 @@ static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *mar
   return rc;
 }
 
-/* ".NAME...": what was to become a commit, a vacuum file, or a consolidated file; ".UUID": a schema, or metadata. */
+/* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
+ * consolidated file; ".UUID" a schema or metadata. */
 static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
   tsr_listing entries;
   int rc = vacuum_list(v, directory, &entries, error);
@@ -614,8 +638,8 @@ static int remove_staged(vacuum *v, const char *directory, const tsr_buffer *mar
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Unfinished .con files. */
-static int mend(vacuum *v, tsr_error *error) {
+/* Removes unfinished .con files (tsr__mend_commits). */
+static int mend_con_files(vacuum *v, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t version;
   if (v->array->listing->unfinished.count == 0) return TSR_OK;
@@ -628,7 +652,7 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
   tsr_listing commits = {0}, root = {0};
   tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
-  TSR_TRY(mend(v, error));
+  TSR_TRY(mend_con_files(v, error));
   TSR_TRY(finish_staged(v, "__commits", error));
   TSR_TRY(finish_staged(v, "", error));
   TSR_TRY(tsr__array_list(v->array, true, true, error));
@@ -653,17 +677,19 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
 
 /* ---- Commits -------------------------------------------------------------------------------- */
 
-static bool is_living(const tsr_map *ignored, const tsr_commit *commit) {
+/* Returns true if no .ign cancels an entry of a .con. */
+static bool is_active(const tsr_map *ignored, const tsr_commit *commit) {
   tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
   return commit->kind != TSR_COMMIT_WRITE || (!tsr__map_get(ignored, wrt.text) && !tsr__map_get(ignored, ok.text));
 }
 
+/* Returns true if `in` has all active entries of `of`. */
 static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map *ignored) {
   uint64_t at = 0;
   for (uint64_t i = 0; i < of->count; i++) {
-    if (!is_living(ignored, &of->commits[i])) continue;
+    if (!is_active(ignored, &of->commits[i])) continue;
     uint64_t tried = 0;
-    /* as a rule they stand in the same order */
+    /* Both lists mostly have the same order, so the search goes on where the last entry was found. */
     while (tried < in->count && (in->commits[at % in->count].kind != of->commits[i].kind ||
                                  strcmp(in->commits[at % in->count].name, of->commits[i].name) != 0)) {
       at++;
@@ -683,8 +709,8 @@ static int remove_commits(vacuum *v, const char *name, tsr_error *error) {
 
 typedef struct consolidated { /* a .con */
   const char *name;
-  const tsr_commit_file *file; /* NULL: it is gone */
-  uint64_t modified;
+  const tsr_commit_file *file; /* NULL if it is gone */
+  uint64_t modified; /* ms since 1970 */
 } consolidated;
 
 static int read_con(vacuum *v, const char *name, consolidated *con, tsr_error *error) {
@@ -699,14 +725,15 @@ static int read_con(vacuum *v, const char *name, consolidated *con, tsr_error *e
   return rc;
 }
 
-/* What all processes see alike, whatever they know of what is ignored: else each of two could go for the other's sake. */
+/* Orders .con files. The order depends only on what all processes see in the same way, and not on .ign files: otherwise
+ * two processes could each remove another one of two equal files. */
 static bool vacuum_is_later(const consolidated *a, const consolidated *b) {
   const uint64_t x = a->file->commits.count, y = b->file->commits.count;
   if (a->modified != b->modified) return a->modified > b->modified;
   return x != y ? x > y : strcmp(a->name, b->name) > 0;
 }
 
-/* A .con goes for a later one that has its living entries. */
+/* Removes .con files without active entries, and those whose active entries a later .con has. */
 static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
   void *room;
   uint64_t count = 0;
@@ -720,16 +747,17 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
   }
   for (uint64_t i = 0; i < count; i++) {
     const tsr_commits *commits = &files[i].file->commits;
-    bool redundant = false, living = files[i].file->rest.cut; /* TileDB has just begun it: it stays */
-    for (uint64_t n = 0; n < commits->count; n++) living = living || is_living(ignored, &commits->commits[n]);
-    for (uint64_t k = 0; k < count && commits->count && living && !redundant; k++)
+    bool redundant = false, active = files[i].file->rest.cut; /* TileDB may still be writing it: it stays */
+    for (uint64_t n = 0; n < commits->count; n++) active = active || is_active(ignored, &commits->commits[n]);
+    for (uint64_t k = 0; k < count && commits->count && active && !redundant; k++)
       redundant = k != i && vacuum_is_later(&files[k], &files[i]) && has_all(commits, &files[k].file->commits, ignored);
-    if (!living || redundant) TSR_TRY(remove_commits(v, files[i].name, error));
+    if (!active || redundant) TSR_TRY(remove_commits(v, files[i].name, error));
   }
   return TSR_OK;
 }
 
-/* Names of fragments in .con files. *cut: of some of these nobody knows what it will name. */
+/* Puts the names of all fragments in .con files into `in_con`. *cut is set if a .con is cut, so that its names are not
+ * all known. */
 static int find_in_con(vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
   tsr_listing entries;
   int rc = vacuum_list(v, "__commits", &entries, error);
@@ -746,8 +774,8 @@ static int find_in_con(vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) 
   return rc;
 }
 
-/* Those whose names no .con has any more. They are listed first: the .con for which one came was there before it, but one
- * listing may have the second and not the first. */
+/* Removes .ign files with no name that a .con still has. The .ign files are listed before the .con files: each .con was
+ * there before the .ign that cancels its entries, but a single listing might have the .ign and not the .con. */
 static int vacuum_ignored(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
@@ -775,11 +803,11 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
 
 static int vacuum_commits(vacuum *v, tsr_error *error) {
   tsr_listing entries;
-  tsr_map living = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
+  tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
-  TSR_TRY(mend(v, error));
+  TSR_TRY(mend_con_files(v, error));
   int rc = vacuum_list(v, "__commits", &entries, error);
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &living, &ignored, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
   tsr__work_more(v->environment, entries.count);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
@@ -788,13 +816,13 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
     if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
     tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;
-    if (tsr__map_get(&living, name.text)) rc = remove_commits(v, entries.entries[i].name, error);
+    if (tsr__map_get(&active, name.text)) rc = remove_commits(v, entries.entries[i].name, error);
   }
   if (rc >= 0) rc = vacuum_consolidated(v, &entries, &ignored, error);
   if (rc >= 0) rc = sync_if_there(v, "__commits", error);
   if (rc >= 0) rc = vacuum_ignored(v, error);
   if (rc >= 0) rc = sync_if_there(v, "__commits", error);
-  tsr__map_release(&living);
+  tsr__map_release(&active);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
   return rc < 0 ? rc : tsr__array_list(v->array, true, true, error);
@@ -802,7 +830,7 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
 
 /* ---- Footers -------------------------------------------------------------------------------- */
 
-/* 1: its writer died while it wrote it, or the disk failed. One that is being written is not: it may be whole soon. */
+/* Returns 1 if a .meta is damaged: its writer died, or the disk failed. A file that is being written is not damaged. */
 static int is_damaged(vacuum *v, const tsr_committed *item, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_error one;
@@ -812,7 +840,7 @@ static int is_damaged(vacuum *v, const tsr_committed *item, tsr_error *error) {
   return file->damaged;
 }
 
-/* All that are damaged, and of the others all but those that end last. */
+/* Removes all .meta files that are damaged, and of the others all but those with the greatest end time. */
 static int vacuum_footers(vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   const tsr_commit_list *footers = &v->array->listing->footers;
@@ -832,9 +860,10 @@ static int vacuum_footers(vacuum *v, tsr_error *error) {
   return tsr__array_list(v->array, true, true, error);
 }
 
-/* ---- Everything ----------------------------------------------------------------------------- */
+/* ---- Entry points --------------------------------------------------------------------------- */
 
-/* Another array's directory, by a link in the place of this one's, would be taken for debris. */
+/* Fails with TSR_PERM if a directory of the array is a symbolic link: the files behind it may belong to another array,
+ * and would look like debris. */
 static int check_links(const vacuum *v, tsr_error *error) {
   static const char *const directories[] = {"__fragments", "__commits", "__meta", "__fragment_meta"};
   for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)

@@ -1,4 +1,9 @@
-/* connection.c: the state of a connection, its memory and its interrupts. */
+/* connection.c: the state of a connection, its memory and its interrupts.
+ *
+ * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor is open
+ * begins a statement, and a function that reads an array counts as a cursor while it runs. table/open_array.c uses the
+ * number of the statement: all cursors of a statement see the same state of each array.
+ */
 #include "connection/connection.h"
 
 #include <string.h>
@@ -6,7 +11,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
-#define LARGEST_BLOCK 0x7ffffe00 /* bytes: sqlite3_malloc64 gives no more at once, with the header of its own */
+#define LARGEST_BLOCK 0x7ffffe00 /* bytes: sqlite3_malloc64 gives no more at once, with the core's header of a block */
 
 static void *reallocate(void *argument, void *pointer, uint64_t size) {
   (void)argument;
@@ -17,10 +22,11 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
   return sqlite3_realloc64(pointer, size);
 }
 
-/* SQLite before 3.41 cannot be asked whether it was interrupted, but any nested statement is stopped by it; and its
- * steps drive the progress handler, which may stop us too. So a tiny statement is run, in every version. A handler is
- * called once in N steps, and N is 1,000 and more in most programs: so that work without rows counts like rows, each
- * MiB decoded and each 32nd question pay with some 500 steps. */
+/* Cancellation. SQLite has sqlite3_is_interrupted() only since 3.41, and a progress handler is called only while a
+ * statement runs. But an interrupt also stops a nested statement, and the steps of a nested statement count for the
+ * progress handler. So a check runs a tiny statement, in every version of SQLite. Programs call their progress handler
+ * once in N steps, and N is mostly 1,000 or more. So that decoding counts like rows, the first check after each decoded
+ * MiB and each 32nd check run a longer statement of some 500 steps. */
 #define POLL_BYTES     ((uint64_t)1 << 20)
 #define POLL_QUESTIONS 32
 
@@ -28,10 +34,12 @@ static const char *const poll_texts[] = {
     "SELECT 1",
     "WITH RECURSIVE step(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM step WHERE i < 32) SELECT count(*) FROM step"};
 
-static bool is_due(tsx_connection *connection) {
+/* Returns true if the longer statement must run. */
+static bool long_poll_is_due(tsx_connection *connection) {
   tsr_counters counters;
   tsr_environment_counters(connection->environment, &counters);
-  uint64_t bytes = counters.bytes_decoded - connection->polled_bytes; /* wraps where the counters began anew */
+  uint64_t bytes = counters.bytes_decoded -
+                   connection->polled_bytes; /* wraps around after a reset of the counters, which is harmless */
   if (++connection->questions < POLL_QUESTIONS && bytes < POLL_BYTES) return false;
   connection->questions = 0;
   connection->polled_bytes = counters.bytes_decoded;
@@ -43,14 +51,15 @@ bool tsx_connection_cancelled(void *argument) {
   for (int i = 0; i < 2 && connection->tables; i++)
     if (!connection->polls[i])
       sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &connection->polls[i], NULL);
-  sqlite3_stmt *poll = connection->polls[is_due(connection) && connection->polls[1] ? 1 : 0];
+  sqlite3_stmt *poll = connection->polls[long_poll_is_due(connection) && connection->polls[1] ? 1 : 0];
   if (!poll) return false;
   int code = sqlite3_step(poll);
   sqlite3_reset(poll);
   return code == SQLITE_INTERRUPT;
 }
 
-/* Where SQLite was built or set to run single-threaded, its allocator takes no locks and workers must not exist. */
+/* Returns true if SQLite was built or configured to run single-threaded. Then its allocator takes no locks, and there
+ * must be no workers. Configured so, SQLite gives out the same dummy mutex every time. */
 static bool single_threaded(void) {
   if (!sqlite3_threadsafe()) return true;
   sqlite3_mutex *a = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST), *b = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST);
@@ -114,8 +123,8 @@ int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error) {
 
 void tsx_connection_add_table(tsx_connection *connection) { connection->tables++; }
 
-/* sqlite3_close() refuses while statements are open, but disconnects all tables first: the last one takes the statement
- * along. */
+/* sqlite3_close() fails if statements are open, but disconnects all tables first. So the last table finalizes the
+ * connection's own statements. */
 void tsx_connection_remove_table(tsx_connection *connection) {
   if (--connection->tables) return;
   connection->hooks->tables_gone(connection);
@@ -137,7 +146,7 @@ void tsx_connection_remove_cursor(tsx_connection *connection) {
 unsigned tsx_connection_text(tsx_connection *connection) {
   if (connection->utf16 < 0) {
     sqlite3_stmt *statement = NULL;
-    connection->utf16 = TSX_UTF16; /* the careful answer, if it cannot be asked */
+    connection->utf16 = TSX_UTF16; /* if the encoding cannot be read: the answer that relies on nothing */
     if (sqlite3_prepare_v2(connection->db, "PRAGMA main.encoding", -1, &statement, NULL) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW) {
       const char *name = (const char *)sqlite3_column_text(statement, 0);

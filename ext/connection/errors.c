@@ -1,4 +1,4 @@
-/* errors.c: errors of the core as SQLite's codes and messages. */
+/* errors.c: translates errors between the core (TSR codes, tsr_error) and SQLite (result codes, messages). */
 #include "connection/errors.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ int tsx_sqlite_code(int code) {
   case TSR_MISMATCH: return SQLITE_MISMATCH;
   case TSR_RANGE: return SQLITE_RANGE;
   case TSR_CONSTRAINT: return SQLITE_CONSTRAINT;
-  case TSR_BUDGET: /* not NOMEM, at which SQLite rolls the whole transaction back */
+  case TSR_BUDGET: /* not SQLITE_NOMEM, which would roll back the whole transaction */
   case TSR_TOOBIG: return SQLITE_TOOBIG;
   case TSR_READONLY: return SQLITE_READONLY;
   case TSR_INTERRUPT: return SQLITE_INTERRUPT;

@@ -1,4 +1,5 @@
-/* sqlite_api.h: SQLite's interface, as a loadable extension sees it or, with SQLITE_CORE, as a part of the program does. */
+/* sqlite_api.h: SQLite's interface. A loadable extension calls SQLite through a table of functions; if the extension is
+ * compiled into a program (SQLITE_CORE), it calls SQLite directly. */
 #ifndef TSX_SQLITE_API_H
 #define TSX_SQLITE_API_H
 

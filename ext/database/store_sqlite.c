@@ -1,7 +1,8 @@
-/* store_sqlite.c: arrays inside the database: a tree of files in two shadow tables, as the core's store "db:".
+/* store_sqlite.c: the files and directories of arrays inside the database, as the core's store "db:".
  *
- * All is read and written as the calling statement sees it, within its transaction, on SQLite's thread: the core's
- * workers only decode. The tables' layout stands in store_tables.c.
+ * A file is a row of NAME_files and, in NAME_chunks, one row for each 64 KiB of its bytes; store_tables.c describes the
+ * tables. All calls read and write what the running statement sees, within its transaction, on SQLite's thread: the
+ * core's workers only decode.
  */
 #include "database/store_sqlite.h"
 
@@ -11,17 +12,19 @@
 #include "connection/sqlite_api.h"
 #include "database/store_tables.h"
 
-#define CHUNK            65536
-#define SQLITE_DEPTH_MAX 16
-#define ROOM_ASKED       ((uint64_t)16 << 20) /* bytes of a file */
+#define CHUNK            65536 /* bytes of a chunk; the last of a file may have fewer */
+#define SQLITE_DEPTH_MAX 16 /* nested directories */
+#define ROOM_ASKED       ((uint64_t)16 << 20) /* bytes of a file from which its size is compared with the database's */
 
 typedef struct sqlite_file {
   tsx_tree *tree;
   sqlite3_int64 id;
-  uint64_t size;
-  bool writing, dirty, broken; /* dirty: what is in `tail`, or the size, is not written */
+  uint64_t size; /* bytes, with those in `tail` */
+  bool writing; /* it was opened by create_exclusive */
+  bool dirty; /* bytes of `tail`, or the size, are not in the tables yet */
+  bool broken; /* a write has failed: the content is not known */
   uint32_t tail_size;
-  uint8_t *tail; /* the last piece, not full */
+  uint8_t *tail; /* bytes of the last chunk as long as it is not full, or NULL */
 } sqlite_file;
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------- */
@@ -35,7 +38,7 @@ static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, si
   return tsx_tree_take(tree, statement, found, error);
 }
 
-/* 1 and what lies at a path, or 0. */
+/* Finds the entry at a path. Returns 1, or 0 if there is none. */
 static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
   sqlite3_stmt *statement;
   int there = tsx_tree_look(tree, error);
@@ -58,7 +61,7 @@ static int find_existing(tsx_tree *tree, const char *path, tsx_entry *found, tsr
   return code == 0 ? tsx_tree_missing(error) : code;
 }
 
-/* The directory in which something is to be, and the name that it has there. */
+/* Finds the directory of a path, which must exist, and the name within it. */
 static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, const char **name, tsr_error *error) {
   const char *slash = strrchr(path, '/');
   char *directory = sqlite3_mprintf("%.*s", slash ? (int)(slash - path) : 0, path);
@@ -71,6 +74,7 @@ static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, cons
   return TSR_OK;
 }
 
+/* Gives a directory whose entries have changed a new stamp. */
 static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_TOUCH, directory, &statement, error);
@@ -80,6 +84,7 @@ static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   return tsx_tree_change(tree, statement, NULL, error);
 }
 
+/* Adds a file or directory. */
 static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_int64 *id, tsr_error *error) {
   tsx_entry parent;
   const char *name;
@@ -99,8 +104,8 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t pieces_of(uint64_t size) { return size / CHUNK + (size % CHUNK != 0); }
-static sqlite3_int64 piece_id(const sqlite_file *f, uint64_t number) { return f->id << 32 | (sqlite3_int64)number; }
+static uint64_t chunk_count(uint64_t size) { return size / CHUNK + (size % CHUNK != 0); }
+static sqlite3_int64 chunk_id(const sqlite_file *f, uint64_t number) { return f->id << 32 | (sqlite3_int64)number; }
 
 static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writing, void **out, tsr_error *error) {
   sqlite_file *f = sqlite3_malloc64(sizeof *f);
@@ -110,7 +115,7 @@ static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writin
   return TSR_OK;
 }
 
-/* No file is larger than the database that holds it. Asked of large ones only: most are not. */
+/* Fails if a file claims to be larger than the database. Small files are not checked, to save the query. */
 static int check_room(const tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
   uint64_t room;
   if (found->size < ROOM_ASKED) return TSR_OK;
@@ -120,23 +125,24 @@ static int check_room(const tsx_tree *tree, const tsx_entry *found, tsr_error *e
                   (unsigned long long)found->size, (unsigned long long)room);
 }
 
-/* Memory is taken by the sizes of files: a size that the last piece does not bear out is not believed. */
+/* Fails if a file's size does not agree with the length of its last chunk. The core allocates memory by the sizes of
+ * files. */
 static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
   const sqlite_file f = {.id = found->id};
-  uint64_t pieces = pieces_of(found->size);
+  uint64_t chunks = chunk_count(found->size);
   sqlite3_stmt *statement;
-  if (!pieces) return TSR_OK;
-  if (pieces > UINT32_MAX)
+  if (!chunks) return TSR_OK;
+  if (chunks > UINT32_MAX)
     return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes", (unsigned long long)found->size);
-  int code = tsx_tree_prepare(tree, TSX_TREE_MEASURE, piece_id(&f, pieces - 1), &statement, error);
+  int code = tsx_tree_prepare(tree, TSX_TREE_MEASURE, chunk_id(&f, chunks - 1), &statement, error);
   if (code < 0) return code;
   int step = tsx_tree_step(tree, statement);
   uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
   code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
   tsx_tree_done(tree, statement);
-  if (code == TSR_OK && length != found->size - (pieces - 1) * CHUNK)
-    code = tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last piece (row %lld of %s_chunks) has %llu",
-                    (unsigned long long)found->size, piece_id(&f, pieces - 1), tree->name, (unsigned long long)length);
+  if (code == TSR_OK && length != found->size - (chunks - 1) * CHUNK)
+    code = tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last chunk (row %lld of %s_chunks) has %llu",
+                    (unsigned long long)found->size, chunk_id(&f, chunks - 1), tree->name, (unsigned long long)length);
   return code;
 }
 
@@ -160,10 +166,11 @@ static int sqlite_create_exclusive(void *it, const char *path, void **out, tsr_e
   return code == TSR_OK ? new_file(tree, id, 0, true, out, error) : code;
 }
 
-static int read_piece(sqlite_file *f, uint64_t number, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
-  uint64_t whole = f->size - number * CHUNK;
-  if (whole > CHUNK) whole = CHUNK;
-  return tsx_tree_read(f->tree, piece_id(f, number), whole, offset, buffer, size, error);
+static int sqlite_read_chunk(sqlite_file *f, uint64_t number, uint64_t offset, void *buffer, uint64_t size,
+                             tsr_error *error) {
+  uint64_t length = f->size - number * CHUNK;
+  if (length > CHUNK) length = CHUNK;
+  return tsx_tree_read(f->tree, chunk_id(f, number), length, offset, buffer, size, error);
 }
 
 static int sqlite_flush(sqlite_file *f, tsr_error *error);
@@ -174,7 +181,7 @@ static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size
   int code = f->dirty ? sqlite_flush(f, error) : TSR_OK;
   while (code == TSR_OK && size) {
     uint64_t within = offset % CHUNK, part = CHUNK - within < size ? CHUNK - within : size;
-    code = read_piece(f, offset / CHUNK, within, to, part, error);
+    code = sqlite_read_chunk(f, offset / CHUNK, within, to, part, error);
     to += part;
     offset += part;
     size -= part;
@@ -183,22 +190,22 @@ static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size
   return code;
 }
 
-static int put_piece(sqlite_file *f, uint64_t number, const void *bytes, uint64_t size, tsr_error *error) {
+static int sqlite_put_chunk(sqlite_file *f, uint64_t number, const void *bytes, uint64_t size, tsr_error *error) {
   sqlite3_stmt *statement;
-  if (number >= UINT32_MAX) return tsx_fail(error, TSR_FULL, "a file may have 2^48 bytes");
-  int code = tsx_tree_prepare(f->tree, TSX_TREE_PUT, piece_id(f, number), &statement, error);
+  if (number >= UINT32_MAX) return tsx_fail(error, TSR_FULL, "a file can have at most 2^48 bytes");
+  int code = tsx_tree_prepare(f->tree, TSX_TREE_PUT, chunk_id(f, number), &statement, error);
   if (code < 0) return code;
   sqlite3_bind_blob(statement, 2, bytes, (int)size, SQLITE_STATIC);
   return tsx_tree_change(f->tree, statement, NULL, error);
 }
 
-/* The last piece and the size. */
+/* Writes the last chunk and the size. */
 static int sqlite_flush(sqlite_file *f, tsr_error *error) {
   sqlite3_stmt *statement;
   if (f->broken) return tsx_fail(error, TSR_IO, "writing: an earlier write to the file has failed");
   if (!f->dirty) return TSR_OK;
-  f->broken = true; /* until all of it has been done */
-  int code = f->tail_size ? put_piece(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK;
+  f->broken = true; /* until everything is written */
+  int code = f->tail_size ? sqlite_put_chunk(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK;
   if (code == TSR_OK) code = tsx_tree_prepare(f->tree, TSX_TREE_RESIZE, f->id, &statement, error);
   if (code < 0) return code;
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)f->size);
@@ -215,12 +222,12 @@ static int append_bytes(sqlite_file *f, const uint8_t *from, uint64_t size, tsr_
     int code = TSR_OK;
     if (part > size) part = size;
     if (part == CHUNK) {
-      code = put_piece(f, f->size / CHUNK, from, CHUNK, error);
+      code = sqlite_put_chunk(f, f->size / CHUNK, from, CHUNK, error);
     } else {
       memcpy(f->tail + f->tail_size, from, part);
       f->tail_size += (uint32_t)part;
       if (f->tail_size == CHUNK) {
-        code = put_piece(f, f->size / CHUNK, f->tail, CHUNK, error);
+        code = sqlite_put_chunk(f, f->size / CHUNK, f->tail, CHUNK, error);
         f->tail_size = 0;
       }
     }
@@ -244,7 +251,8 @@ static int sqlite_append(void *it, const void *bytes, uint64_t size, tsr_error *
 
 static int sqlite_sync_file(void *it, tsr_error *error) { return sqlite_flush(it, error); }
 
-/* What fails here is told by what would publish the file: a rename, or another file. */
+/* Writes the last chunk and the size. This callback cannot fail, so a failure is kept in the tree, and reported by the
+ * next rename or create_exclusive: one of them would publish the file. */
 static void sqlite_close_file(void *it) {
   sqlite_file *f = it;
   tsr_error error = {0};
@@ -278,7 +286,7 @@ static int sqlite_list(void *it, const char *path, tsr_listing *listing, tsr_err
   return code;
 }
 
-static int stamp(void *it, const char *path, uint64_t *number, tsr_error *error) {
+static int sqlite_stamp(void *it, const char *path, uint64_t *number, tsr_error *error) {
   tsx_entry found;
   int code = sqlite_find(it, path, &found, error);
   if (code < 0) return code;
@@ -294,7 +302,7 @@ static int sqlite_modified(void *it, const char *path, uint64_t *milliseconds, t
   return TSR_OK;
 }
 
-/* 1 if a directory has entries. */
+/* Returns 1 if a directory has entries, else 0. */
 static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory, &statement, error);
@@ -305,7 +313,7 @@ static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error
   return code;
 }
 
-/* Of the root, which is there as long as the tables are: a new one, if nothing is in it. */
+/* The root exists as long as the tables do: making it succeeds if it is empty. */
 static int sqlite_make_directory(void *it, const char *path, tsr_error *error) {
   tsx_tree *tree = it;
   sqlite3_int64 id;
@@ -322,9 +330,9 @@ static int delete_entry(tsx_tree *tree, const tsx_entry *gone, tsr_error *error)
   int code = tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error);
   if (code == TSR_OK) code = tsx_tree_change(tree, statement, NULL, error);
   if (code < 0 || gone->directory) return code;
-  code = tsx_tree_prepare(tree, TSX_TREE_CUT, piece_id(&f, 0), &statement, error);
+  code = tsx_tree_prepare(tree, TSX_TREE_CUT, chunk_id(&f, 0), &statement, error);
   if (code < 0) return code;
-  sqlite3_bind_int64(statement, 2, piece_id(&(sqlite_file){.id = gone->id + 1}, 0));
+  sqlite3_bind_int64(statement, 2, chunk_id(&(sqlite_file){.id = gone->id + 1}, 0));
   return tsx_tree_change(tree, statement, NULL, error);
 }
 
@@ -336,18 +344,19 @@ static int sqlite_remove_path(void *it, const char *path, tsr_error *error) {
   if (code < 0) return code;
   code = found.directory ? has_entries(tree, found.id, error) : 0;
   if (code > 0) return tsx_fail(error, TSR_EXISTS, "the directory is not empty");
-  if (code < 0 || !*path) return code; /* the root goes with the tables */
+  if (code < 0 || !*path) return code; /* the root is removed with its tables */
   code = find_parent(tree, path, &parent, &name, error);
   if (code == TSR_OK) code = delete_entry(tree, &found, error);
   return code == TSR_OK ? touch(tree, parent.id, error) : code;
 }
 
-/* Makes way for something that is moved to where `there` is. */
-static int replace(tsx_tree *tree, const tsx_entry *moved, const tsx_entry *there, tsr_error *error) {
+/* Removes the entry `there`, whose place the entry `moved` takes: a file for a file, an empty directory for a
+ * directory. */
+static int make_way(tsx_tree *tree, const tsx_entry *moved, const tsx_entry *there, tsr_error *error) {
   int full = there->directory ? has_entries(tree, there->id, error) : 0;
   if (full < 0) return full;
   if (full || moved->directory != there->directory)
-    return tsx_fail(error, TSR_EXISTS, "what is there cannot be replaced");
+    return tsx_fail(error, TSR_EXISTS, "the file or directory there cannot be replaced");
   return delete_entry(tree, there, error);
 }
 
@@ -363,7 +372,7 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
   if (code >= 0) code = sqlite_find(tree, to, &there, error);
   if (code > 0 && exclusive) return tsx_fail(error, TSR_EXISTS, "something is already there");
   if (code > 0 && there.id == moved.id) return TSR_OK;
-  if (code > 0) code = replace(tree, &moved, &there, error);
+  if (code > 0) code = make_way(tree, &moved, &there, error);
   if (code >= 0) code = tsx_tree_prepare(tree, TSX_TREE_MOVE, moved.id, &statement, error);
   if (code < 0) return code;
   sqlite3_bind_int64(statement, 2, parents[1].id);
@@ -384,14 +393,14 @@ static const tsr_host_store store = {
     .append = sqlite_append,
     .sync = sqlite_sync_file,
     .list = sqlite_list,
-    .stamp = stamp,
+    .stamp = sqlite_stamp,
     .modified = sqlite_modified,
     .rename = sqlite_rename_path,
     .remove = sqlite_remove_path,
     .make_directory = sqlite_make_directory,
 };
 
-/* ---- For the other files ----------------------------------------------------------------------------------------- */
+/* ---- The store --------------------------------------------------------------------------------------------------- */
 
 int tsx_store_register(tsx_connection *connection, tsr_error *error) {
   return tsr_environment_add_store(connection->environment, "db", &store, connection, error);

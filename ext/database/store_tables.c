@@ -1,20 +1,22 @@
 /* store_tables.c: the shadow tables of an array inside the database, and the statements on them.
  *
  *   NAME_files    id        of a file or directory; 1 is the root
- *                 parent    id of its directory; 0: the root's
- *                 name      within it; the root's: this array's and no other's, 32 hex digits
- *                 size      bytes; NULL: a directory
+ *                 parent    id of its directory; 0 for the root
+ *                 name      within its directory; the name of the root identifies the array: 32 random hex digits
+ *                 size      bytes; NULL for a directory
  *                 modified  milliseconds since 1970
- *                 stamp     of a directory: a random number, another whenever an entry comes, goes or is renamed
- *   NAME_chunks   id        the file's << 32 | the number of the piece
- *                 bytes     65,536 of them, fewer in a file's last piece; a file of size 0 has none
+ *                 stamp     of a directory: a random number that changes whenever an entry is added, removed or renamed
+ *   NAME_chunks   id        id of the file << 32 | number of the chunk
+ *                 bytes     65,536 bytes, fewer in the last chunk of a file; an empty file has no chunks
  *
- * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of it is checked as
- * bytes of files are: whoever has the database can write these tables. Stamps are random so that a listing that a
- * rollback takes back, or another connection makes, never has the stamp of another one.
+ * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of this is checked
+ * like the bytes of files, because every user of the database can write these tables. Stamps are random, so that the
+ * state of a directory that was rolled back never has the stamp of a later state, or of a state that another connection
+ * makes.
  *
- * Pieces are read through one blob handle; it holds the read transaction, so it is kept open only as long as the
- * connection has a cursor open. Statements live as long as the connection has a table, as sqlite3_close wants.
+ * Chunks are read through one blob handle. The handle keeps the read transaction open, so it is closed when the
+ * connection has no open cursor. Statements are finalized when the connection has no more tables, since sqlite3_close()
+ * refuses to close a connection with open statements.
  */
 #include "database/store_tables.h"
 
@@ -29,7 +31,7 @@ static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NU
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
 static const char chunks_body[] = "(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)";
 
-/* SQL behind which "schema"."table" + suffix stands in the place of $ */
+/* SQL in which $ and the suffix after it stand for "SCHEMA"."NAME" with that suffix. */
 static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
     [TSX_TREE_FIND] = "SELECT id, size, modified, stamp FROM $_files WHERE parent = ?1 AND name = ?2",
     [TSX_TREE_GET] = "SELECT id, size, modified, stamp FROM $_files WHERE id = ?1",
@@ -47,7 +49,8 @@ static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
-  /* of the database's own files, such as its journal: no file of the array is missing */
+  /* SQLITE_CANTOPEN concerns a file of the database, such as its journal. TSR_NOT_FOUND would mean a file of the
+   * array. */
   const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
   return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->connection->db));
 }
@@ -69,41 +72,42 @@ sqlite3_int64 tsx_tree_stamp(void) {
   return stamp ? stamp : 1;
 }
 
-/* Prepares a statement that reads this database only; steps to its first row. SQLITE_ROW, SQLITE_DONE, or an error. */
-static int ask(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
+/* Prepares a statement that uses no virtual tables, frees `sql`, and steps to the first row. Returns SQLite's code; the
+ * caller finalizes *statement in any case. */
+static int run_query(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
   *statement = NULL;
   int code = sql ? sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_NO_VTAB, statement, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   return code == SQLITE_OK ? sqlite3_step(*statement) : code;
 }
 
-/* 1: the table is there as it was made; 0: it is not there. */
+/* Returns 1 if a shadow table exists as it was made; 0 if it does not exist. */
 static int check_table(const tsx_tree *tree, const char *name, const char *suffix, const char *body, tsr_error *error) {
   sqlite3_stmt *statement;
   char *sql = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = '%q_%s' "
                               "COLLATE NOCASE",
                               tree->schema, name, suffix);
-  int code = ask(tree->connection->db, sql, &statement), result = code == SQLITE_ROW;
+  int code = run_query(tree->connection->db, sql, &statement), result = code == SQLITE_ROW;
   if (code == SQLITE_ROW) {
     const char *text = (const char *)sqlite3_column_text(statement, 0);
-    size_t length = text ? strlen(text) : 0, wanted = strlen(body);
-    if (length < wanted || strcmp(text + length - wanted, body))
+    size_t length = text ? strlen(text) : 0, body_length = strlen(body);
+    if (length < body_length || strcmp(text + length - body_length, body))
       result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
-  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* an error: no such database */
+  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* SQLITE_ERROR: there is no such schema */
     result = tsx_tree_fail(tree, code, error);
   }
   sqlite3_finalize(statement);
   return result;
 }
 
-/* The root's name in the tables of `name`: 1; 0 where they are not there. */
+/* Reads the name of the root from the tables of `name`. Returns 1; 0 if the tables do not exist. */
 static int read_identity(const tsx_tree *tree, const char *name, char identity[TSX_ID_SIZE], tsr_error *error) {
   sqlite3_stmt *statement;
   int result = check_table(tree, name, "files", files_body, error);
   if (result <= 0) return result;
   char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_files\" WHERE id = %d AND parent = 0 AND size IS NULL",
                               tree->schema, name, TSX_TREE_ROOT);
-  int code = ask(tree->connection->db, sql, &statement);
+  int code = run_query(tree->connection->db, sql, &statement);
   const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   if (code == SQLITE_DONE || (code == SQLITE_ROW && (!text || strlen(text) != TSX_ID_SIZE - 1)))
     result = tsx_fail(error, TSR_CORRUPT, "the table %s_files has no root", name);
@@ -113,6 +117,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
   return result;
 }
 
+/* Puts the names of this tree's tables into a statement's text; sqlite3_malloc'ed. */
 static char *store_tables_expand(const tsx_tree *tree, const char *text) {
   sqlite3_str *out = sqlite3_str_new(tree->connection->db);
   for (const char *dollar; (dollar = strchr(text, '$')); text = dollar + 1 + strcspn(dollar + 1, "( ")) {
@@ -132,6 +137,7 @@ void tsx_tree_close_blob(tsx_tree *tree) {
   tree->busy--;
 }
 
+/* Closes the blob, finalizes all statements, and has the tables looked up anew. */
 static void store_tables_forget(tsx_tree *tree) {
   tsx_tree_close_blob(tree);
   tree->busy++;
@@ -144,8 +150,8 @@ static void store_tables_forget(tsx_tree *tree) {
   tree->known = tree->stale = false;
 }
 
-/* The same, as soon as none of them is in use. */
-static void store_tables_let_go(tsx_tree *tree) {
+/* Does the same now, or as soon as no call of SQLite for this tree is running. */
+static void store_tables_forget_soon(tsx_tree *tree) {
   if (tree->busy) tree->stale = true;
   else store_tables_forget(tree);
 }
@@ -157,13 +163,14 @@ int tsx_tree_step(tsx_tree *tree, sqlite3_stmt *statement) {
   return code;
 }
 
-/* The tables that this tree has been in have another name by now: renamed, or a renaming was rolled back. 1, or 0. */
-static int search(tsx_tree *tree, tsr_error *error) {
+/* Looks for the tree's root in all tables of the schema and sets tree->name: the tables have been renamed, or a
+ * renaming was rolled back. Returns 1 if it was found, else 0. */
+static int search_tables(tsx_tree *tree, tsr_error *error) {
   sqlite3_stmt *statement;
   char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 6) FROM \"%w\".sqlite_schema WHERE type = 'table' "
                               "AND name LIKE '%%\\_files' ESCAPE '\\'",
                               tree->schema);
-  int code = ask(tree->connection->db, sql, &statement), result = 0;
+  int code = run_query(tree->connection->db, sql, &statement), result = 0;
   for (; code == SQLITE_ROW && !result; code = result ? SQLITE_DONE : sqlite3_step(statement)) {
     const char *name = (const char *)sqlite3_column_text(statement, 0);
     char identity[TSX_ID_SIZE];
@@ -191,7 +198,7 @@ int tsx_tree_look(tsx_tree *tree, tsr_error *error) {
   int there = read_identity(tree, tree->name, identity, error);
   if (there < 0) return there;
   bool other = tree->identity[0] && (!there || strcmp(identity, tree->identity));
-  if (other) there = search(tree, error);
+  if (other) there = search_tables(tree, error);
   if (there <= 0) return there;
   int chunks = check_table(tree, tree->name, "chunks", chunks_body, error);
   if (chunks == 0) return tsx_fail(error, TSR_CORRUPT, "the table %s_chunks is missing", tree->name);
@@ -226,7 +233,7 @@ void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement) {
   sqlite3_clear_bindings(statement);
   tree->busy--;
   if (tree->stale || !tree->connection->tables)
-    store_tables_let_go(tree); /* nobody would come to do so before sqlite3_close */
+    store_tables_forget_soon(tree); /* without a table, no later call would finalize them before sqlite3_close() */
 }
 
 int tsx_tree_change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error) {
@@ -252,8 +259,8 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
                          .modified = (uint64_t)sqlite3_column_int64(statement, 2),
                          .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
     bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
-    bool whole = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MAX && (found->directory || (number && size >= 0));
-    result = whole ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
+    bool valid = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MAX && (found->directory || (number && size >= 0));
+    result = valid ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
   } else if (code != SQLITE_DONE) {
     result = tsx_tree_fail(tree, code, error);
   }
@@ -261,14 +268,14 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
   return result;
 }
 
-/* ---- Pieces --------------------------------------------------------------------------------------------------- */
+/* ---- Chunks --------------------------------------------------------------------------------------------------- */
 
 int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   *bytes = 1;
   for (int i = 0; i < 2; i++) {
     sqlite3_stmt *statement;
     char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", tree->schema, i ? "page_count" : "page_size");
-    int code = ask(tree->connection->db, sql, &statement);
+    int code = run_query(tree->connection->db, sql, &statement);
     if (code == SQLITE_ROW) *bytes *= (uint64_t)sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     if (code != SQLITE_ROW) return tsx_tree_fail(tree, code, error);
@@ -276,12 +283,12 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Has the blob handle at a row. */
-static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
+/* Moves the blob handle to a row. */
+static int move_blob(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   sqlite3 *db = tree->connection->db;
   tree->busy++;
   int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
-  if ((code & 0xff) == SQLITE_ABORT) { /* not open, or the row that it stood on has changed */
+  if ((code & 0xff) == SQLITE_ABORT) { /* the handle is not open, or the row under it has changed */
     tsx_tree_close_blob(tree);
     char *table = sqlite3_mprintf("%s_chunks", tree->name);
     code = table ? sqlite3_blob_open(db, tree->schema, table, "bytes", id, 0, &tree->blob) : SQLITE_NOMEM;
@@ -297,13 +304,13 @@ static int aim(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   return result;
 }
 
-int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t whole, uint64_t offset, void *buffer, uint64_t size,
+int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t offset, void *buffer, uint64_t size,
                   tsr_error *error) {
-  int code = aim(tree, row, error);
+  int code = move_blob(tree, row, error);
   if (code < 0) return code;
-  if ((uint64_t)sqlite3_blob_bytes(tree->blob) != whole)
+  if ((uint64_t)sqlite3_blob_bytes(tree->blob) != length)
     return tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks has %d bytes, not %llu", row, tree->name,
-                    sqlite3_blob_bytes(tree->blob), (unsigned long long)whole);
+                    sqlite3_blob_bytes(tree->blob), (unsigned long long)length);
   tree->busy++;
   int step = sqlite3_blob_read(tree->blob, buffer, (int)size, (int)offset);
   tree->busy--;
@@ -346,20 +353,22 @@ void tsx_tree_close(void *it) {
   sqlite3_free(tree);
 }
 
-/* ---- For the other files ----------------------------------------------------------------------------------------- */
+/* ---- The store --------------------------------------------------------------------------------------------------- */
 
 void tsx_store_rest(tsx_connection *connection, bool all) {
   for (tsx_tree *tree = connection->trees; tree; tree = tree->next) {
-    if (all) store_tables_let_go(tree);
+    if (all) store_tables_forget_soon(tree);
     else if (!tree->busy) tsx_tree_close_blob(tree);
   }
 }
 
 void tsx_store_rolled_back(tsx_connection *connection) {
-  for (tsx_tree *tree = connection->trees; tree; tree = tree->next) tree->failure.code = 0; /* its file is gone */
+  for (tsx_tree *tree = connection->trees; tree; tree = tree->next)
+    tree->failure.code = 0; /* the rollback has removed the file */
   tsx_store_rest(connection, true);
 }
 
+/* Runs SQL and frees its text. */
 static int store_tables_run(tsx_connection *connection, char *sql, tsr_error *error) {
   const tsx_tree tree = {.connection = connection};
   int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
@@ -367,8 +376,8 @@ static int store_tables_run(tsx_connection *connection, char *sql, tsr_error *er
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
-/* A statement that could write takes the lock when it begins, whatever it finds to write. What else may fail here, the
- * function that wants to write finds, too. */
+/* A statement that might write takes the lock when it begins, even if it then changes no row. All errors but those of
+ * the lock are left to the caller's next write, which meets them again. */
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
   char *schema, *name;
   tsr_error ignored;
@@ -412,8 +421,8 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
-  for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* another name may be its table's by now */
-    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_let_go(t);
+  for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* the table may have been renamed */
+    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_forget_soon(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);
   return code < 0 ? code : TSR_OK;

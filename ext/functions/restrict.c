@@ -1,8 +1,9 @@
-/* restrict.c: tessera_restrict(directory): from then on the connection opens and makes arrays and groups, and reads key
- * files, below that directory only. It can be narrowed, and not be undone.
+/* restrict.c: the SQL function tessera_restrict(directory): from then on the connection opens and makes arrays and
+ * groups, and reads key files, only below that directory. A later call can choose a narrower directory; the restriction
+ * cannot be undone.
  *
- * The core does it (tsr_environment_confine): paths are compared as what they lead to, and no link is followed within
- * an array.
+ * The core enforces it (tsr_environment_confine): symbolic links are resolved before paths are compared, and within an
+ * array no link is followed.
  */
 #include "functions/restrict.h"
 
@@ -10,7 +11,7 @@
 #include "connection/sqlite_api.h"
 #include "functions/functions.h"
 
-/* Rows and arrays of the open transaction would go where they were meant to. */
+/* Fails if the open transaction changes or creates an array outside of the directory: its commit would be refused. */
 static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
   int code = 1;
   for (const tsx_array *array = connection->arrays; array && code > 0; array = array->next) {
@@ -22,7 +23,6 @@ static int restrict_check_open(const tsx_connection *connection, const char *dir
   return code < 0 ? code : TSR_OK;
 }
 
-/* tessera_restrict(directory) */
 void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};

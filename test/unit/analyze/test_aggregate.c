@@ -1,5 +1,6 @@
-/* Tests of aggregates: random dense and sparse arrays, random boxes and groups, with statistics and without, against the
- * rows of the same read; statistics that must not be believed; budgets; failing allocations. */
+/* test_aggregate.c: aggregates of random dense and sparse arrays over random boxes and groups, with statistics and
+ * without, are compared with the rows of the same read. Statistics that must not be believed are not used; budgets
+ * hold; every allocation may fail. */
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #define ROWS_MAX 5000
 
-static bool lie; /* statistics say what the cells do not, to see who is believed */
+static bool lie; /* the statistics are wrong on purpose: a wrong result shows that they were used */
 
 static void give_statistics(made_array *m) {
   for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
@@ -58,7 +59,7 @@ static void check_key(const tsr_aggregate_row *row, const made_cell *key) {
   }
 }
 
-/* Returns whether the answers were those of the cells. */
+/* Returns true if the result is that of the cells. */
 static bool check(made_array *m, const tsr_ranges *dimensions, bool read_all) {
   static made_row rows[ROWS_MAX];
   static expected groups[ROWS_MAX];
@@ -111,7 +112,7 @@ static bool check(made_array *m, const tsr_ranges *dimensions, bool read_all) {
   return same;
 }
 
-/* Random groups and boxes; returns how many were answered with the help of lying statistics. */
+/* Aggregates over random groups and boxes. Returns how many results were those of wrong statistics. */
 static unsigned check_some(made_array *m, bool text, int32_t most) {
   unsigned lies = 0;
   for (unsigned round = 0; round < 12; round++) {
@@ -155,7 +156,9 @@ static unsigned check_sparse(unsigned rounds) {
     m.schema.allows_duplicates = round % 4 == 3;
     made_random_sparse(&m, text, 6);
     made_set32(domain[0].high, 63);
-    made_set32(domain[1].high, made_random(2) ? 63 : 2); /* a box that does not hold all: found out, and read anew */
+    made_set32(domain[1].high,
+               made_random(2) ? 63
+                              : 2); /* a non-empty domain that lacks cells: the aggregate notices it and reads again */
     m.snapshot.non_empty_domain = domain;
     m.snapshot.has_domain = made_random(3) > 0;
     give_statistics(&m);
@@ -165,16 +168,17 @@ static unsigned check_sparse(unsigned rounds) {
   return lies;
 }
 
-static void test_dense(void **state) {
+static void test_dense_aggregates_equal_their_rows(void **state) {
   (void)state;
   lie = false;
   assert_int_equal(check_dense(80), 0);
-  lie = true; /* they are asked, then */
+  lie = true; /* the statistics are used, so results are wrong */
   assert_true(check_dense(20) > 20);
 }
 
-/* Tiles in which many cells of one group come one after the other, of fragments that cover them and that do not. */
-static void test_runs(void **state) {
+/* Dense tiles in which many consecutive cells belong to one group, in fragments that cover the array and that do
+ * not. */
+static void test_stretches_of_one_group(void **state) {
   (void)state;
   lie = false;
   for (unsigned round = 0; round < 30; round++) {
@@ -201,7 +205,7 @@ static void test_runs(void **state) {
   }
 }
 
-static void test_sparse(void **state) {
+static void test_sparse_aggregates_equal_their_rows(void **state) {
   (void)state;
   lie = false;
   assert_int_equal(check_sparse(120), 0);
@@ -209,8 +213,8 @@ static void test_sparse(void **state) {
   assert_true(check_sparse(40) > 20);
 }
 
-/* One sparse fragment of one tile, whose statistics are changed. */
-static void test_believed(void **state) {
+/* One sparse fragment with one tile: statistics are used as long as they are complete and consistent, and only then. */
+static void test_only_complete_statistics_are_used(void **state) {
   (void)state;
   made_array m;
   const made_cell cells[3] = {{.at = {1}, .value = 7}, {.at = {2}, .value = 8}, {.at = {2}, .value = 9}};
@@ -230,12 +234,12 @@ static void test_believed(void **state) {
   s->min = NULL;
   assert_true(check(&m, NULL, false));
   *s = whole;
-  s->min = whole.max, s->max = whole.min; /* upside down */
+  s->min = whole.max, s->max = whole.min; /* minimum above maximum */
   assert_true(check(&m, NULL, false));
   *s = whole;
-  m.fields[1].nullable = true; /* and nobody counted */
+  m.fields[1].nullable = true; /* without a null count */
   assert_true(check(&m, NULL, false));
-  const uint64_t nulls = 4; /* more than there are */
+  const uint64_t nulls = 4; /* more nulls than cells */
   s->null_counts = &nulls;
   assert_true(check(&m, NULL, false));
   m.fields[1].nullable = false;
@@ -251,11 +255,11 @@ static void test_believed(void **state) {
   by_count = 0;
   const int32_t two = 2;
   const tsr_range range = {.low = &two};
-  assert_true(check(&m, &(tsr_ranges){.ranges = &range, .count = 1}, false)); /* a part of it */
+  assert_true(check(&m, &(tsr_ranges){.ranges = &range, .count = 1}, false)); /* only a part of the tile */
   made_close(&m);
 }
 
-static void test_empty(void **state) {
+static void test_empty_array_has_no_groups(void **state) {
   (void)state;
   made_array m;
   tsr_aggregate *aggregate;
@@ -277,14 +281,14 @@ static void test_empty(void **state) {
   made_close(&m);
 }
 
-static void test_refused(void **state) {
+static void test_wrong_requests_are_refused(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
   tsr_aggregate *aggregate = NULL;
   made_open(&m, false, 1, true, 0, 9, NULL);
   const uint32_t wrong[4] = {1, 0, 0, 0};
-  tsr_aggregate_request ask = {.field = 2}; /* text */
+  tsr_aggregate_request ask = {.field = 2}; /* a string */
   assert_int_equal(tsr_aggregate_open(&m.snapshot, &ask, &aggregate, &error), TSR_ERROR);
   ask.field = 3;
   assert_int_equal(tsr_aggregate_open(&m.snapshot, &ask, &aggregate, &error), TSR_ERROR);
@@ -296,8 +300,8 @@ static void test_refused(void **state) {
   made_close(&m);
 }
 
-/* More groups than the budget holds; then every allocation fails once. */
-static void test_memory(void **state) {
+/* More groups than the budget has room for are TSR_BUDGET; then each allocation fails in turn. */
+static void test_budget_and_failing_allocations(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -331,9 +335,13 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense), cmocka_unit_test(test_sparse),  cmocka_unit_test(test_believed),
-      cmocka_unit_test(test_empty), cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_runs),
+      cmocka_unit_test(test_dense_aggregates_equal_their_rows),
+      cmocka_unit_test(test_sparse_aggregates_equal_their_rows),
+      cmocka_unit_test(test_only_complete_statistics_are_used),
+      cmocka_unit_test(test_empty_array_has_no_groups),
+      cmocka_unit_test(test_wrong_requests_are_refused),
+      cmocka_unit_test(test_budget_and_failing_allocations),
+      cmocka_unit_test(test_stretches_of_one_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

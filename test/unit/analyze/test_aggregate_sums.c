@@ -1,5 +1,6 @@
-/* Tests of the typed loops behind aggregates: every machine type, alone and in groups, with nulls, selections and lanes
- * that do not come out even, against sums made one by one; what floats do at their ends. */
+/* test_aggregate_sums.c: the loops of aggregate_sums.c for every physical type, for one group and for several, with
+ * nulls, selections and counts that do not fill the vector lanes, are compared with sums made cell by cell; sums of
+ * floats with infinities and lost digits. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -26,18 +27,18 @@ static uint64_t random_bits(void) {
 
 static const uint64_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8}; /* in the order of TSR_PHYSICAL_TYPES */
 
-static bool is_real(tsr_physical_type machine) { return machine >= TSR_PHYSICAL_F32; }
-static bool is_unsigned(tsr_physical_type machine) { return machine >= TSR_PHYSICAL_U8 && machine <= TSR_PHYSICAL_U64; }
+static bool is_real(tsr_physical_type type) { return type >= TSR_PHYSICAL_F32; }
+static bool is_unsigned(tsr_physical_type type) { return type >= TSR_PHYSICAL_U8 && type <= TSR_PHYSICAL_U64; }
 
-/* Small values of floats, so that plain sums are exact; NaN now and then. */
-static void fill(tsr_physical_type machine, uint8_t *values) {
+/* Fills in random values. Floats are small integers, so that ordinary sums of them are exact, and sometimes NaN. */
+static void fill(tsr_physical_type type, uint8_t *values) {
   for (unsigned i = 0; i < CELLS; i++) {
     const uint64_t bits = random_bits();
     const double real = bits % 11 == 0 ? NAN : (double)(int64_t)(bits % 2001) - 1000;
     const float narrow = (float)real;
-    if (machine == TSR_PHYSICAL_F32) memcpy(values + i * 4, &narrow, 4);
-    else if (machine == TSR_PHYSICAL_F64) memcpy(values + i * 8, &real, 8);
-    else memcpy(values + i * sizes[machine], &bits, sizes[machine]);
+    if (type == TSR_PHYSICAL_F32) memcpy(values + i * 4, &narrow, 4);
+    else if (type == TSR_PHYSICAL_F64) memcpy(values + i * 8, &real, 8);
+    else memcpy(values + i * sizes[type], &bits, sizes[type]);
   }
 }
 
@@ -46,12 +47,12 @@ typedef struct expected {
   __int128 sum, min, max;
 } expected;
 
-static bool value_at(tsr_physical_type machine, const uint8_t *values, uint64_t i, __int128 *value) {
-  const uint64_t size = sizes[machine];
+static bool value_at(tsr_physical_type type, const uint8_t *values, uint64_t i, __int128 *value) {
+  const uint64_t size = sizes[type];
   double real;
   float narrow;
   uint64_t bits = 0;
-  if (is_real(machine)) {
+  if (is_real(type)) {
     memcpy(&real, values + i * size, size == 8 ? 8 : 0);
     memcpy(&narrow, values + i * size, size == 4 ? 4 : 0);
     if (size == 4) real = (double)narrow;
@@ -60,7 +61,7 @@ static bool value_at(tsr_physical_type machine, const uint8_t *values, uint64_t 
     return true;
   }
   memcpy(&bits, values + i * size, size);
-  if (is_unsigned(machine)) *value = bits;
+  if (is_unsigned(type)) *value = bits;
   else *value = (int64_t)(bits << (64 - 8 * size)) >> (64 - 8 * size);
   return true;
 }
@@ -76,16 +77,16 @@ static void expect(expected *e, bool present, __int128 value) {
   e->sum += value;
 }
 
-static void check(tsr_physical_type machine, const tsr_sums *sums, const expected *e) {
+static void check(tsr_physical_type type, const tsr_sums *sums, const expected *e) {
   assert_int_equal(sums->count, e->count);
   assert_int_equal(sums->nulls, e->nulls);
-  assert_true(tsr__sums_real(machine, sums) == (double)e->sum);
-  if (!is_real(machine)) {
+  assert_true(tsr__sums_real(type, sums) == (double)e->sum);
+  if (!is_real(type)) {
     assert_int_equal(sums->sum.integer[0], (uint64_t)e->sum);
     assert_int_equal(sums->sum.integer[1], (uint64_t)((unsigned __int128)e->sum >> 64));
   }
   if (e->count == 0) return;
-  if (is_real(machine)) {
+  if (is_real(type)) {
     assert_true(sums->min.f == (double)e->min);
     assert_true(sums->max.f == (double)e->max);
   } else {
@@ -94,11 +95,11 @@ static void check(tsr_physical_type machine, const tsr_sums *sums, const expecte
   }
 }
 
-static void check_round(tsr_physical_type machine) {
+static void check_round(tsr_physical_type type) {
   static uint8_t values[CELLS * 8 + 8], validity[CELLS];
   uint32_t selection[CELLS], groups[CELLS];
   uint64_t n = 0;
-  fill(machine, values);
+  fill(type, values);
   for (uint32_t i = 0; i < CELLS; i++) {
     validity[i] = random_bits() % 5 > 0;
     if (random_bits() % 3) selection[n++] = i;
@@ -106,7 +107,7 @@ static void check_round(tsr_physical_type machine) {
   }
   for (unsigned kind = 0; kind < 4; kind++) {
     const bool nulls = kind & 1, selected = kind & 2;
-    const tsr_cells cells = {.machine = machine,
+    const tsr_cells cells = {.type = type,
                              .values = values,
                              .validity = nulls ? validity : NULL,
                              .selection = selected ? selection : NULL,
@@ -116,42 +117,42 @@ static void check_round(tsr_physical_type machine) {
     for (uint64_t r = 0; r < cells.count; r++) {
       const uint64_t i = selected ? selection[r] : r;
       __int128 value = 0;
-      const bool present = value_at(machine, values, i, &value) && !(nulls && !validity[i]);
+      const bool present = value_at(type, values, i, &value) && !(nulls && !validity[i]);
       expect(&all, present, value);
       expect(&each[groups[r]], present, value);
     }
-    tsr__sums_init(machine, &one);
-    tsr__sums_init(machine, &merged);
-    for (unsigned g = 0; g < GROUPS; g++) tsr__sums_init(machine, &parts[g]);
+    tsr__sums_init(type, &one);
+    tsr__sums_init(type, &merged);
+    for (unsigned g = 0; g < GROUPS; g++) tsr__sums_init(type, &parts[g]);
     tsr__sums_add(&cells, &one);
     tsr__sums_scatter(&cells, groups, parts);
-    check(machine, &one, &all);
+    check(type, &one, &all);
     for (unsigned g = 0; g < GROUPS; g++) {
-      check(machine, &parts[g], &each[g]);
-      tsr__sums_merge(machine, &merged, &parts[g]);
+      check(type, &parts[g], &each[g]);
+      tsr__sums_merge(type, &merged, &parts[g]);
     }
-    check(machine, &merged, &all);
+    check(type, &merged, &all);
   }
 }
 
-static void test_loops(void **state) {
+static void test_loops_equal_sums_cell_by_cell(void **state) {
   (void)state;
-  for (tsr_physical_type machine = TSR_PHYSICAL_I8; machine <= TSR_PHYSICAL_F64; machine++)
-    for (unsigned round = 0; round < 200; round++) check_round(machine);
+  for (tsr_physical_type type = TSR_PHYSICAL_I8; type <= TSR_PHYSICAL_F64; type++)
+    for (unsigned round = 0; round < 200; round++) check_round(type);
 }
 
 static tsr_sums sum_of(const double *values, uint64_t count) {
   tsr_sums sums;
   tsr__sums_init(TSR_PHYSICAL_F64, &sums);
-  tsr__sums_add(&(tsr_cells){.machine = TSR_PHYSICAL_F64, .values = (const uint8_t *)values, .count = count}, &sums);
+  tsr__sums_add(&(tsr_cells){.type = TSR_PHYSICAL_F64, .values = (const uint8_t *)values, .count = count}, &sums);
   return sums;
 }
 
-static void test_floats(void **state) {
+static void test_float_sums_keep_all_digits(void **state) {
   (void)state;
   double values[40];
   for (unsigned i = 0; i < 40; i++) values[i] = i % 3 == 0 ? 1e100 : i % 3 == 1 ? 1 : -1e100;
-  tsr_sums sums = sum_of(values, 39); /* nothing is lost between the large ones */
+  tsr_sums sums = sum_of(values, 39); /* no small value is lost between the large ones */
   assert_true(tsr__sums_real(TSR_PHYSICAL_F64, &sums) == 13);
   values[5] = INFINITY;
   sums = sum_of(values, 39);
@@ -168,7 +169,7 @@ static void test_floats(void **state) {
   assert_true(tsr__sums_real(TSR_PHYSICAL_F64, &sums) == 0.5);
 }
 
-static void test_known(void **state) {
+static void test_sums_from_statistics(void **state) {
   (void)state;
   tsr_sums sums;
   const int16_t low = -7, high = 3;
@@ -195,7 +196,8 @@ static void test_known(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_floats),
-                                     cmocka_unit_test(test_known)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops_equal_sums_cell_by_cell),
+                                     cmocka_unit_test(test_float_sums_keep_all_digits),
+                                     cmocka_unit_test(test_sums_from_statistics)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_inspect.c: what is told of fragments and tiles: cells without padding, boxes cut to what was written, sizes,
- * statistics as they stand; open ends; numbers that do not exist.
+/* test_inspect.c: descriptions of fragments and tiles: cells without padding, boxes cut to the written cells, sizes,
+ * statistics as they are stored; open ends; fragments and tiles that do not exist.
  */
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static tsr_fragment_info describe(uint64_t number) {
   return info;
 }
 
-static void test_sparse_fragments(void **state) {
+static void test_sparse_fragments_are_described(void **state) {
   open_with(false, 2, attributes, sparse);
   assert_int_equal(tsr_fragment_count(snapshot), 2);
   tsr_fragment_info info = describe(0);
@@ -85,7 +85,7 @@ static void test_sparse_fragments(void **state) {
   assert_int_equal(tsr_fragment_describe(snapshot, UINT64_MAX, &info, NULL), TSR_RANGE);
 }
 
-static void test_dense_fragments(void **state) {
+static void test_dense_fragments_are_described(void **state) {
   open_with(true, 2, attributes, dense);
   tsr_fragment_info info = describe(0);
   assert_true(info.dense);
@@ -95,8 +95,8 @@ static void test_dense_fragments(void **state) {
   assert_int_equal(describe(1).cells, 1);
 }
 
-/* No fragment, and one that holds nothing. */
-static void test_empty(void **state) {
+/* An array without fragments, and a fragment without cells. */
+static void test_empty_arrays_and_fragments(void **state) {
   static const tiny_fragment none[] = {{"__5_5" U "_22", SPARSE, 2, false, false, 0, 0, 0, 0, NULL},
                                        {NULL, NULL, 0, false, false, 0, 0, 0, 0, NULL}};
   open_with(false, 2, attributes, none);
@@ -114,7 +114,8 @@ static void test_empty(void **state) {
   assert_int_equal(tsr_tiles_open(snapshot, 1, &tiles, &error), TSR_RANGE);
 }
 
-/* What files would have told: tiles at 0, 100, 300 to 1000 of each part; statistics for "a". */
+/* Stands for what files would give: the tiles of each part begin at 0, 100 and 300 and end at 1000; statistics of
+ * "a". */
 static uint64_t offsets[] = {0, 100, 300, 1000};
 static const uint8_t minima[] = {1, 0, 0, 0, 254, 255, 255, 255, 3, 0, 0, 0}, maxima[12] = {9};
 static const uint64_t sums[] = {10, (uint64_t)-20, 30}, null_counts[] = {1, 2, 3};
@@ -147,7 +148,7 @@ static void assert_box(const tsr_tile_info *info, int32_t low, int32_t high) {
   assert_int_equal((int32_t)tsr__load32(info->box[0].high), high);
 }
 
-static void test_dense_tiles(void **state) {
+static void test_dense_tiles_are_described(void **state) {
   open_with(true, 2, attributes, dense);
   fill_slots(&snapshot->fragments[0].fragment->metadata);
   tsr_tiles *tiles;
@@ -185,7 +186,7 @@ static void test_dense_tiles(void **state) {
   tsr_tiles_close(NULL);
 }
 
-static void test_sparse_tiles(void **state) {
+static void test_sparse_tiles_are_described(void **state) {
   open_with(false, 2, attributes, sparse);
   tsr_fragment_metadata *m = &snapshot->fragments[0].fragment->metadata;
   fill_slots(m);
@@ -212,8 +213,8 @@ static void test_sparse_tiles(void **state) {
   tsr_tiles_close(tiles);
 }
 
-/* Statistics that cannot be read are damage, told with fragment and field. */
-static void test_damage(void **state) {
+/* Statistics that cannot be read are TSR_CORRUPT, with fragment and field in the message. */
+static void test_damaged_statistics_are_an_error(void **state) {
   open_with(true, 2, attributes, dense);
   tsr_tiles *tiles;
   tsr_tile_info info;
@@ -224,7 +225,7 @@ static void test_damage(void **state) {
   tsr_tiles_close(tiles);
 }
 
-static void test_open_interval(void **state) {
+static void test_open_interval_is_recognized(void **state) {
   tsr_interval interval = {0};
   assert_false(tsr_interval_is_open(&interval));
   uint8_t top[TSR_TOP_TEXT_SIZE];
@@ -238,13 +239,13 @@ static void test_open_interval(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_sparse_fragments, setup, teardown_array),
-      cmocka_unit_test_setup_teardown(test_dense_fragments, setup, teardown_array),
-      cmocka_unit_test_setup_teardown(test_empty, setup, teardown_array),
-      cmocka_unit_test_setup_teardown(test_dense_tiles, setup, teardown_array),
-      cmocka_unit_test_setup_teardown(test_sparse_tiles, setup, teardown_array),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown_array),
-      cmocka_unit_test(test_open_interval),
+      cmocka_unit_test_setup_teardown(test_sparse_fragments_are_described, setup, teardown_array),
+      cmocka_unit_test_setup_teardown(test_dense_fragments_are_described, setup, teardown_array),
+      cmocka_unit_test_setup_teardown(test_empty_arrays_and_fragments, setup, teardown_array),
+      cmocka_unit_test_setup_teardown(test_dense_tiles_are_described, setup, teardown_array),
+      cmocka_unit_test_setup_teardown(test_sparse_tiles_are_described, setup, teardown_array),
+      cmocka_unit_test_setup_teardown(test_damaged_statistics_are_an_error, setup, teardown_array),
+      cmocka_unit_test(test_open_interval_is_recognized),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Tests of partitions: of random arrays, every cell that is asked for lies in just one of them; shares, limits, failing
- * allocations. */
+/* test_partition.c: every selected cell of random arrays lies in exactly one partition; shares and limits; every
+ * allocation may fail. */
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static bool lies_in(const made_array *m, const tsr_partition *p, const made_cell
   return true;
 }
 
-/* As if their metadata had been read from files. */
+/* Gives the fragments file sizes, as if their metadata had been read from files. */
 static void give_sizes(made_array *m) {
   for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) m->fragments[f].fragment->metadata.file_size = 100;
 }
@@ -62,7 +62,7 @@ static void check(made_array *m, bool text, int32_t most) {
   }
 }
 
-static void test_dense(void **state) {
+static void test_dense_cells_lie_in_one_partition(void **state) {
   (void)state;
   parts_made = 0;
   for (unsigned round = 0; round < 60; round++) {
@@ -82,7 +82,7 @@ static void make_sparse(made_array *m, bool text) {
   give_sizes(m);
 }
 
-static void test_sparse(void **state) {
+static void test_sparse_cells_lie_in_one_partition(void **state) {
   (void)state;
   parts_made = 0;
   for (unsigned round = 0; round < 100; round++) {
@@ -95,7 +95,7 @@ static void test_sparse(void **state) {
   assert_true(parts_made > 2000);
 }
 
-static void test_edges(void **state) {
+static void test_counts_and_empty_arrays(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -116,8 +116,8 @@ static void test_edges(void **state) {
   made_close(&m);
 }
 
-/* What a damaged schema claims: more cells than 64 bits count. */
-static void test_claimed_cells(void **state) {
+/* A damaged schema claims more cells than 64 bits can count. */
+static void test_more_cells_than_64_bits_count(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -131,7 +131,7 @@ static void test_claimed_cells(void **state) {
   made_close(&m);
 }
 
-static void test_memory(void **state) {
+static void test_every_allocation_may_fail(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -151,8 +151,9 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_sparse),
-                                     cmocka_unit_test(test_edges), cmocka_unit_test(test_claimed_cells),
-                                     cmocka_unit_test(test_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_dense_cells_lie_in_one_partition), cmocka_unit_test(test_sparse_cells_lie_in_one_partition),
+      cmocka_unit_test(test_counts_and_empty_arrays), cmocka_unit_test(test_more_cells_than_64_bits_count),
+      cmocka_unit_test(test_every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

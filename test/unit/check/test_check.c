@@ -1,5 +1,6 @@
-/* Tests of the check, on a sparse array of one fragment with two tiles, made byte by byte: nothing is found in it, and
- * something in whatever was done to it. Kinds of damage, and what is said of each, are fault/damage_check.py's. */
+/* test_check.c: the check of a sparse array of one fragment with two tiles, made byte by byte. The check finds nothing
+ * in the sound array, and something in every damaged one. fault/damage_check.py tests the kinds of damage and their
+ * messages. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +24,7 @@ static const char *const paths[FILES] = {"__schema/__1_1_00000000000000000000000
                                          "__fragments/" NAME "/__fragment_metadata.tdb", "__fragments/" NAME "/d0.tdb",
                                          "__fragments/" NAME "/a0.tdb"};
 
-typedef struct cells { /* what can be wrong in a consistent way */
+typedef struct cells { /* the content of the array; a test changes some of it, and all files agree with that */
   int32_t x[8], a[8];
   int32_t box[4], domain[2], min[2], max[2];
   int64_t sum[2], own_sum;
@@ -56,7 +57,7 @@ static void put_tile(tsr_buffer *out, const int32_t *values, uint32_t count) {
   tiny_bytes(out, values, 4 * count);
 }
 
-/* Appends a generic tile that holds the content, which is emptied; gives where it stands. */
+/* Appends a generic tile with the content, and empties the content. Returns the offset of the tile. */
 static uint64_t place(tsr_buffer *out, tsr_buffer *content) {
   uint64_t at = out->size;
   tiny_generic(out, content);
@@ -167,8 +168,8 @@ static void close_fixture(fixture *x) {
 /* ---- Running it ------------------------------------------------------------------------------------------------- */
 
 typedef struct seen {
-  int count, faults; /* faults: but for notes */
-  int stop_at; /* the finding at which to stop; 0: none */
+  int count, faults; /* findings; those that are not notes */
+  int stop_at; /* the finding at which the callback ends the check; 0: none */
   char file[256], message[TSR_MESSAGE_SIZE]; /* of the first fault */
 } seen;
 
@@ -207,7 +208,7 @@ static seen check(fixture *x) {
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------ */
 
-static void test_sound(void **state) {
+static void test_nothing_is_found_in_sound_array(void **state) {
   fixture x;
   open_fixture(&x);
   seen s = check(&x);
@@ -233,16 +234,16 @@ static void expect(const cells *c, const char *words, bool quick_too) {
   close_fixture(&x);
 }
 
-static void test_cells(void **state) {
+static void test_wrong_coordinates_are_found(void **state) {
   cells c = good;
-  c.x[2] = 11; /* the tile's box stays */
+  c.x[2] = 11; /* the MBR stays the same */
   c.x[3] = 5;
   expect(&c, "tile 0: out of order: cell 3", false);
   c = good;
   c.x[3] = 5;
   expect(&c, "tile 0: duplicates: cell 3", false);
   c = good;
-  c.x[5] = 13; /* equal over the border of tiles, and boxes to fit */
+  c.x[5] = 13; /* the last cell of tile 0 and the first of tile 1 are equal, and the MBR fits */
   c.box[2] = 13;
   expect(&c, "tile 1: duplicates: cell 0", false);
   c = good;
@@ -250,7 +251,7 @@ static void test_cells(void **state) {
   expect(&c, "field 'x', tile 1: cell 2 is 120, outside of the domain", false);
 }
 
-static void test_boxes(void **state) {
+static void test_wrong_boxes_are_found(void **state) {
   cells c = good;
   c.box[0] = 0; /* too wide */
   expect(&c, "box (MBR) of tile 0, dimension 'x': its low end is 0, the cells have 1", true);
@@ -262,7 +263,7 @@ static void test_boxes(void **state) {
   expect(&c, "non-empty domain of dimension 'x': its high end is 31, the cells have 30", true);
 }
 
-static void test_statistics(void **state) {
+static void test_wrong_statistics_are_found(void **state) {
   cells c = good;
   c.min[0] = -19;
   expect(&c, "statistics: field 'a', tile 0: the minimum is said to be -19, the cells have -20", false);
@@ -277,8 +278,8 @@ static void test_statistics(void **state) {
   expect(&c, "fragment statistics: field 'a': the sum is not that of its tiles", true);
 }
 
-/* Cut anywhere: something is found, whatever it is. */
-static void test_cut(void **state) {
+/* Every file is cut at every size: the check finds a fault. */
+static void test_every_cut_is_found(void **state) {
   fixture x;
   open_fixture(&x);
   for (int f = 0; f < FILES; f++) {
@@ -291,8 +292,9 @@ static void test_cut(void **state) {
   close_fixture(&x);
 }
 
-/* Every bit flipped. Headers of generic tiles have bytes of no effect; what else is passed over would be a surprise. */
-static void test_flipped(void **state) {
+/* Three bits of each byte are flipped, one at a time. The check finds more than six in ten of these: some bytes, such
+ * as parts of the headers of generic tiles, have no meaning. A flip in a value is always found. */
+static void test_most_flipped_bits_are_found(void **state) {
   fixture x;
   open_fixture(&x);
   uint64_t flips = 0, found = 0;
@@ -303,7 +305,7 @@ static void test_flipped(void **state) {
         bool any = check(&x).faults > 0;
         flips++;
         found += any;
-        if (f == VALUES) assert_true(any); /* each value counts in a sum */
+        if (f == VALUES) assert_true(any); /* every value is part of a sum */
         x.files[f].data[at] ^= (uint8_t)(1 << bit);
       }
   assert_true(found * 10 > flips * 6);
@@ -311,7 +313,7 @@ static void test_flipped(void **state) {
   close_fixture(&x);
 }
 
-static void test_stopped(void **state) {
+static void test_callback_and_host_stop_the_check(void **state) {
   fixture x;
   open_fixture(&x);
   tsr_error error = {0};
@@ -326,9 +328,9 @@ static void test_stopped(void **state) {
   close_fixture(&x);
 }
 
-/* Memory fails at each allocation in turn: an error, or a warning that says what was not checked; nothing leaks, and
- * nothing is called damaged. */
-static void test_no_memory(void **state) {
+/* Each allocation fails in turn. The check returns TSR_NOMEM, or a warning says what was not checked; no memory leaks,
+ * and nothing is called damaged. */
+static void test_every_allocation_may_fail(void **state) {
   fixture x;
   open_fixture(&x);
   bool done = false;
@@ -350,7 +352,7 @@ static void test_no_memory(void **state) {
   close_fixture(&x);
 }
 
-static void test_keys(void **state) {
+static void test_key_for_plain_array_is_an_error(void **state) {
   static const uint8_t key[TSR_KEY_SIZE] = {1};
   fixture x;
   open_fixture(&x);
@@ -362,7 +364,7 @@ static void test_keys(void **state) {
   close_fixture(&x);
 }
 
-static void test_no_array(void **state) {
+static void test_missing_array_is_an_error(void **state) {
   fixture x;
   open_fixture(&x);
   tsr_error error = {0};
@@ -379,10 +381,16 @@ static void test_no_array(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sound),      cmocka_unit_test(test_cells),     cmocka_unit_test(test_boxes),
-      cmocka_unit_test(test_statistics), cmocka_unit_test(test_cut),       cmocka_unit_test(test_flipped),
-      cmocka_unit_test(test_stopped),    cmocka_unit_test(test_no_memory), cmocka_unit_test(test_keys),
-      cmocka_unit_test(test_no_array),
+      cmocka_unit_test(test_nothing_is_found_in_sound_array),
+      cmocka_unit_test(test_wrong_coordinates_are_found),
+      cmocka_unit_test(test_wrong_boxes_are_found),
+      cmocka_unit_test(test_wrong_statistics_are_found),
+      cmocka_unit_test(test_every_cut_is_found),
+      cmocka_unit_test(test_most_flipped_bits_are_found),
+      cmocka_unit_test(test_callback_and_host_stop_the_check),
+      cmocka_unit_test(test_every_allocation_may_fail),
+      cmocka_unit_test(test_key_for_plain_array_is_an_error),
+      cmocka_unit_test(test_missing_array_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_array_create.c: arrays that are prepared and not yet published: nobody's, but open to who made them; published,
- * abandoned, recovered; and written to before they are published.
+/* test_array_create.c: arrays that are prepared and not published yet. Only the process that creates such an array can
+ * open it. They are published, abandoned or recovered, and can be written to before they are published.
  */
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static uint64_t count_fragments(tsr_array *array) {
   return count;
 }
 
-static void test_pending(void **state) {
+static void test_prepared_array_is_invisible_until_published(void **state) {
   static const uint32_t versions[] = {3, 12, 22};
   for (int v = 0; v < 3; v++) {
     tsr_creation *creation = prepare(versions[v]);
@@ -65,9 +65,9 @@ static void test_pending(void **state) {
     assert_int_equal(count_fragments(array), 0);
     ok(tsr_creation_publish(creation, &error));
     assert_int_equal(kind(), TSR_OBJECT_ARRAY);
-    ok(tsr_array_schema(array, TSR_TIME_NOW, &again, &error)); /* the handle goes on */
+    ok(tsr_array_schema(array, TSR_TIME_NOW, &again, &error)); /* the handle stays valid */
     assert_ptr_equal(again, schema);
-    if (versions[v] >= 20) { /* first asked for after it has moved */
+    if (versions[v] >= 20) { /* its file was renamed before it is read for the first time */
       ok(tsr_array_enumeration(array, schema, "e", &labels, &error));
       assert_int_equal(labels->count, 2);
     }
@@ -78,7 +78,7 @@ static void test_pending(void **state) {
   }
 }
 
-static void test_pending_enumeration(void **state) {
+static void test_enumeration_of_prepared_array_can_be_read(void **state) {
   tsr_creation *creation = prepare(22);
   const tsr_array_options options = {.creation = creation};
   tsr_array *array = NULL;
@@ -96,8 +96,9 @@ static void test_pending_enumeration(void **state) {
   assert_int_equal(access(path, F_OK), -1);
 }
 
-/* Directories above the array that were missing go with it, unless something else is in them by then. */
-static void test_parents(void **state) {
+/* Abandoning a creation removes the directories above the array that it has made, unless other files are in them by
+ * now. */
+static void test_abandon_removes_parents_it_has_made(void **state) {
   char above[600];
   for (int used = 0; used < 2; used++) {
     tsr_creation *creation = NULL;
@@ -118,8 +119,9 @@ static void test_parents(void **state) {
   }
 }
 
-/* What is closed without publishing is left, keeps others out, and can be published by its name. */
-static void test_recover(void **state) {
+/* A creation that was closed without publishing stays on disk and can be published by its schema's name. Names that no
+ * schema can have are refused. */
+static void test_recovery_publishes_by_name(void **state) {
   static const uint32_t versions[] = {3, 22};
   for (int v = 0; v < 2; v++) {
     char name[128];
@@ -141,8 +143,8 @@ static void test_recover(void **state) {
   for (int i = 0; i < 5; i++) assert_int_equal(tsr_creation_recover(environment, path, bad[i], &error), TSR_CORRUPT);
 }
 
-/* Two processes publish one creation: the second finds nothing to do, or an error, and harms nothing. */
-static void test_published_elsewhere(void **state) {
+/* Two processes publish the same creation: the second one fails, and the array is intact. */
+static void test_second_publication_fails(void **state) {
   tsr_creation *creation = prepare(22);
   assert_int_equal(tsr_creation_recover(environment, path, tsr_creation_schema_name(creation), &error), 1);
   assert_true(tsr_creation_publish(creation, &error) < 0);
@@ -152,7 +154,7 @@ static void test_published_elsewhere(void **state) {
 
 /* ---- Cells that are written before the array is published ---- */
 
-#define CELLS 25 /* three tiles */
+#define CELLS 25 /* in three tiles */
 
 static tsr_writer *write_cells(tsr_array *array, bool dense) {
   int32_t x[CELLS];
@@ -174,11 +176,11 @@ static tsr_writer *write_cells(tsr_array *array, bool dense) {
     ok(tsr_writer_append(writer, columns, NULL, CELLS, &error));
   }
   ok(tsr_writer_prepare(writer, &error));
-  ok(tsr_writer_prepare(writer, &error)); /* a COMMIT that met a reader comes again */
+  ok(tsr_writer_prepare(writer, &error)); /* as a COMMIT does that is tried again after SQLITE_BUSY */
   return writer;
 }
 
-/* All cells of what the handle sees: how many, and that they are the ones written. */
+/* Checks that all cells that the handle sees are those of write_cells, and returns how many they are. */
 static uint64_t read_cells(tsr_array *array) {
   tsr_snapshot *snapshot = NULL;
   tsr_reader *reader = NULL;
@@ -205,9 +207,9 @@ static uint64_t read_cells(tsr_array *array) {
   return cells;
 }
 
-/* Writer and creation are published in either order; with the writer first, others see the cells as soon as they see
- * the array. */
-static void written(uint32_t version, bool dense, bool writer_first) {
+/* Publishes writer and creation in either order. If the writer is first, other processes see the cells as soon as they
+ * see the array. */
+static void publish_in_order(uint32_t version, bool dense, bool writer_first) {
   tsr_creation *creation = prepare_kind(version, dense);
   const tsr_array_options options = {.creation = creation};
   tsr_array *array = NULL, *other = NULL;
@@ -235,7 +237,7 @@ static void written(uint32_t version, bool dense, bool writer_first) {
   ok(tsr_array_open(environment, path, NULL, &other, &error));
   assert_int_equal(read_cells(other), CELLS);
   tsr_array_close(other);
-  writer = write_cells(array, dense); /* the handle goes on */
+  writer = write_cells(array, dense); /* the handle stays valid */
   ok(tsr_writer_publish(writer, &error));
   tsr_writer_close(writer);
   assert_int_equal(count_fragments(array), 2);
@@ -245,13 +247,14 @@ static void written(uint32_t version, bool dense, bool writer_first) {
 static const uint32_t all_versions[] = {3, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22};
 #define ALL_VERSIONS (sizeof all_versions / sizeof *all_versions)
 
-static void test_written_before(void **state) {
+static void test_cells_written_before_publication_appear(void **state) {
   for (unsigned v = 0; v < ALL_VERSIONS; v++)
-    for (int way = 0; way < 4; way++) written(all_versions[v], way & 1, way & 2);
+    for (int way = 0; way < 4; way++) publish_in_order(all_versions[v], way & 1, way & 2);
 }
 
-/* Whatever has become of the writer, nothing is left of an array that is abandoned. */
-static void test_written_abandoned(void **state) {
+/* Nothing is left of an array whose creation is abandoned, whether its writer was published, abandoned, rewound or
+ * closed. */
+static void test_abandon_removes_written_cells(void **state) {
   for (unsigned v = 0; v < ALL_VERSIONS; v++)
     for (int way = 0; way < 8; way++) {
       bool dense = way & 1;
@@ -265,15 +268,16 @@ static void test_written_abandoned(void **state) {
       if (way >> 1 == 3 && !dense) ok(tsr_writer_rewind(writer, (tsr_mark){0}, &error));
       if (way & 2) tsr_writer_close(writer);
       ok(tsr_creation_abandon(creation, &error));
-      if (!(way & 2)) tsr_writer_close(writer); /* later, too */
+      if (!(way & 2)) tsr_writer_close(writer); /* closing it after the abandon is allowed, too */
       tsr_array_close(array);
       tsr_creation_close(creation);
       assert_int_equal(access(path, F_OK), -1);
     }
 }
 
-/* A process that died: the creation is published by its name, the fragment waits for its own. */
-static void test_written_recovered(void **state) {
+/* A process has died after it prepared an array and a commit. Recovery publishes the array by its name, and the commit
+ * does not become visible by that. */
+static void test_recovery_does_not_publish_prepared_cells(void **state) {
   tsr_creation *creation = prepare(22);
   const tsr_array_options options = {.creation = creation};
   char name[128];
@@ -292,14 +296,14 @@ static void test_written_recovered(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pending),
-      cmocka_unit_test(test_pending_enumeration),
-      cmocka_unit_test(test_parents),
-      cmocka_unit_test(test_recover),
-      cmocka_unit_test(test_published_elsewhere),
-      cmocka_unit_test(test_written_before),
-      cmocka_unit_test(test_written_abandoned),
-      cmocka_unit_test(test_written_recovered),
+      cmocka_unit_test(test_prepared_array_is_invisible_until_published),
+      cmocka_unit_test(test_enumeration_of_prepared_array_can_be_read),
+      cmocka_unit_test(test_abandon_removes_parents_it_has_made),
+      cmocka_unit_test(test_recovery_publishes_by_name),
+      cmocka_unit_test(test_second_publication_fails),
+      cmocka_unit_test(test_cells_written_before_publication_appear),
+      cmocka_unit_test(test_abandon_removes_written_cells),
+      cmocka_unit_test(test_recovery_does_not_publish_prepared_cells),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

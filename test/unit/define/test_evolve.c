@@ -1,4 +1,5 @@
-/* test_evolve.c: schemas that change, from 12 on; metadata beside them; arrays that are dropped, also in two goes. */
+/* test_evolve.c: schemas change from format version 12 on, also when two processes change one at the same time;
+ * metadata is refused where there is none; a drop that was cut off is finished by the next. */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 static tsr_enumeration labels = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);
 
-/* x from 1 to 100, now to 10 where the version has current domains; a. */
+/* Prepares an array with a dimension x from 1 to 100 and an attribute a. In version 22 the current domain ends at
+ * 10. */
 static tsr_creation *prepare(uint32_t version) {
   static tsr_field fields[2];
   static tsr_interval now;
@@ -54,7 +56,7 @@ static const tsr_schema *now_of(tsr_array *array) {
 
 static const tsr_field more = {.name = "b", .datatype = TSR_INT16, .values_per_cell = 1};
 
-static void test_attributes(void **state) {
+static void test_attributes_are_added_and_dropped(void **state) {
   static const uint32_t versions[] = {12, 16, 20, 22};
   for (int v = 0; v < 4; v++) {
     tsr_array *array = make(versions[v]);
@@ -75,8 +77,8 @@ static void test_attributes(void **state) {
   }
 }
 
-/* What has been written under a name is not to be taken for something else. */
-static void test_added_again(void **state) {
+/* An attribute can be added again under a name that was used before only with the same type and the same filters. */
+static void test_attribute_returns_only_with_same_type_and_filters(void **state) {
   tsr_array *array = make(22);
   tsr_field other = more;
   ok(tsr_array_add_attribute(array, &more, NULL, &error));
@@ -102,7 +104,7 @@ static void test_added_again(void **state) {
   drop(array);
 }
 
-static void test_enumerations(void **state) {
+static void test_enumerations_grow(void **state) {
   tsr_array *array = make(22);
   const tsr_enumeration *all = NULL;
   tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
@@ -128,7 +130,7 @@ static void test_enumerations(void **state) {
   drop(array);
 }
 
-static void test_domain(void **state) {
+static void test_current_domain_only_grows(void **state) {
   tsr_array *array = make(22);
   tsr_interval box = *now_of(array)->current_domain;
   box.high[0] = 9;
@@ -147,12 +149,15 @@ static void test_domain(void **state) {
 /* ---- Two at once ----------------------------------------------------------------------------- */
 
 static const tsr_store_methods *plain;
-static void (*other_change)(
-    tsr_array *array); /* by another process, just before the first schema is claimed, or appears */
-static unsigned repeats; /* and before the ones after it */
-static enum { AT_THE_CLAIM, AT_THE_SCHEMA, WITHOUT_CLAIMS } moment;
+static void (*other_change)(tsr_array *array); /* what another process does at the moment `moment` */
+static unsigned repeats; /* how many times it still does so */
+static enum {
+  AT_THE_CLAIM, /* just before this process creates its claim */
+  AT_THE_SCHEMA, /* just before this process renames its schema: it has a claim */
+  WITHOUT_CLAIMS /* the same, but the other process ignores claims, as TileDB does */
+} moment;
 
-/* What is staged in the root, but this. */
+/* Removes all files of the root that begin with a dot, except `but`. */
 static void remove_claims(tsr_store *s, const char *but) {
   tsr_listing entries = {0};
   ok(tsr__store_list(s, "", &entries, &error));
@@ -167,7 +172,7 @@ static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error
   if (repeats && (moment == AT_THE_CLAIM ? !strchr(to, '/') : schema)) {
     tsr_array *array = NULL;
     repeats--;
-    if (moment == WITHOUT_CLAIMS) remove_claims(s, from); /* as TileDB, which does not look */
+    if (moment == WITHOUT_CLAIMS) remove_claims(s, from);
     ok(tsr_array_open(environment, path, NULL, &array, &error));
     other_change(array);
     tsr_array_close(array);
@@ -206,7 +211,7 @@ static void add_label(tsr_array *array) {
   ok(tsr_array_extend_enumeration(array, &one, &error));
 }
 
-/* The attributes of the schema in force, by what another handle sees, in their order. */
+/* Returns the names of the attributes of the schema in force, as another handle sees them. */
 static const char *attributes(void) {
   static char text[200];
   tsr_array *array = NULL;
@@ -231,27 +236,28 @@ static void two_at_once(void) {
   drop(array);
 
   array = make(22);
-  beside(array, 3, add_others); /* who comes again and again */
+  beside(array, 3, add_others); /* the other process comes before each attempt */
   ok(tsr_array_add_attribute(array, &more, NULL, &error));
   assert_string_equal(attributes(), "a r q p b ");
   drop(array);
 
   array = make(22);
-  beside(array, 1, add_same); /* ours is not there yet, or is */
+  /* Before the claim, the second attribute b is an error. After it, both processes have added the same b. */
+  beside(array, 1, add_same);
   if (moment == AT_THE_CLAIM) refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
   else ok(tsr_array_add_attribute(array, &more, NULL, &error));
   assert_string_equal(attributes(), "a b ");
   drop(array);
 
   array = make(22);
-  beside(array, 1, add_unlike); /* the first one stays */
+  beside(array, 1, add_unlike); /* the other process's attribute stays */
   refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
   assert_string_equal(attributes(), "a b ");
   assert_int_equal(now_of(array)->fields[2].datatype, TSR_FLOAT32);
   drop(array);
 }
 
-static void test_two_at_once(void **state) {
+static void test_concurrent_attributes_hide_nothing(void **state) {
   moment = AT_THE_CLAIM;
   two_at_once();
   moment = WITHOUT_CLAIMS;
@@ -278,7 +284,7 @@ static void two_labels_at_once(void) {
   drop(array);
 }
 
-static void test_two_labels_at_once(void **state) {
+static void test_concurrent_labels_and_domains_hide_nothing(void **state) {
   moment = AT_THE_CLAIM;
   two_labels_at_once();
   moment = WITHOUT_CLAIMS;
@@ -297,8 +303,8 @@ static unsigned staged_files(void) {
   return count;
 }
 
-/* Who finds a claim does first what that one is about to do. */
-static void test_claims_of_others(void **state) {
+/* A process that finds a claim of another one publishes the other's schema first. */
+static void test_claim_of_other_process_is_finished_first(void **state) {
   tsr_array *array = make(22);
   moment = AT_THE_SCHEMA;
   beside(array, 1, add_others);
@@ -330,9 +336,9 @@ static void put_file(const char *name, const char *text) {
   tsr__store_close(store);
 }
 
-/* What a process that died has claimed is done by the next one that changes the schema; claims that make no sense, or lead
- * elsewhere, or to what is not there, stand in nobody's way. */
-static void test_claims_of_the_dead(void **state) {
+/* The next change of the schema publishes what a process that died has claimed. Claims that cannot be read, that name
+ * other directories, or whose staged file is missing, do not block a change. */
+static void test_claims_of_dead_processes_block_nothing(void **state) {
   static tsr_store_methods methods;
   static const char *const texts[] = {"", "nonsense", ".0123456789abcdef0123456789abcdef\n../other\n",
                                       "__commits/x\n__1_1_0123456789abcdef0123456789abcdef\n",
@@ -364,8 +370,9 @@ static void test_claims_of_the_dead(void **state) {
   drop(array);
 }
 
-/* What has no schemas with times, and what is not there yet, does not change. */
-static void test_refused(void **state) {
+/* Arrays below the versions that a change needs, and arrays that are not published yet, refuse it; metadata of a
+ * creation can be written. */
+static void test_changes_are_refused_below_their_version(void **state) {
   const tsr_metadatum entry = {
       .key = "k", .key_size = 1, .datatype = TSR_INT8, .count = 1, .value = "", .value_size = 1};
   tsr_array *array = make(3);
@@ -376,14 +383,14 @@ static void test_refused(void **state) {
   const tsr_array_options options = {.creation = creation};
   ok(tsr_array_open(environment, path, &options, &array, &error));
   refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_ERROR, "commit first");
-  ok(tsr_array_set_metadata(array, &entry, &error)); /* goes with the rest */
+  ok(tsr_array_set_metadata(array, &entry, &error)); /* the abandon removes it */
   tsr_array_close(array);
   ok(tsr_creation_abandon(creation, &error));
   tsr_creation_close(creation);
 }
 
-/* A drop that was cut off after the array was gone is ended by the next. */
-static void test_drop(void **state) {
+/* A drop that was cut off after it had hidden the schema is finished by the next drop. */
+static void test_drop_finishes_interrupted_drop(void **state) {
   tsr_store *store = NULL;
   tsr_object_kind kind;
   tsr_array *array = make(22);
@@ -397,11 +404,15 @@ static void test_drop(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_attributes),       cmocka_unit_test(test_added_again),
-      cmocka_unit_test(test_enumerations),     cmocka_unit_test(test_domain),
-      cmocka_unit_test(test_refused),          cmocka_unit_test(test_drop),
-      cmocka_unit_test(test_two_at_once),      cmocka_unit_test(test_two_labels_at_once),
-      cmocka_unit_test(test_claims_of_others), cmocka_unit_test(test_claims_of_the_dead)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attributes_are_added_and_dropped),
+                                     cmocka_unit_test(test_attribute_returns_only_with_same_type_and_filters),
+                                     cmocka_unit_test(test_enumerations_grow),
+                                     cmocka_unit_test(test_current_domain_only_grows),
+                                     cmocka_unit_test(test_changes_are_refused_below_their_version),
+                                     cmocka_unit_test(test_drop_finishes_interrupted_drop),
+                                     cmocka_unit_test(test_concurrent_attributes_hide_nothing),
+                                     cmocka_unit_test(test_concurrent_labels_and_domains_hide_nothing),
+                                     cmocka_unit_test(test_claim_of_other_process_is_finished_first),
+                                     cmocka_unit_test(test_claims_of_dead_processes_block_nothing)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,5 +1,6 @@
-/* test_consolidate.c: arrays of random histories (writes, deletes, boxes with gaps) are consolidated and vacuumed, whole or
- * in part, stopped at every call of the store or by the host: what is read between any two times stays the same.
+/* test_consolidate.c: arrays with random histories (writes, deletes, boxes with gaps) are consolidated and vacuumed,
+ * completely or in part, and stopped at every call of the store or by the host. Every read between any two times stays
+ * the same.
  */
 
 #include <math.h>
@@ -23,8 +24,8 @@
 #define ROWS  4096
 #define LAST  (10 * TIMES)
 
-static bool timed; /* merged cells keep their times: they are compared, too */
-static uint64_t polls_left = UINT64_MAX;
+static bool timed; /* merged cells keep their times, so the times are compared, too */
+static uint64_t polls_left = UINT64_MAX; /* checks for cancellation before the host cancels; UINT64_MAX: never */
 
 static bool interrupted(void *argument) { return polls_left != UINT64_MAX && (polls_left == 0 || polls_left-- == 0); }
 
@@ -75,7 +76,7 @@ static tsr_array *open_array(const kind *k) {
   return array;
 }
 
-/* Cells whose attributes are made of one number. */
+/* Cells to write. All attributes of a cell derive from one number. */
 typedef struct batch {
   int32_t x[1024], y[1024];
   int64_t a[1024];
@@ -129,7 +130,7 @@ static void write_sparse(tsr_array *array, uint64_t time) {
   commit(writer);
 }
 
-/* Removes by chance what is there at a time. */
+/* Removes about a quarter of the coordinates that have cells at a time. */
 static void write_deletes(tsr_array *array, uint64_t time) {
   tsr_writer *writer = open_writer(array, time);
   tsr_snapshot *snapshot;
@@ -147,7 +148,8 @@ static void write_deletes(tsr_array *array, uint64_t time) {
     for (uint64_t i = 0; i < got->count; i++) {
       const uint64_t at = got->selection ? got->selection[i] : got->first + i;
       const int32_t *x = both[0].values, *y = both[1].values;
-      if ((salt + (uint64_t)(31 * x[at] + 7 * y[at])) % 4 == 0) /* all cells of a coordinate */
+      if ((salt + (uint64_t)(31 * x[at] + 7 * y[at])) % 4 ==
+          0) /* depends on the coordinate alone: all of its cells go */
         ok(tsr_writer_remove(writer, got->rowids ? got->rowids[at] : got->row_base + (int64_t)at, both, at, &error));
     }
   }
@@ -183,7 +185,7 @@ static void write_history(const kind *k) {
   tsr_array_close(array);
 }
 
-/* ---- What is read --------------------------------------------------------------------------- */
+/* ---- Views: all rows between two times ------------------------------------------------------ */
 
 typedef struct row {
   int32_t x, y;
@@ -252,13 +254,13 @@ static void keep_views(const kind *k) {
   tsr_array_close(array);
 }
 
-/* `whole`: only views that take in all times. */
-static void check_views(const kind *k, bool whole, const char *when) {
+/* Checks that all views are as keep_views has found them. `all_times`: only views that include all times. */
+static void check_views(const kind *k, bool all_times, const char *when) {
   tsr_array *array = open_array(k);
   for (unsigned i = 0; i < VIEWS; i++) {
     uint64_t since, as_of;
     span_of(i, &since, &as_of);
-    if (whole && (since > 10 || as_of < LAST)) continue;
+    if (all_times && (since > 10 || as_of < LAST)) continue;
     read_view(array, since, as_of, &now);
     if (now.count != before[i].count || memcmp(now.rows, before[i].rows, now.count * sizeof(row)) != 0)
       fail_msg("%s, %u to %u: %u rows, expected %u", when, (unsigned)since, (unsigned)as_of, (unsigned)now.count,
@@ -305,7 +307,7 @@ static const kind kinds[] = {
 
 /* ---- Histories ------------------------------------------------------------------------------ */
 
-static void test_histories(void **state) {
+static void test_views_survive_consolidation_and_vacuum(void **state) {
   static const tsr_maintenance others[] = {TSR_MAINTAIN_COMMITS, TSR_MAINTAIN_FRAGMENT_META, TSR_MAINTAIN_METADATA};
   for (unsigned i = 0; i < KINDS * 3; i++) {
     const kind *k = &kinds[i % KINDS];
@@ -353,8 +355,8 @@ static void test_histories(void **state) {
 
 /* ---- Many fragments ------------------------------------------------------------------------- */
 
-/* The merge's heap has several levels, and most cells are there several times. */
-static void test_many(void **state) {
+/* 90 fragments: the merge's heap has several levels, and most coordinates occur several times. */
+static void test_many_fragments_are_merged(void **state) {
   for (unsigned i = 0; i < KINDS; i++) {
     const kind *k = &kinds[i];
     const tsr_consolidate_options options = {.threads = 2};
@@ -376,10 +378,10 @@ static void test_many(void **state) {
   }
 }
 
-/* ---- What would be merged ------------------------------------------------------------------- */
+/* ---- tsr_array_mergeable -------------------------------------------------------------------- */
 
-/* It is what a consolidation then merges, and asking changes nothing. */
-static void test_mergeable(void **state) {
+/* The answer is the number of fragments that a consolidation then merges, and asking changes nothing. */
+static void test_mergeable_is_what_consolidation_merges(void **state) {
   for (unsigned i = 0; i < KINDS * 2; i++) {
     const kind *k = &kinds[i % KINDS];
     tsr_consolidate_options options = {.threads = 2};
@@ -404,8 +406,8 @@ static void test_mergeable(void **state) {
   }
 }
 
-/* Nothing of arrays that are never merged, which is no error; what is one stays one. */
-static void test_mergeable_never(void **state) {
+/* An array whose fragments are never merged has 0, which is no error. A fragment that does not exist is one. */
+static void test_mergeable_of_arrays_never_merged(void **state) {
   tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT, .byte_width = 4, .scale = 1};
   tsr_field fields[2] = {{.name = "x",
                           .datatype = TSR_FLOAT64,
@@ -444,9 +446,9 @@ static void test_mergeable_never(void **state) {
 /* ---- Stopped at any point ------------------------------------------------------------------- */
 
 static tsr_store_methods broken;
-static const tsr_store_methods *whole;
+static const tsr_store_methods *intact;
 static uint64_t calls_left;
-static bool lies; /* the first call that fails is done, if it is a rename */
+static bool lies; /* if the first call that fails is a rename, it takes place nevertheless */
 
 static int spend(tsr_error *e) {
   if (calls_left == 0) return tsr__fail(e, TSR_IO, "the machine has stopped");
@@ -455,30 +457,30 @@ static int spend(tsr_error *e) {
 }
 static int broken_create(tsr_store *s, const char *p, tsr_file **f, tsr_error *e) {
   TSR_TRY(spend(e));
-  return whole->create_exclusive(s, p, f, e);
+  return intact->create_exclusive(s, p, f, e);
 }
 static int broken_append(tsr_file *f, const void *bytes, uint64_t size, tsr_error *e) {
   TSR_TRY(spend(e));
-  return whole->append(f, bytes, size, e);
+  return intact->append(f, bytes, size, e);
 }
 static int broken_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
-  if (lies && calls_left == 0) (void)whole->rename_exclusive(s, from, to, e);
+  if (lies && calls_left == 0) (void)intact->rename_exclusive(s, from, to, e);
   if (calls_left == 0) lies = false;
   TSR_TRY(spend(e));
-  return whole->rename_exclusive(s, from, to, e);
+  return intact->rename_exclusive(s, from, to, e);
 }
 static int broken_remove(tsr_store *s, const char *p, tsr_error *e) {
   TSR_TRY(spend(e));
-  return whole->remove(s, p, e);
+  return intact->remove(s, p, e);
 }
 static int broken_make(tsr_store *s, const char *p, tsr_error *e) {
   TSR_TRY(spend(e));
-  return whole->make_directory(s, p, e);
+  return intact->make_directory(s, p, e);
 }
 
 static void break_store(tsr_array *array, uint64_t calls) {
-  whole = array->store->methods;
-  broken = *whole;
+  intact = array->store->methods;
+  broken = *intact;
   broken.create_exclusive = broken_create;
   broken.append = broken_append;
   broken.rename_exclusive = broken_rename;
@@ -488,8 +490,8 @@ static void break_store(tsr_array *array, uint64_t calls) {
   calls_left = calls;
 }
 
-/* Consolidates, then vacuums, each time with one call more before all fails, until they succeed. */
-static void test_crashes(void **state) {
+/* Consolidates, then vacuums, each time with more calls of the store before all calls fail, until they succeed. */
+static void test_views_survive_crashes(void **state) {
   for (unsigned i = 0; i < KINDS; i++) {
     const kind *k = &kinds[i];
     seed = 100 + i;
@@ -504,7 +506,7 @@ static void test_crashes(void **state) {
         lies = i == 0 || i == 8 || i == 10;
         int code = vacuum ? tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &count, &error)
                           : tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error);
-        array->store->methods = whole;
+        array->store->methods = intact;
         tsr_array_close(array);
         check_views(k, vacuum && !keeps_times(k), vacuum ? "a vacuum stopped" : "a consolidation stopped");
         if (code >= 0) break;
@@ -519,12 +521,12 @@ static void test_crashes(void **state) {
 
 /* ---- A disk that does not tell whether a directory is there ---------------------------------- */
 
-static uint64_t looks, blind_from, blind_until; /* looks that fail */
+static uint64_t looks, blind_from, blind_until; /* lookups so far; the first and the last that fail */
 
 static int broken_stamp(tsr_store *s, const char *p, tsr_stamp *stamp, tsr_error *e) {
   looks++;
   if (looks >= blind_from && looks <= blind_until) return tsr__fail(e, TSR_IO, "the disk does not tell");
-  return whole->stamp(s, p, stamp, e);
+  return intact->stamp(s, p, stamp, e);
 }
 
 typedef int (*operation)(tsr_array *array);
@@ -542,19 +544,20 @@ static int vacuum_all(tsr_array *array) {
   return tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &count, &error);
 }
 
-/* With each of the looks failing, once or from then on, until it goes through: it says so, or does not need to know. */
+/* Runs `step` with each lookup of a directory failing, only this one (`once`) or this and all later ones, until none
+ * fails. The step either returns the error or does not need the answer. */
 static void look_at(const kind *k, operation step, bool vacuum, bool once) {
   for (uint64_t n = 1, done = 0; !done; n++) {
     tsr_array *array = open_array(k);
-    whole = array->store->methods;
-    broken = *whole;
+    intact = array->store->methods;
+    broken = *intact;
     broken.stamp = broken_stamp;
     array->store->methods = &broken;
     looks = 0;
     blind_from = n;
     blind_until = once ? n : UINT64_MAX;
     const int code = step(array);
-    array->store->methods = whole;
+    array->store->methods = intact;
     tsr_array_close(array);
     if (code < 0) assert_int_equal(code, TSR_IO);
     done = n > looks;
@@ -564,7 +567,7 @@ static void look_at(const kind *k, operation step, bool vacuum, bool once) {
   }
 }
 
-static void test_looks(void **state) {
+static void test_failed_lookups_lose_nothing(void **state) {
   const unsigned which[] = {2, 8, 10};
   for (unsigned i = 0; i < 3; i++) {
     const kind *k = &kinds[which[i]];
@@ -580,8 +583,9 @@ static void test_looks(void **state) {
   }
 }
 
-/* A vacuum file whose own fragment is not committed: nobody knows whether another one has the cells of its sources. */
-static void test_orphans(void **state) {
+/* A vacuum keeps the sources of a vacuum file whose merged fragment is not committed: it is not known whether another
+ * fragment has their cells. */
+static void test_vacuum_keeps_sources_without_merged_fragment(void **state) {
   const kind *k = &kinds[8];
   tsr_listing entries = {0};
   uint64_t stem, count;
@@ -617,7 +621,7 @@ static void test_orphans(void **state) {
   remove_tree(path);
 }
 
-/* What lies there is what is committed, and nothing that is not. */
+/* Checks that there are no fragments but the committed ones, and no temporary files. */
 static void check_nothing_left(const kind *k) {
   static const char *const directories[] = {"", "__commits", "__fragments"};
   tsr_array *array = open_array(k);
@@ -632,8 +636,8 @@ static void check_nothing_left(const kind *k) {
   tsr_array_close(array);
 }
 
-/* The host stops it: nothing is left, but for merges that were done before. */
-static void test_interrupts(void **state) {
+/* A consolidation that the host cancels leaves nothing behind except merges that were complete before. */
+static void test_cancelled_consolidation_leaves_nothing(void **state) {
   const unsigned which[] = {2, 8};
   for (unsigned i = 0; i < 2; i++) {
     const kind *k = &kinds[which[i]];
@@ -660,7 +664,7 @@ static void test_interrupts(void **state) {
   }
 }
 
-/* ---- What may not be merged ----------------------------------------------------------------- */
+/* ---- Named fragments, debris ---------------------------------------------------------------- */
 
 static void consolidate_named(tsr_array *array, const char *a, const char *c, int expected, const char *says) {
   const char *names[] = {a, c};
@@ -671,7 +675,7 @@ static void consolidate_named(tsr_array *array, const char *a, const char *c, in
     fail_msg("%s \"%s\" instead of %s", tsr_code_name(code), code < 0 ? error.message : "", tsr_code_name(expected));
 }
 
-static void test_named(void **state) {
+static void test_named_fragments_are_merged_or_refused(void **state) {
   const kind *k = &kinds[0];
   tsr_snapshot *snapshot;
   char names[TIMES][128];
@@ -693,8 +697,8 @@ static void test_named(void **state) {
   remove_tree(path);
 }
 
-/* Debris goes after a day, unless it is marked; nothing else does. */
-static void test_debris(void **state) {
+/* A vacuum removes debris after a day, unless a marker of a prepared commit names it, and keeps all other files. */
+static void test_vacuum_removes_old_debris(void **state) {
   const kind *k = &kinds[0];
   tsr_file *file;
   uint64_t removed;
@@ -717,7 +721,7 @@ static void test_debris(void **state) {
     (void)tsr__store_make_directory(store, name, NULL);
     ok(tsr__store_create_exclusive(store, files[i], &file, &error));
     tsr__store_close_file(file);
-    if (i == 1) continue; /* young */
+    if (i == 1) continue; /* this one stays new */
     char command[1200];
     snprintf(command, sizeof command, "touch -d '2 days ago' '%s/%s'", path, files[i]);
     assert_int_equal(system(command), 0);
@@ -746,7 +750,7 @@ static void test_debris(void **state) {
 
 /* ---- Purge ---------------------------------------------------------------------------------- */
 
-static void test_purge(void **state) {
+static void test_purge_drops_deleted_cells(void **state) {
   for (unsigned i = 0; i < 6; i++) {
     kind k = kinds[2 + i % 3];
     seed = 50 + i;
@@ -762,7 +766,7 @@ static void test_purge(void **state) {
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
     assert_int_equal(merged, TIMES);
     ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &merged, &error));
-    read_view(array, 0, 1000, &now); /* index 19 of the views */
+    read_view(array, 0, 1000, &now); /* the same times as view 19 */
     assert_int_equal(now.count, before[19].count);
     assert_memory_equal(now.rows, before[19].rows, now.count * sizeof(row));
     tsr_snapshot *snapshot;
@@ -802,12 +806,12 @@ static void assert_covers(const tsr_box_set *set, const uint8_t covered[512]) {
       const uint64_t *box = ends + 2 * i * set->dimensions;
       found[c] += in_box(c, set->dimensions, box, box + 1, 2);
     }
-  assert_memory_equal(covered, found, sizeof found); /* each once */
+  assert_memory_equal(covered, found, sizeof found); /* each cell lies in exactly one box */
   for (uint64_t c = 0; c < 512; c++) cells += covered[c];
   assert_int_equal(tsr__box_set_cells(set), cells);
 }
 
-static void test_box_set(void **state) {
+static void test_box_set_covers_each_cell_once(void **state) {
   for (unsigned round = 0; round < 300; round++) {
     const uint32_t n = 1 + round % 3;
     tsr_box_set set = {.dimensions = n, .ends.memory = &environment->memory};
@@ -836,10 +840,18 @@ static void test_box_set(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_box_set),    cmocka_unit_test(test_histories),       cmocka_unit_test(test_many),
-      cmocka_unit_test(test_mergeable),  cmocka_unit_test(test_mergeable_never), cmocka_unit_test(test_crashes),
-      cmocka_unit_test(test_interrupts), cmocka_unit_test(test_named),           cmocka_unit_test(test_debris),
-      cmocka_unit_test(test_purge),      cmocka_unit_test(test_looks),           cmocka_unit_test(test_orphans),
+      cmocka_unit_test(test_box_set_covers_each_cell_once),
+      cmocka_unit_test(test_views_survive_consolidation_and_vacuum),
+      cmocka_unit_test(test_many_fragments_are_merged),
+      cmocka_unit_test(test_mergeable_is_what_consolidation_merges),
+      cmocka_unit_test(test_mergeable_of_arrays_never_merged),
+      cmocka_unit_test(test_views_survive_crashes),
+      cmocka_unit_test(test_cancelled_consolidation_leaves_nothing),
+      cmocka_unit_test(test_named_fragments_are_merged_or_refused),
+      cmocka_unit_test(test_vacuum_removes_old_debris),
+      cmocka_unit_test(test_purge_drops_deleted_cells),
+      cmocka_unit_test(test_failed_lookups_lose_nothing),
+      cmocka_unit_test(test_vacuum_keeps_sources_without_merged_fragment),
   };
   return cmocka_run_group_tests(tests, setup_interrupted, teardown_empty);
 }

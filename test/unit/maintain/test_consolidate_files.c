@@ -1,4 +1,5 @@
-/* test_consolidate_files.c: commits and footers of the same fragments are a pair, of one name: one file is opened for both. */
+/* test_consolidate_files.c: consolidated commits (.con) and footers (.meta) of the same fragments have the same name
+ * and are a pair: readers open one file for both. */
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static void vacuum(tsr_array *array, tsr_maintenance what) {
   ok(tsr_array_vacuum(array, what, &removed, &error));
 }
 
-/* What a snapshot of an array that was just opened opens, without the schema. */
+/* Returns how many files a first snapshot of an array opens, without the schema. */
 static uint64_t files_opened(void) {
   tsr_array *array = open_small();
   tsr_snapshot *snapshot;
@@ -32,7 +33,7 @@ static uint64_t files_opened(void) {
   return opened;
 }
 
-/* The nth file with a suffix: its path. */
+/* Returns the path of the nth file with a suffix, "" if there is none. */
 static tsr_path file_of(tsr_array *array, const char *directory, const char *suffix, int n) {
   tsr_listing entries = {0};
   tsr_path found = {""};
@@ -77,7 +78,7 @@ static tsr_array *make_three(void) {
 }
 #define THREE "1=1001 2=2002 3=3003 "
 
-static void test_either_first(void **state) {
+static void test_pair_is_made_in_either_order(void **state) {
   static const tsr_maintenance order[2][2] = {{TSR_MAINTAIN_COMMITS, TSR_MAINTAIN_FRAGMENT_META},
                                               {TSR_MAINTAIN_FRAGMENT_META, TSR_MAINTAIN_COMMITS}};
   for (int which = 0; which < 2; which++) {
@@ -93,12 +94,13 @@ static void test_either_first(void **state) {
       check(0);
       vacuum(array, TSR_MAINTAIN_ALL);
     }
-    /* the same once more changes nothing */
+    /* Consolidating once more changes nothing. */
     uint64_t merged;
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENT_META, NULL, &merged, &error));
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
     assert_true(have_pair(array));
-    /* a new commit is one file more; each of the two taken up alone: the pair is none */
+    /* A new commit is one more file to open. If only one of the two is consolidated again, they are no pair any
+     * more. */
     write_small(array, 40, 4, 4, NULL);
     assert_int_equal(files_opened(), 2);
     consolidate(array, order[which][0]);
@@ -117,8 +119,9 @@ static void test_either_first(void **state) {
   }
 }
 
-/* Merges and vacuums after it: what is cancelled is not committed by the footers, either. */
-static void test_merged(void **state) {
+/* Fragments are merged and vacuumed after that: fragments that an .ign cancels are not committed by the footers
+ * either. */
+static void test_pair_after_merge_and_vacuum(void **state) {
   for (int dense = 0; dense < 2; dense++) {
     const tsr_consolidate_options first_two = {.as_of = 20};
     uint64_t merged;
@@ -130,7 +133,7 @@ static void test_merged(void **state) {
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &first_two, &merged, &error));
     assert_int_equal(merged, 2);
     assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE);
-    assert_int_equal(files_opened(), 3); /* the footers, the vacuum file, the merged one's own */
+    assert_int_equal(files_opened(), 3); /* the footers, the vacuum file, the merged fragment's metadata */
     assert_string_equal(cells_of(array, 10), "1=1001 ");
     vacuum(array, TSR_MAINTAIN_FRAGMENTS);
     assert_true(*file_of(array, "__commits", ".ign", 0).text);
@@ -141,7 +144,7 @@ static void test_merged(void **state) {
     consolidate(other, TSR_MAINTAIN_COMMITS);
     vacuum(other, TSR_MAINTAIN_ALL);
     assert_int_equal(*file_of(array, "__commits", ".ign", 0).text, 0);
-    assert_int_equal(files_opened(), 3); /* the new .con, the old footers, the merged one's own */
+    assert_int_equal(files_opened(), 3); /* the new .con, the old footers, the merged fragment's metadata */
     consolidate(other, TSR_MAINTAIN_FRAGMENT_META);
     assert_int_equal(files_opened(), 1);
     assert_string_equal(cells_of(other, TSR_TIME_NOW), THREE);
@@ -152,8 +155,8 @@ static void test_merged(void **state) {
   }
 }
 
-/* Other fragments, no pair: with a delete beside them, or with some of them that have no footer there. */
-static void test_no_pair(void **state) {
+/* A .con and a .meta with different fragments are no pair: here the .meta has only two of three. */
+static void test_different_fragments_are_no_pair(void **state) {
   tsr_array *array = make_small(22, false, false);
   for (int t = 1; t <= 3; t++) write_small(array, (uint64_t)t * 10, t, t, NULL);
   const tsr_consolidate_options first_two = {.as_of = 20};
@@ -161,14 +164,15 @@ static void test_no_pair(void **state) {
   ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENT_META, &first_two, &merged, &error));
   consolidate(array, TSR_MAINTAIN_COMMITS);
   assert_false(have_pair(array));
-  assert_int_equal(files_opened(), 3); /* and the footer of the third */
+  assert_int_equal(files_opened(), 3); /* the third is the metadata of the third fragment */
   check(0);
   tsr_array_close(array);
   remove_tree(path);
 }
 
-/* One of the two is gone, damaged, or says something else. */
-static void test_one_of_the_two(void **state) {
+/* The array stays readable if the .meta of a pair is missing or damaged, and if the .con is missing its fragments are
+ * not committed. The check reports a .con that is cut. */
+static void test_array_survives_loss_of_half_a_pair(void **state) {
   tsr_array *array = make_three();
   consolidate(array, TSR_MAINTAIN_COMMITS);
   consolidate(array, TSR_MAINTAIN_FRAGMENT_META);
@@ -176,13 +180,13 @@ static void test_one_of_the_two(void **state) {
   const tsr_path con = file_of(array, "__commits", ".con", 0), meta = file_of(array, "__fragment_meta", ".meta", 0);
   tsr_store *store = array->store;
   ok(tsr__store_rename(store, meta.text, "hidden", &error));
-  assert_int_equal(files_opened(), 4); /* the .con, the fragments' own */
+  assert_int_equal(files_opened(), 4); /* the .con, the fragments' metadata */
   check(0);
   tsr_file *file;
   ok(tsr__store_create_exclusive(store, meta.text, &file, &error));
   ok(tsr__store_append(file, "no footers", 10, &error));
   tsr__store_close_file(file);
-  age(meta.text); /* a young one may be growing */
+  age(meta.text); /* a file that was changed a moment ago might still be written */
   tsr_array *other = open_small();
   assert_string_equal(cells_of(other, TSR_TIME_NOW), THREE); /* the fragments have their own footers */
   vacuum(other, TSR_MAINTAIN_COMMITS);
@@ -192,7 +196,7 @@ static void test_one_of_the_two(void **state) {
   ok(tsr__store_rename(store, "hidden", meta.text, &error));
   assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE "4=4004 ");
 
-  ok(tsr__store_rename(store, con.text, "hidden", &error)); /* nobody has committed what footers alone have */
+  ok(tsr__store_rename(store, con.text, "hidden", &error)); /* footers alone commit nothing */
   other = open_small();
   assert_string_equal(cells_of(other, TSR_TIME_NOW), "4=4004 ");
   tsr_array_close(other);
@@ -210,8 +214,9 @@ static void test_one_of_the_two(void **state) {
   remove_tree(path);
 }
 
-/* What a crash left of one is in the way of its name, not of the work. */
-static void test_name_taken(void **state) {
+/* A staged file that a crash has left under the pair's name does not block the consolidation; the new file gets another
+ * name. */
+static void test_leftover_file_does_not_block_consolidation(void **state) {
   tsr_array *array = make_three();
   tsr_file *file;
   char left[200];
@@ -233,15 +238,15 @@ static void test_name_taken(void **state) {
   remove_tree(path);
 }
 
-/* ---- A vacuum beside the making of a .con ---- */
+/* ---- A vacuum while a .con is written ---- */
 
 static tsr_store_methods hooked;
 static int (*real_create)(tsr_store *, const char *, tsr_file **, tsr_error *);
 static int (*real_rename)(tsr_store *, const char *, const char *, tsr_error *);
-static bool at_rename; /* the others come when the .con is to get its name, else when it is staged */
-static unsigned came, renamed;
+static bool at_rename; /* the other process runs before the rename of the .con, else before it is staged */
+static unsigned came, renamed; /* how many times it ran; how many .con files were renamed */
 
-/* Another process merges all and vacuums it, from beginning to end. */
+/* Another process merges all fragments and vacuums the sources. */
 static void others_come(void) {
   tsr_array *other = open_small();
   came++;
@@ -257,7 +262,7 @@ static int hooked_create(tsr_store *store, const char *name, tsr_file **file, ts
   return real_create(store, name, file, fault);
 }
 
-/* If the process died when the .con has its name, nothing would be wrong. */
+/* Checks the array after each rename of a .con: a process that dies then leaves a sound array. */
 static int hooked_rename(tsr_store *store, const char *from, const char *to, tsr_error *fault) {
   uint64_t stem;
   if (!tsr__name_suffix(to, ".con", &stem)) return real_rename(store, from, to, fault);
@@ -269,7 +274,7 @@ static int hooked_rename(tsr_store *store, const char *from, const char *to, tsr
   return code;
 }
 
-static void test_vacuum_between(void **state) {
+static void test_vacuum_during_consolidation_of_commits_loses_nothing(void **state) {
   for (int way = 0; way < 4; way++) {
     const bool dense = way & 1;
     tsr_array *array = make_small(22, dense, false);
@@ -297,8 +302,11 @@ static void test_vacuum_between(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_either_first), cmocka_unit_test(test_merged),
-                                     cmocka_unit_test(test_no_pair),      cmocka_unit_test(test_one_of_the_two),
-                                     cmocka_unit_test(test_name_taken),   cmocka_unit_test(test_vacuum_between)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pair_is_made_in_either_order),
+                                     cmocka_unit_test(test_pair_after_merge_and_vacuum),
+                                     cmocka_unit_test(test_different_fragments_are_no_pair),
+                                     cmocka_unit_test(test_array_survives_loss_of_half_a_pair),
+                                     cmocka_unit_test(test_leftover_file_does_not_block_consolidation),
+                                     cmocka_unit_test(test_vacuum_during_consolidation_of_commits_loses_nothing)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,5 +1,5 @@
-/* test_merge_sparse.c: merged cells have been through the delete conditions that readers would have evaluated, of fields that
- * have come, gone and come back as something else.
+/* test_merge_sparse.c: a merge applies the same delete conditions to its cells as readers do, also conditions on
+ * attributes that were added later, dropped, or added again with another type.
  */
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "define/evolve_publish.h"
 #include "small_array.h"
 
-/* DELETE WHERE field = value, or where it is not, as TileDB writes it. */
+/* Writes a delete condition as TileDB does. `kept` is the comparison that holds for the cells to keep. */
 static void delete_where(tsr_array *array, uint64_t time, tsr_condition_op kept, const char *field, const void *value,
                          uint64_t size) {
   tsr_buffer content = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
@@ -32,10 +32,10 @@ static void delete_where(tsr_array *array, uint64_t time, tsr_condition_op kept,
   tsr__buffer_release(&tile);
 }
 
-/* As TileDB does it, which does not ask what the name has stood for before. */
+/* Adds an attribute as TileDB does, without the check of earlier attributes of the same name. */
 static void add_attribute(tsr_array *array, const char *name, tsr_datatype datatype) {
   const tsr_schema *old;
-  tsr_schema schema, whole;
+  tsr_schema schema, complete;
   tsr_field fields[8];
   tsr_arena arena;
   tsr_buffer content = {.memory = &environment->memory};
@@ -51,14 +51,14 @@ static void add_attribute(tsr_array *array, const char *name, tsr_datatype datat
   schema.fields = fields;
   schema.attribute_count++;
   tsr__arena_init(&arena, &environment->memory);
-  ok(tsr__schema_complete(&schema, &arena, &whole, &error));
-  ok(tsr__schema_encode(&whole, &content, &error));
-  assert_int_equal(tsr__schema_publish(array, before, whole.version, &content, published, &error), 1);
+  ok(tsr__schema_complete(&schema, &arena, &complete, &error));
+  ok(tsr__schema_encode(&complete, &content, &error));
+  assert_int_equal(tsr__schema_publish(array, before, complete.version, &content, published, &error), 1);
   tsr__buffer_release(&content);
   tsr__arena_release(&arena);
 }
 
-/* All reads say the same before and after a merge, and a vacuum. */
+/* Checks that reads give the same cells before a merge, after it, and after a vacuum. */
 static void merge_and_compare(tsr_array *array, uint64_t fragments, const char *expected) {
   assert_string_equal(cells_of(array, TSR_TIME_NOW), expected);
   assert_int_equal(merge_small(array), fragments);
@@ -70,8 +70,8 @@ static void merge_and_compare(tsr_array *array, uint64_t fragments, const char *
   remove_tree(path);
 }
 
-/* A condition on an attribute that the merged fragments do not have yet: it compares false, whose cells go. */
-static void test_added(void **state) {
+/* A condition on an attribute that some fragments lack: every comparison is false there, so their cells are deleted. */
+static void test_condition_on_added_attribute(void **state) {
   const int32_t value = 3005;
   tsr_array *array = make_small(22, false, false);
   write_small(array, 10, 1, 2, NULL);
@@ -83,8 +83,8 @@ static void test_added(void **state) {
   merge_and_compare(array, 4, "4=5004 6=3006 ");
 }
 
-/* A condition on an attribute that has gone since, of which some fragments have nothing, too. */
-static void test_gone(void **state) {
+/* A condition on an attribute that was dropped later; in the second array no fragment has it. */
+static void test_condition_on_dropped_attribute(void **state) {
   const int32_t value = 1002;
   tsr_array *array = make_small(22, false, false);
   write_small(array, 10, 1, 2, NULL);
@@ -103,8 +103,9 @@ static void test_gone(void **state) {
   merge_and_compare(array, 3, "4=5004 ");
 }
 
-/* And that has come back with another type: old cells are compared as what they are, as TileDB does. */
-static void test_come_back(void **state) {
+/* A condition on an attribute that was dropped and added again with another type: old cells are compared in their own
+ * type, as in TileDB. */
+static void test_condition_on_attribute_of_another_type(void **state) {
   static const tsr_datatype types[] = {TSR_FLOAT32, TSR_UINT32, TSR_FLOAT64, TSR_INT8};
   const int32_t value = 1002;
   for (int t = 0; t < 4; t++) {
@@ -118,8 +119,8 @@ static void test_come_back(void **state) {
   }
 }
 
-/* Values of a size that the old cells do not have were not meant for them: to these the attribute is one that they lack. */
-static void test_another_size(void **state) {
+/* A condition whose value has another size than the old cells: for the condition, these cells lack the attribute. */
+static void test_condition_of_another_size(void **state) {
   const double value = 7;
   tsr_array *array = make_small(22, false, false);
   write_small(array, 10, 1, 2, NULL);
@@ -130,7 +131,7 @@ static void test_another_size(void **state) {
   write_small(array, 50, 4, 4, NULL);
   merge_and_compare(array, 2, "4=5004 ");
 
-  array = make_small(22, false, false); /* and once more, with the size that it had at first */
+  array = make_small(22, false, false); /* the same, and then the attribute gets its first type again */
   write_small(array, 10, 1, 2, NULL);
   write_small(array, 20, 3, 4, NULL);
   ok(tsr_array_drop_attribute(array, "n", &error));
@@ -142,8 +143,8 @@ static void test_another_size(void **state) {
   merge_and_compare(array, 3, "4=5004 ");
 }
 
-/* One that nobody ever had is an error, of reads as well. */
-static void test_unknown(void **state) {
+/* A condition on a field that no schema ever had is an error, in reads as in merges. */
+static void test_condition_on_unknown_field_fails(void **state) {
   const int32_t value = 1;
   uint64_t merged;
   tsr_array *array = make_small(22, false, false);
@@ -158,8 +159,12 @@ static void test_unknown(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_added), cmocka_unit_test(test_gone),
-                                     cmocka_unit_test(test_come_back), cmocka_unit_test(test_another_size),
-                                     cmocka_unit_test(test_unknown)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_condition_on_added_attribute),
+      cmocka_unit_test(test_condition_on_dropped_attribute),
+      cmocka_unit_test(test_condition_on_attribute_of_another_type),
+      cmocka_unit_test(test_condition_of_another_size),
+      cmocka_unit_test(test_condition_on_unknown_field_fails),
+  };
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,4 +1,5 @@
-/* test_replace.c: merges beside what others prepare, commit and vacuum meanwhile, one call of the store apart. */
+/* test_replace.c: other processes prepare, commit, merge and vacuum while a merge, a vacuum or a read is running. A
+ * hook in the store runs the other process just before a chosen call. */
 
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +14,11 @@
 #include "maintain/consolidate_files.h"
 #include "small_array.h"
 
-/* ---- What may still be committed ------------------------------------------------------------- */
+/* ---- Fragments that may still be committed --------------------------------------------------- */
 
-/* A commit that was prepared, and lay a week as its process had died, is published: it lies between what was written before
- * it and after. */
-static void test_prepared_long_ago(void **state) {
+/* A prepared commit prevents merges over its time, however old it is. It is published late, and then all three
+ * fragments are merged. */
+static void test_prepared_commit_prevents_merge_over_its_time(void **state) {
   static const uint32_t versions[] = {22, 12};
   for (int v = 0; v < 2; v++) {
     tsr_array *array = make_small(versions[v], true, false);
@@ -41,39 +42,38 @@ static void test_prepared_long_ago(void **state) {
   }
 }
 
-/* ---- Others, at one call of the store -------------------------------------------------------- */
+/* ---- The hook in the store ------------------------------------------------------------------- */
 
 static const tsr_store_methods *plain;
 static tsr_store_methods watched;
-static const char
-    *watched_part; /* of the path of what a rename makes, of a file that is opened, or of what is removed */
-static void (*others)(void); /* what happens just before, once */
-static unsigned passed; /* so many times it does not, first */
-static bool removals; /* only what is removed counts */
-static uint64_t later; /* a time that comes while others are at it */
+static const char *watched_part; /* the hook acts on calls whose path contains this */
+static void (*others)(void); /* what the other process does just before such a call, once; then NULL */
+static unsigned passed; /* matching calls that are passed over first */
+static bool removals; /* only removals count, not renames, opens and listings */
+static uint64_t later; /* the time at which the other process has written */
 
-static void look(const char *name) {
+static void act_before(const char *name) {
   void (*act)(void) = others;
   if (!act || !strstr(name, watched_part) || (passed && passed--)) return;
   others = NULL;
   act();
 }
 static int watched_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
-  if (!removals) look(to);
+  if (!removals) act_before(to);
   return plain->rename_exclusive(s, from, to, e);
 }
 static int watched_open(tsr_store *s, const char *name, tsr_file **file, tsr_error *e) {
-  if (!removals) look(name);
+  if (!removals) act_before(name);
   return plain->open_file(s, name, file, e);
 }
 
 static int watched_remove(tsr_store *s, const char *name, tsr_error *e) {
-  look(name);
+  act_before(name);
   return plain->remove(s, name, e);
 }
 
 static int watched_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
-  if (!removals) look(name);
+  if (!removals) act_before(name);
   return plain->list(s, name, out, e);
 }
 
@@ -124,9 +124,9 @@ static void merge_and_vacuum(void) {
   tsr_array_close(array);
 }
 
-/* Fragments that an older .con alone commits are merged while the next one is written: until a vacuum they are what reads
- * at earlier times see. */
-static void test_merged_meanwhile(void **state) {
+/* Another process merges two fragments, which only an older .con commits, while a new .con is written. Until a vacuum,
+ * reads of earlier times still see them. */
+static void test_merge_during_consolidation_of_commits(void **state) {
   for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
     uint64_t merged, removed;
     tsr_array *array = make_small(22, true, false);
@@ -147,7 +147,7 @@ static void test_merged_meanwhile(void **state) {
       no_faults();
     }
     tsr_array_close(array);
-    merge_small(array = open_small()); /* and all goes on */
+    merge_small(array = open_small()); /* later merges and vacuums work */
     ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
     assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
     no_faults();
@@ -156,19 +156,20 @@ static void test_merged_meanwhile(void **state) {
   }
 }
 
-/* What is in a new .con only as it was merged later, another process removes from where it was: it must stay in the .con. */
+/* One process writes a .con, a second merges two of its fragments before that, and a third removes the commit files
+ * that the new .con has. The merged sources stay committed by the .con. */
 static void vacuum_commits(void) {
   uint64_t removed;
   tsr_array *array = open_small();
   ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
-  assert_int_equal(removed, 3); /* all but the merged one's */
+  assert_int_equal(removed, 3); /* all except that of the merged fragment */
   tsr_array_close(array);
 }
 static void merge_then_vacuum_commits(void) {
   merge_first_two();
-  others = vacuum_commits; /* when the .con is opened */
+  others = vacuum_commits; /* when the .con is opened the next time */
 }
-static void test_three_at_once(void **state) {
+static void test_merge_and_vacuum_during_consolidation_of_commits(void **state) {
   uint64_t merged;
   tsr_array *array = make_small(22, true, false);
   write_small(array, 10, 0, 1, NULL);
@@ -185,7 +186,8 @@ static void test_three_at_once(void **state) {
   remove_tree(path);
 }
 
-/* Commits that were listed before a merge become a .con at any moment of the vacuum that follows the merge. */
+/* Another process listed the commits before a merge, and publishes its .con at any moment of the vacuum after the
+ * merge. It cancels entries whose fragments are gone. */
 static char late[2][128];
 static void come_late(void) {
   tsr_store *store = open_store(path);
@@ -232,19 +234,20 @@ static void come_late_at(bool dense) {
   }
   passed = 0;
 }
-static void test_late_commits(void **state) {
+static void test_con_published_during_vacuum(void **state) {
   come_late_at(true);
   come_late_at(false);
 }
 
-/* A .con that came and what cancels it, of which a listing has only the second, as it went past the place of the first before. */
+/* A .con and the .ign that cancels it appear while a directory is listed, and the listing has only the .ign: the vacuum
+ * must not remove the .ign. */
 static bool torn;
 static void come_cancelled(void) {
   torn = true;
   come_late();
 }
 static int torn_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error *e) {
-  look(name);
+  act_before(name);
   int code = plain->list(s, name, out, e);
   for (uint64_t i = 0; torn && code >= 0 && i < out->count; i++) {
     if (!strstr(out->entries[i].name, "_a0000000000000000000000000000000_22.con")) continue;
@@ -255,7 +258,7 @@ static int torn_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error
   torn = false;
   return code;
 }
-static void test_torn_listing(void **state) {
+static void test_torn_listing_keeps_ign(void **state) {
   bool done = false;
   for (unsigned at = 0; !done; at++) {
     uint64_t removed;
@@ -267,7 +270,7 @@ static void test_torn_listing(void **state) {
     watched.rename_exclusive = plain->rename_exclusive;
     watched.open_file = plain->open_file;
     watched.list = torn_list;
-    removals = true; /* and listings */
+    removals = true; /* with torn_list, listings count as well */
     passed = at;
     ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
     done = others != NULL;
@@ -283,7 +286,9 @@ static void test_torn_listing(void **state) {
   passed = 0;
 }
 
-/* Two processes vacuum commits, one has seen what a third has just cancelled: of two .con files they remove the same one. */
+/* Two processes vacuum commits, and only the second has seen an .ign that a third has just written. One .con has both
+ * fragments, the other only the one that is not cancelled. Both processes must remove the same .con, or the fragment is
+ * lost. */
 static char here_and_there[128], cancelled[128];
 static void cancel_and_vacuum(void) {
   uint64_t removed;
@@ -296,8 +301,8 @@ static void cancel_and_vacuum(void) {
   ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
   tsr_array_close(array);
 }
-static void test_two_vacuums(void **state) {
-  for (int first = 0; first < 2; first++) { /* by name, it is the one with both */
+static void test_two_vacuums_remove_the_same_con(void **state) {
+  for (int first = 0; first < 2; first++) { /* the .con with both fragments comes first or last by name */
     const char *both = first ? "__commits/__1_1_a0000000000000000000000000000000_22.con"
                              : "__commits/__3_3_a0000000000000000000000000000000_22.con";
     const char *one = "__commits/__2_2_a0000000000000000000000000000000_22.con";
@@ -321,7 +326,7 @@ static void test_two_vacuums(void **state) {
       removals = true;
       ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
       removals = false;
-      look(".con"); /* where none was removed */
+      act_before(".con"); /* if no .con was removed, the other process runs now */
       unwatch(array);
       assert_string_equal(cells_of(array, TSR_TIME_NOW), "4=2004 ");
       tsr_array_close(array);
@@ -330,7 +335,8 @@ static void test_two_vacuums(void **state) {
   }
 }
 
-/* A merge that ends between another's listing and its look at the vacuum file does not stop that one. */
+/* A merge ends, and renames its vacuum file, after another merge has listed that file and before it reads it. The other
+ * merge goes on. */
 static void end_merge(void) {
   tsr_listing entries = {0};
   tsr_store *store = open_store(path);
@@ -366,12 +372,12 @@ static void merge_almost(void) {
   watched_part = "__10_20_";
   others = end_merge;
 }
-static void test_merge_ends(void **state) {
+static void test_merge_survives_rename_of_other_vacuum_file(void **state) {
   const tsr_consolidate_options options = {.since = 30};
   uint64_t merged;
   tsr_array *array = make_small(22, false, false);
   for (int t = 1; t <= 4; t++) write_small(array, (uint64_t)t * 10, 0, t, NULL);
-  watch(array, "__fragments/__30_40_", merge_almost); /* when the merged one gets its name */
+  watch(array, "__fragments/__30_40_", merge_almost); /* when the merged fragment gets its final name */
   ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
   unwatch(array);
   assert_int_equal(merged, 2);
@@ -381,7 +387,8 @@ static void test_merge_ends(void **state) {
   remove_tree(path);
 }
 
-/* A vacuum that comes between a merge's commit and the last name of its vacuum file does what is left of the merge, and more. */
+/* A vacuum runs between a merge's commit and the rename of its vacuum file. It finishes the merge and removes the
+ * sources. */
 static void vacuum_fragments(void) {
   uint64_t removed;
   tsr_array *array = open_small();
@@ -389,7 +396,7 @@ static void vacuum_fragments(void) {
   assert_int_equal(removed, 3); /* two fragments and the vacuum file */
   tsr_array_close(array);
 }
-static void test_vacuumed_at_once(void **state) {
+static void test_vacuum_finishes_merge_in_progress(void **state) {
   for (int dense = 0; dense < 2; dense++) {
     tsr_array *array = make_small(22, dense, false);
     write_small(array, 10, 0, 1, NULL);
@@ -404,9 +411,10 @@ static void test_vacuumed_at_once(void **state) {
   }
 }
 
-/* ---- The present ----------------------------------------------------------------------------- */
+/* ---- Reads of the present -------------------------------------------------------------------- */
 
-/* Writes a cell at a time that is still to come, waits for it, and merges `fragments` with it, or all there are. */
+/* Writes a cell at a time in the near future, waits until that has passed, and merges the new fragment with
+ * `*fragments`, or with all fragments if that is NULL. */
 static void merge_with_later(int32_t x, const char *const *fragments, bool vacuumed) {
   char name[128];
   const char *names[2] = {fragments ? *fragments : NULL, name};
@@ -423,8 +431,9 @@ static void merge_with_later(int32_t x, const char *const *fragments, bool vacuu
 }
 static void merge_all_with_later(void) { merge_with_later(3, NULL, true); }
 
-/* While all is listed, the array's only fragments become one that is younger than the reader's question. */
-static void test_present(void **state) {
+/* While a read of the present lists the array, all fragments become one whose end is later than the begin of the read.
+ * The read sees the merged fragment. */
+static void test_read_of_present_during_merge(void **state) {
   char expected[100];
   tsr_array *array = make_small(22, true, false);
   write_small(array, 10, 1, 1, NULL);
@@ -440,8 +449,8 @@ static void test_present(void **state) {
   remove_tree(path);
 }
 
-/* Cells that are too many boxes are written with those between them, as these are, though others merge and vacuum them while
- * they are looked at. */
+/* A dense commit with too many boxes also writes the cells between its own, with their present values. It finds these
+ * values although another process merges and vacuums the fragments while they are read. */
 enum { MANY = 2001 };
 static char first_written[128];
 static void merge_first_with_later(void) { merge_with_later(MANY, (const char *const[]){first_written}, true); }
@@ -463,7 +472,7 @@ static void write_many(tsr_array *array, uint64_t time, bool boxed, int32_t step
   ok(tsr_writer_publish(writer, &error));
   tsr_writer_close(writer);
 }
-static void test_present_of_writers(void **state) {
+static void test_writer_reads_present_during_merge(void **state) {
   tsr_snapshot *snapshot;
   tsr_array *array = make_sized(22, true, false, MANY);
   write_many(array, 10, true, 1, 1, NULL);
@@ -488,8 +497,9 @@ static void test_present_of_writers(void **state) {
   remove_tree(path);
 }
 
-/* What a transaction began with is gone: it is told so, and not that there is nothing. */
-static void test_frozen(void **state) {
+/* If the fragments of a frozen array have been vacuumed, snapshots fail with TSR_ABORT instead of showing an empty
+ * array. */
+static void test_frozen_array_aborts_after_vacuum(void **state) {
   for (int vacuumed = 0; vacuumed < 2; vacuumed++) {
     uint64_t mergeable;
     tsr_snapshot *snapshot;
@@ -503,7 +513,7 @@ static void test_frozen(void **state) {
     merge_with_later(3, NULL, vacuumed);
     if (!vacuumed) ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
     assert_int_equal(array->listing->generation, generation);
-    ok(tsr__array_list(array, true, true, &error)); /* as who misses a file does */
+    ok(tsr__array_list(array, true, true, &error)); /* a reader that misses a file lists anew */
     if (vacuumed) refused(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error), TSR_ABORT, "roll back");
     else assert_string_equal(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 ");
     ok(tsr_array_freeze(array, false, &error));
@@ -528,7 +538,7 @@ static void merge_metadata(void) {
   put_metadata(array, "c", 3);
   tsr_array_close(array);
 }
-static void test_metadata_vacuumed(void **state) {
+static void test_metadata_vacuumed_during_consolidation(void **state) {
   uint64_t merged = 0;
   tsr_array *array = make_small(22, false, false);
   put_metadata(array, "a", 1);
@@ -544,9 +554,9 @@ static void test_metadata_vacuumed(void **state) {
   remove_tree(path);
 }
 
-/* ---- What is said of named ones -------------------------------------------------------------- */
+/* ---- Limits of named fragments --------------------------------------------------------------- */
 
-static void test_limits_named(void **state) {
+static void test_limits_of_named_fragments(void **state) {
   static char names[80][128];
   const char *all[80];
   uint64_t merged;
@@ -568,12 +578,18 @@ static void test_limits_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_long_ago),  cmocka_unit_test(test_merged_meanwhile),
-                                     cmocka_unit_test(test_three_at_once),      cmocka_unit_test(test_late_commits),
-                                     cmocka_unit_test(test_torn_listing),       cmocka_unit_test(test_two_vacuums),
-                                     cmocka_unit_test(test_merge_ends),         cmocka_unit_test(test_vacuumed_at_once),
-                                     cmocka_unit_test(test_metadata_vacuumed),  cmocka_unit_test(test_present),
-                                     cmocka_unit_test(test_present_of_writers), cmocka_unit_test(test_frozen),
-                                     cmocka_unit_test(test_limits_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepared_commit_prevents_merge_over_its_time),
+                                     cmocka_unit_test(test_merge_during_consolidation_of_commits),
+                                     cmocka_unit_test(test_merge_and_vacuum_during_consolidation_of_commits),
+                                     cmocka_unit_test(test_con_published_during_vacuum),
+                                     cmocka_unit_test(test_torn_listing_keeps_ign),
+                                     cmocka_unit_test(test_two_vacuums_remove_the_same_con),
+                                     cmocka_unit_test(test_merge_survives_rename_of_other_vacuum_file),
+                                     cmocka_unit_test(test_vacuum_finishes_merge_in_progress),
+                                     cmocka_unit_test(test_metadata_vacuumed_during_consolidation),
+                                     cmocka_unit_test(test_read_of_present_during_merge),
+                                     cmocka_unit_test(test_writer_reads_present_during_merge),
+                                     cmocka_unit_test(test_frozen_array_aborts_after_vacuum),
+                                     cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,5 +1,6 @@
-/* Tests of rasters: random dense and sparse arrays, boxes and grids against the rows of the same read; large batches, which
- * threads share; what is refused; budgets; failing allocations. */
+/* test_downsample.c: pictures of random dense and sparse arrays, with random boxes and grids, are compared with the
+ * rows of the same read; threads share large batches; wrong requests are refused; budgets hold; every allocation may
+ * fail. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static uint64_t place(int32_t value, int32_t low, int32_t high, uint64_t places)
   return (uint64_t)(value - low) * places / (uint64_t)(high - low + 1);
 }
 
-/* `ends` are the low and high ends of two dimensions, x and y. */
+/* `ends` are the low and high ends of the dimensions x and y. */
 static void check(made_array *m, const int32_t ends[2][2], uint64_t height, uint64_t width, unsigned threads,
                   bool skip_fill) {
   static made_row rows[ROWS_MAX];
@@ -91,10 +92,11 @@ static void check_some(made_array *m, int32_t most) {
 }
 
 static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
-  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]) % 97 - 30; /* the fill value, too */
+  return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]) % 97 -
+         30; /* -30..66, with the fill value among them */
 }
 
-static void test_dense(void **state) {
+static void test_dense_pictures_equal_their_rows(void **state) {
   (void)state;
   for (unsigned round = 0; round < 60; round++) {
     made_array m;
@@ -116,7 +118,7 @@ static void test_dense(void **state) {
   }
 }
 
-static void test_sparse(void **state) {
+static void test_sparse_pictures_equal_their_rows(void **state) {
   (void)state;
   for (unsigned round = 0; round < 60; round++) {
     made_array m;
@@ -137,8 +139,8 @@ static void test_sparse(void **state) {
   }
 }
 
-/* A batch of 65,536 cells is worth four threads. */
-static void test_threads(void **state) {
+/* Four threads share a batch of 65,536 cells. */
+static void test_threads_share_large_batches(void **state) {
   (void)state;
   made_array m;
   const int32_t extents[3] = {BIG_EXTENT, BIG_EXTENT}, ends[2][2] = {{0, BIG_EXTENT - 1}, {0, BIG_EXTENT - 1}};
@@ -154,7 +156,7 @@ static void test_threads(void **state) {
   made_close(&m);
 }
 
-static void test_refused_and_memory(void **state) {
+static void test_wrong_requests_and_failing_allocations(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -168,7 +170,7 @@ static void test_refused_and_memory(void **state) {
   const tsr_downsample_request good = {
       .box = box, .field = 2, .row = 0, .column = 1, .height = 10, .width = 10, .threads = 1};
   tsr_downsample_request ask = good;
-  ask.field = 3; /* text */
+  ask.field = 3; /* a string */
   assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
   ask.field = 1; /* a dimension */
   assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_ERROR);
@@ -180,7 +182,7 @@ static void test_refused_and_memory(void **state) {
   assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_RANGE);
   ask = good, ask.width = UINT64_MAX;
   assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_RANGE);
-  ask = good, ask.memory_bytes = 4000; /* 100 places take 2,400 bytes of the half of it */
+  ask = good, ask.memory_bytes = 4000; /* half of it is for the places, and 100 places take 2,400 bytes */
   assert_int_equal(tsr_downsample_open(&m.snapshot, &ask, &downsample, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "memory_mb"));
   assert_null(downsample);
@@ -197,17 +199,17 @@ static void test_refused_and_memory(void **state) {
               isnan(downsample->means[0]));
   tsr_downsample_close(downsample);
   tsr_downsample_close(NULL);
-  made_set32(box[0].low, 10); /* upside down */
+  made_set32(box[0].low, 10); /* the low end above the high end */
   assert_int_equal(tsr_downsample_open(&m.snapshot, &good, &downsample, &error), TSR_RANGE);
   made_close(&m);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense),
-      cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_refused_and_memory),
+      cmocka_unit_test(test_dense_pictures_equal_their_rows),
+      cmocka_unit_test(test_sparse_pictures_equal_their_rows),
+      cmocka_unit_test(test_threads_share_large_batches),
+      cmocka_unit_test(test_wrong_requests_and_failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
