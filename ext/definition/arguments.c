@@ -1,9 +1,8 @@
-/* arguments.c: the text of CREATE VIRTUAL TABLE ... USING tessera(...) as path, options and column definitions; times,
- * paths and keys as users give them.
+/* arguments.c: parses the arguments of CREATE VIRTUAL TABLE ... USING tessera(...); times, paths and keys.
  *
- * SQLite hands each argument over as source text. A string literal alone, in first place, is the path, without which the
- * array lives in the database; `word = value` is an option, its word in any case, its value bare or in quotes; all else
- * defines a column (columns.c).
+ * SQLite passes each argument on as source text. If the first argument is a string literal and nothing else, it is the
+ * path; without a path the array lives in the database. An argument `word = value` is an option: the word stands in any
+ * case, the value with or without quotes. Any other argument defines a column (columns.c).
  */
 #include "definition/arguments.h"
 
@@ -25,8 +24,8 @@ static const char *arguments_skip_blanks(const char *p) {
   return p;
 }
 
-/* The text of a quoted literal, doubled quotes undone; *end is behind it, or NULL if it is not closed. NULL: no memory,
- * or not closed. */
+/* Returns the text of a quoted literal with doubled quotes undone, of sqlite3_malloc. *end is the source after the
+ * literal, or NULL if the quote is not closed. Returns NULL in that case, and if memory is lacking. */
 static char *unquote(const char *p, const char **end) {
   char quote = *p++;
   char *text = sqlite3_malloc64(strlen(p) + 1);
@@ -54,7 +53,7 @@ int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_
   int64_t value;
   int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
   const bool digits = size > 4 && strspn(text, "0123456789") == size;
-  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer has no quotes", text);
+  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer stands without quotes", text);
   if (code < 0) return code;
   *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
   return TSR_OK;
@@ -70,7 +69,7 @@ int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *millisecond
   const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
   tsr_error why = {0};
   if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
-  return tsx_fail(error, TSR_MISMATCH, "%s: ISO-8601 text (UTC) or integer milliseconds are wanted%s%s", name,
+  return tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or integer milliseconds%s%s", name,
                   text ? ": " : "", why.message);
 }
 
@@ -78,8 +77,8 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
   const char *file = sqlite3_db_filename(db, schema);
   const char *slash = file ? strrchr(file, '/') : NULL;
   struct stat status;
-  bool relative = path[0] != '/' && !strstr(path, "://"); /* of URIs the core takes those of files */
-  if (relative && slash && stat(file, &status) == 0) /* other file systems of SQLite's have names that are no files */
+  bool relative = path[0] != '/' && !strstr(path, "://"); /* the core handles URIs */
+  if (relative && slash && stat(file, &status) == 0) /* the names of other VFSs need not be files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);
   return *resolved ? TSR_OK : tsx_out_of_memory(error);
@@ -100,11 +99,11 @@ int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *
   return TSR_OK;
 }
 
-/* Of any kind: a pipe, too. */
+/* Reads a file of any kind, for example a pipe. */
 static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, uint64_t *size) {
   FILE *file = fopen(path, "rb");
   if (!file) return TSR_NOT_FOUND;
-  setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer */
+  setvbuf(file, NULL, _IONBF, 0); /* the key must not stay in a buffer of stdio's */
   *size = fread(bytes, 1, room, file);
   fclose(file);
   return TSR_OK;
@@ -117,7 +116,7 @@ int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], 
                                     : arguments_read_file(path, bytes, sizeof bytes, &size);
   if (code == TSR_NOT_FOUND) return tsx_fail(error, code, "key file not found: %s", path);
   if (code < 0) return code;
-  if (size == 33 || (size > 64 && size < sizeof bytes)) /* a newline behind the key is an editor's */
+  if (size == 33 || (size > 64 && size < sizeof bytes)) /* editors append a newline */
     while (size > 32 && (bytes[size - 1] == '\n' || bytes[size - 1] == '\r')) size--;
   code = tsx_key_parse(bytes, size, key, error);
   if (code < 0)
@@ -134,23 +133,23 @@ void tsx_wipe(void *p, uint64_t size) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int arguments_parse_integer(const char *word, const char *text, int64_t least, int64_t most, int64_t *value,
+static int arguments_parse_integer(const char *word, const char *text, int64_t min, int64_t max, int64_t *value,
                                    tsr_error *error) {
   char *end;
-  errno = 0; /* what does not fit is cut to what does */
+  errno = 0; /* strtoll clamps what does not fit, and says so in errno alone */
   long long v = strtoll(text, &end, 10);
-  if (end == text || *arguments_skip_blanks(end) || errno || v < least || v > most)
-    return tsx_fail(error, TSR_ERROR, "option %s=%s: an integer from %lld to %lld is wanted", word, text,
-                    (long long)least, (long long)most);
+  if (end == text || *arguments_skip_blanks(end) || errno || v < min || v > max)
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: expected an integer from %lld to %lld", word, text, (long long)min,
+                    (long long)max);
   *value = v;
   return TSR_OK;
 }
 
-/* The second of two words is true. */
+/* Parses an option that has two values: the word `no` gives false, the word `yes` true. */
 static int parse_choice(const char *word, const char *text, const char *no, const char *yes, bool *value,
                         tsr_error *error) {
   if (sqlite3_stricmp(text, no) && sqlite3_stricmp(text, yes))
-    return tsx_fail(error, TSR_ERROR, "option %s=%s: %s or %s is wanted", word, text, no, yes);
+    return tsx_fail(error, TSR_ERROR, "option %s=%s: expected %s or %s", word, text, no, yes);
   *value = !sqlite3_stricmp(text, yes);
   return TSR_OK;
 }
@@ -166,7 +165,7 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
   }
   tsr_error why = {0};
   if (tsx_time_parse(text, strlen(text), value, &why) < 0)
-    return tsx_fail(error, TSR_ERROR, "option %s: ISO-8601 text (UTC) or integer milliseconds are wanted: %s", word,
+    return tsx_fail(error, TSR_ERROR, "option %s: expected ISO-8601 text (UTC) or integer milliseconds: %s", word,
                     why.message);
   return TSR_OK;
 }
@@ -193,7 +192,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
     if (!end || !*name || *p == '(' || (*end && *end != ',')) {
       sqlite3_free(name);
       return tsx_fail(error, TSR_ERROR,
-                      "option columns='%s': names are wanted, separated by commas, all in one pair of quotes", text);
+                      "option columns='%s': expected names, separated by commas, all in one pair of quotes", text);
     }
     options->columns[options->column_count++] = name;
     if (!*end) return TSR_OK;
@@ -238,20 +237,21 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
     code = arguments_parse_integer(word, text, 1, 64, &v, error);
     if (code == TSR_OK) options->threads = (unsigned)v;
     return code;
-  default: /* of creation: define.c */
+  default: /* a creation option: define.c parses it */
     options->creation[which] = sqlite3_mprintf("%s", text);
     return options->creation[which] ? TSR_OK : tsx_out_of_memory(error);
   }
 }
 
 #define X(name, word) #word ", "
-/* `word = value`; `tokens` stands behind the =. */
+/* Parses an option. `word` is its word, `tokens` stands at the first token after the equals sign; bit i of `seen` says
+ * that option i was given. */
 static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
                         tsr_error *error) {
   tsx_option which = 0;
   while (which < TSX_OPTION_COUNT && !tsx_token_is(word, option_words[which])) which++;
   if (which == TSX_OPTION_COUNT)
-    return tsx_fail(error, TSR_ERROR, "unknown option: %.*s (there are %sand of new arrays %sno others)",
+    return tsx_fail(error, TSR_ERROR, "unknown option: %.*s (options are %sand for new arrays %sno others)",
                     (int)(word->size < 60 ? word->size : 60), word->text, TSX_OPTIONS(X), TSX_CREATION_OPTIONS(X));
   if (*seen & UINT64_C(1) << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
   *seen |= UINT64_C(1) << which;
@@ -287,7 +287,7 @@ static int parse_argument(const char *argument, uint64_t *seen, tsx_options *opt
   return TSR_OK;
 }
 
-/* Options of creation without columns ask for nothing. */
+/* Creation options need columns: without columns no array is created. */
 static int check_creation(const tsx_options *options, tsr_error *error) {
   for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
     if (options->creation[i])
@@ -296,7 +296,8 @@ static int check_creation(const tsx_options *options, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The path, if the first argument is a string alone (a name in quotes may begin a column). */
+/* Parses the path, if the first argument is a string and nothing else, and sets *at to 1 then. (A name in double quotes
+ * with more text after it begins a column definition.) */
 static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
   const char *first = arguments_skip_blanks(argument), *end;
   if (*first != '\'' && *first != '"') {
@@ -304,7 +305,7 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
     bool alone =
         !*arguments_skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
     return alone && memchr(first, '/', (size_t)size)
-               ? tsx_fail(error, TSR_ERROR, "a path goes in quotes: '%.*s'", size, first)
+               ? tsx_fail(error, TSR_ERROR, "a path stands in quotes: '%.*s'", size, first)
                : TSR_OK;
   }
   char *path = unquote(first, &end);
@@ -316,11 +317,10 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
   }
   options->path = path;
   if (!end) return tsx_fail(error, TSR_ERROR, "bad path: %s: the quote is not closed", argument);
-  if (!alone) return tsx_fail(error, TSR_ERROR, "bad path: %s: a comma is wanted behind '%s'", argument, path);
+  if (!alone) return tsx_fail(error, TSR_ERROR, "bad path: %s: expected a comma after '%s'", argument, path);
   if (!*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
   if (!sqlite3_strnicmp(path, "db:", 3))
-    return tsx_fail(error, TSR_ERROR, "%s names a table of this database, where the path of a directory is wanted",
-                    path);
+    return tsx_fail(error, TSR_ERROR, "%s names a table of this database: expected the path of a directory", path);
   *at = 1;
   return TSR_OK;
 }
@@ -338,10 +338,9 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
   for (uint64_t seen = 0; at < count; at++)
     if ((code = parse_argument(arguments[at], &seen, options, error)) < 0) return code;
   if (!options->path && !options->definition_count)
-    return tsx_fail(
-        error, TSR_ERROR,
-        "the path of an array is wanted first, in quotes: tessera('path', ...); or columns, for a new array "
-        "in this database");
+    return tsx_fail(error, TSR_ERROR,
+                    "expected the path of an array first, in quotes: tessera('path', ...); or columns, for a new array "
+                    "in this database");
   return check_creation(options, error);
 }
 

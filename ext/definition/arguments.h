@@ -1,4 +1,5 @@
-/* arguments.h: the text of CREATE VIRTUAL TABLE . */
+/* arguments.h: parses the arguments of CREATE VIRTUAL TABLE ... USING tessera(...): the array's path, the options and
+ * the texts of the column definitions. Also reads times, paths and keys as users write them, for tables and functions. */
 #ifndef TSX_ARGUMENTS_H
 #define TSX_ARGUMENTS_H
 
@@ -6,7 +7,7 @@
 #include "tessera.h"
 #include "connection/connection.h"
 
-/* name, word */
+/* X(NAME, word): the options that say how a table shows its array. */
 #define TSX_OPTIONS(X)                                                                                                 \
   X(AS_OF, as_of)                                                                                                      \
   X(SINCE, since)                                                                                                      \
@@ -21,7 +22,8 @@
   X(MEMORY_MB, memory_mb)                                                                                              \
   X(ON_CONFLICT, on_conflict)                                                                                          \
   X(THREADS, threads)
-#define TSX_CREATION_OPTIONS(X) /* those that say what array is created */                                             \
+/* X(NAME, word): the options of a new array. */
+#define TSX_CREATION_OPTIONS(X)                                                                                        \
   X(KIND, kind)                                                                                                        \
   X(CELL_ORDER, cell_order)                                                                                            \
   X(TILE_ORDER, tile_order)                                                                                            \
@@ -40,40 +42,47 @@ typedef enum tsx_option {
       TSX_OPTION_COUNT
 } tsx_option;
 
-const char *tsx_option_word(tsx_option option);
+const char *tsx_option_word(tsx_option option); /* the word that users write */
 
 typedef struct tsx_options {
-  char *path; /* as given, without quotes; NULL: the array lives in the database */
+  char *path; /* as the user wrote it, without quotes; NULL: the array lives in the database */
   bool has_as_of, has_since;
-  uint64_t as_of, since; /* milliseconds */
+  uint64_t as_of, since; /* milliseconds since 1970 */
   char *key_file;
   bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed, conflict_abort;
   uint64_t cache_bytes, memory_bytes;
-  unsigned threads;
+  unsigned threads; /* 0: not given */
   char **columns; /* the names of the option `columns`, or NULL */
   uint32_t column_count;
-  char *creation[TSX_OPTION_COUNT]; /* creation options as they are given, or NULL */
-  const char **definitions; /* of columns; their text is SQLite's, and not to be looked at after xCreate and xConnect */
+  char *creation[TSX_OPTION_COUNT]; /* by option: the text of a creation option, or NULL */
+  const char **definitions; /* texts of column definitions; SQLite owns them until xCreate or xConnect returns */
   uint32_t definition_count;
 } tsx_options;
 
-/* Of the module arguments that follow the table's name. Strings come from sqlite3_malloc; tsx_options_release frees,
- * also after a failure. */
+/* Parses the module arguments that follow the table's name (argv + 3 of xCreate). The caller calls tsx_options_release,
+ * also after an error. */
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error);
 void tsx_options_release(tsx_options *options);
 
-/* Milliseconds of a time given as ISO-8601 text (a short form means its first millisecond) or as an integer. */
+/* Parses ISO-8601 text in UTC as milliseconds since 1970. A short form, like 2024-06, means its first millisecond; a time
+ * before 1970 gives 0. */
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
 
-/* A path as a table's database has it: relative to the directory of its file if it has one. sqlite3_malloc'ed. */
-int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error);
-
-/* The same of an SQL value, which is not NULL; `name` is the argument's, for messages. */
+/* Reads a time from an SQL value that is ISO-8601 text or integer milliseconds. `name` is the argument's name in
+ * messages. */
 int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error);
 
-/* Reads a key file: 32 raw bytes or 64 hex digits. */
-int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error);
+/* Resolves a path against the directory of the file of the database `schema`, if it has a file, so that a table finds its
+ * array wherever the process runs. Absolute paths and URIs stay as they are. The caller frees the result with
+ * sqlite3_free. */
+int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error);
+
+/* Parses a key: 32 raw bytes or 64 hex digits. Returns TSR_AUTH if the bytes are neither. */
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
-void tsx_wipe(void *p, uint64_t size); /* zeroes in a way that no compiler removes */
+
+/* Reads a key from a file, which may end with a newline. On a connection that tessera_restrict confines, the file must
+ * lie within its directory. */
+int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error);
+void tsx_wipe(void *p, uint64_t size); /* overwrites memory with zeros; compilers do not remove the call */
 
 #endif

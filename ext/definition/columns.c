@@ -1,4 +1,5 @@
-/* columns.c: what column definitions and filter lists of CREATE VIRTUAL TABLE say.
+/* columns.c: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...), by recursive
+ * descent over this grammar:
  *
  *   column   name type clause...
  *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
@@ -7,7 +8,8 @@
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
  *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
  *
- * What it means is define.c's.
+ * Here only the form is checked, and whether filters take the arguments that they are given. define.c checks whether
+ * the clauses fit the column.
  */
 #include "definition/columns.h"
 
@@ -36,7 +38,6 @@ int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) {
   return code;
 }
 
-/* What a lower function said, with column and `what` before it. */
 int tsx_parser_wrap(tsx_parser *p, const char *what) {
   if (p->error->code == TSR_NOMEM) return TSR_NOMEM;
   char text[TSR_MESSAGE_SIZE];
@@ -44,10 +45,11 @@ int tsx_parser_wrap(tsx_parser *p, const char *what) {
   return tsx_parser_fail(p, p->error->code, "%s: %.800s", what, text);
 }
 
-int tsx_parser_unexpected(tsx_parser *p, const char *wanted) {
+int tsx_parser_unexpected(tsx_parser *p, const char *expected) {
   const tsx_token *t = &p->in.token;
-  if (t->kind == TSX_TOKEN_END) return tsx_parser_fail(p, TSR_ERROR, "it ends where %s is wanted", wanted);
-  return tsx_parser_fail(p, TSR_ERROR, "%s is wanted, not %.*s", wanted, (int)(t->size < 60 ? t->size : 60), t->text);
+  if (t->kind == TSX_TOKEN_END) return tsx_parser_fail(p, TSR_ERROR, "expected %s, found the end", expected);
+  return tsx_parser_fail(p, TSR_ERROR, "expected %s, found %.*s", expected, (int)(t->size < 60 ? t->size : 60),
+                         t->text);
 }
 
 /* ---- Words and literals ----------------------------------------------------------------------------------------- */
@@ -59,15 +61,18 @@ bool tsx_parser_accept(tsx_parser *p, const char *word) {
 }
 
 int tsx_parser_expect(tsx_parser *p, const char *word) {
-  return tsx_parser_accept(p, word) ? TSR_OK : tsx_parser_unexpected(p, word);
+  char quoted[20];
+  if (tsx_parser_accept(p, word)) return TSR_OK;
+  sqlite3_snprintf((int)sizeof quoted, quoted, "'%s'", word);
+  return tsx_parser_unexpected(p, quoted);
 }
 
-/* The present token's text. */
-static char *columns_take_text(tsx_parser *p, uint64_t *size) {
-  char *text = tsx_parser_take(p, p->in.token.size + 1);
+/* Returns the value of the current token, owned by the definition, or NULL with an error. */
+static char *columns_copy_token(tsx_parser *p, uint64_t *size) {
+  char *text = tsx_parser_alloc(p, p->in.token.size + 1);
   if (!text) return NULL;
   *size = tsx_token_copy(&p->in.token, text);
-  if (*size == TSX_TOKEN_NOTHING) {
+  if (*size == TSX_TOKEN_INVALID) {
     tsx_parser_unexpected(p, "a pair of hex digits for each byte");
     return NULL;
   }
@@ -82,15 +87,15 @@ static int parse_literal(tsx_parser *p, tsx_literal *value) {
   bool yes = tsx_token_is(t, "TRUE"), word = yes || tsx_token_is(t, "FALSE") || tsx_token_is(t, "NULL");
   bool plain = word || t->kind == TSX_TOKEN_STRING || t->kind == TSX_TOKEN_BLOB;
   if (t->kind != TSX_TOKEN_NUMBER && (has_sign || !plain)) return tsx_parser_unexpected(p, "a value");
-  if (word && !tsx_token_is(t, "NULL")) { /* are numbers in SQL */
+  if (word && !tsx_token_is(t, "NULL")) { /* TRUE and FALSE are the numbers 1 and 0 in SQL */
     *value = (tsx_literal){TSX_TOKEN_NUMBER, yes ? "1" : "0", 1};
     tsx_tokens_next(&p->in);
     return TSR_OK;
   }
   tsx_literal found = {.kind = t->kind};
-  if (!(found.text = columns_take_text(p, &found.size))) return p->error->code;
+  if (!(found.text = columns_copy_token(p, &found.size))) return p->error->code;
   if (negative) {
-    char *text = tsx_parser_take(p, found.size + 2);
+    char *text = tsx_parser_alloc(p, found.size + 2);
     if (!text) return TSR_NOMEM;
     text[0] = '-';
     memcpy(text + 1, found.text, found.size + 1);
@@ -102,7 +107,6 @@ static int parse_literal(tsx_parser *p, tsx_literal *value) {
   return TSR_OK;
 }
 
-/* A literal as one value of a number's datatype. */
 int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what) {
   if (value->kind == TSX_TOKEN_BLOB || strlen(value->text) != value->size)
     return tsx_parser_fail(p, TSR_MISMATCH, "%s: bytes are no %s", what, tsr_datatype_name(datatype));
@@ -112,7 +116,7 @@ int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype dat
 }
 
 int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what) {
-  if (value->kind != TSX_TOKEN_NUMBER) return tsx_parser_fail(p, TSR_ERROR, "%s: an integer is wanted", what);
+  if (value->kind != TSX_TOKEN_NUMBER) return tsx_parser_fail(p, TSR_ERROR, "%s: expected an integer", what);
   return tsx_literal_number(p, value, datatype, out, what);
 }
 
@@ -122,11 +126,11 @@ static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *c
   *count = 0;
   if (!tsx_parser_accept(p, "(")) return TSR_OK;
   do {
-    if (*count == ARGUMENTS_MAX) return tsx_parser_unexpected(p, ")");
+    if (*count == ARGUMENTS_MAX) return tsx_parser_unexpected(p, "')'");
     tsx_literal *argument = &arguments[(*count)++];
-    if (p->in.token.kind == TSX_TOKEN_WORD) { /* a datatype */
+    if (p->in.token.kind == TSX_TOKEN_WORD) { /* the name of a datatype */
       argument->kind = TSX_TOKEN_WORD;
-      if (!(argument->text = columns_take_text(p, &argument->size))) return p->error->code;
+      if (!(argument->text = columns_copy_token(p, &argument->size))) return p->error->code;
       tsx_tokens_next(&p->in);
     } else {
       int code = parse_literal(p, argument);
@@ -144,7 +148,7 @@ static int columns_find_datatype(const char *name, uint64_t size) {
   return -1;
 }
 
-/* What the codecs know. -1 stands for a level that was left out. */
+/* Checks a compression level against the range of its codec. -1 stands for a level that was left out. */
 static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
   const int level = filter->level;
   int low = INT32_MIN, high = INT32_MAX;
@@ -152,38 +156,37 @@ static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
   if (filter->type == TSR_FILTER_ZSTD) low = -7, high = 22;
   if (filter->type == TSR_FILTER_BZIP2) low = 1, high = 9;
   if (level == -1 || (level >= low && level <= high)) return TSR_OK;
-  return tsx_parser_fail(p, TSR_RANGE, "%s(%d): its levels are %d to %d", tsx_filter_name(filter->type), level, low,
-                         high);
+  return tsx_parser_fail(p, TSR_RANGE, "%s(%d): levels are %d to %d", tsx_filter_name(filter->type), level, low, high);
 }
 
-/* Arguments to their places; `count` of them are given. */
+/* Sets the options of a filter from its `count` arguments. */
 static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count, tsr_filter *filter) {
   const char *name = tsx_filter_name(filter->type);
-  int code = TSR_OK, most = 0;
+  int code = TSR_OK, max_count = 0;
   switch (filter->type) {
   case TSR_FILTER_GZIP:
   case TSR_FILTER_ZSTD:
   case TSR_FILTER_LZ4:
   case TSR_FILTER_BZIP2:
-    most = 1;
+    max_count = 1;
     if (count == 1) code = tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name);
     if (code == TSR_OK) code = columns_check_level(p, filter);
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
   case TSR_FILTER_POSITIVE_DELTA:
-    most = 1;
+    max_count = 1;
     if (count == 1) code = tsx_literal_integer(p, arguments, TSR_UINT32, &filter->window, name);
     break;
   case TSR_FILTER_DELTA:
   case TSR_FILTER_DOUBLE_DELTA: {
-    most = 1;
+    max_count = 1;
     int datatype = count == 1 ? columns_find_datatype(arguments->text, arguments->size) : TSR_ANY;
     if (datatype < 0) return tsx_parser_fail(p, TSR_ERROR, "%s: %.60s is no datatype", name, arguments->text);
     filter->reinterpret = (uint8_t)datatype;
     break;
   }
   case TSR_FILTER_SCALE_FLOAT:
-    most = 3;
+    max_count = 3;
     if (count && count != 3) return tsx_parser_fail(p, TSR_ERROR, "scale_float takes (bytewidth, factor, offset)");
     if (count) code = tsx_literal_integer(p, arguments, TSR_UINT64, &filter->byte_width, name);
     if (count && code == TSR_OK) code = tsx_literal_number(p, arguments + 1, TSR_FLOAT64, &filter->scale, name);
@@ -191,8 +194,8 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
     break;
   default: break;
   }
-  return code == TSR_OK && count > most
-             ? tsx_parser_fail(p, TSR_ERROR, "%s takes %d arguments, not %d", name, most, count)
+  return code == TSR_OK && count > max_count
+             ? tsx_parser_fail(p, TSR_ERROR, "%s takes %d arguments, not %d", name, max_count, count)
              : code;
 }
 
@@ -205,7 +208,7 @@ static int unknown_filter(tsx_parser *p) {
     if (name && type != TSR_FILTER_AES_256_GCM && type != TSR_FILTER_WEBP)
       sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", name);
   }
-  return tsx_parser_fail(p, TSR_ERROR, "unknown filter %.*s (there are %s)", (int)(t->size < 60 ? t->size : 60),
+  return tsx_parser_fail(p, TSR_ERROR, "unknown filter %.*s (filters are %s)", (int)(t->size < 60 ? t->size : 60),
                          t->text, all);
 }
 
@@ -229,7 +232,6 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   return code < 0 ? code : set_arguments(p, arguments, count, filter);
 }
 
-/* The filters up to, not with, a closing parenthesis or the end. */
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   tsr_filter filters[COLUMNS_FILTERS_MAX];
   *pipeline = (tsr_pipeline){.max_chunk_size = COLUMNS_CHUNK_DEFAULT};
@@ -253,7 +255,7 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
     int code = parse_filter(p, &filters[pipeline->count++]);
     if (code < 0) return code;
   } while (tsx_parser_accept(p, ","));
-  pipeline->filters = tsx_parser_take(p, pipeline->count * sizeof(tsr_filter));
+  pipeline->filters = tsx_parser_alloc(p, pipeline->count * sizeof(tsr_filter));
   if (!pipeline->filters) return TSR_NOMEM;
   memcpy(pipeline->filters, filters, pipeline->count * sizeof(tsr_filter));
   return TSR_OK;
@@ -279,7 +281,7 @@ static const struct {
                  {"DATETIME", TSR_DATETIME_MS},
                  {"TIMESTAMP", TSR_DATETIME_MS}};
 
-/* What others call these types. */
+/* Type names of other databases, and the ones that stand for them here: the error message proposes those. */
 static const struct {
   const char *name, *ours;
 } other_types[] = {{"STRING", "TEXT"},     {"CLOB", "TEXT"},       {"NVARCHAR", "TEXT"},   {"CHARACTER", "TEXT"},
@@ -292,16 +294,17 @@ static int unknown_type(tsx_parser *p) {
   for (size_t i = 0; i < sizeof other_types / sizeof *other_types && !ours; i++)
     if (tsx_token_is(t, other_types[i].name)) ours = other_types[i].ours;
   return tsx_parser_fail(p, TSR_ERROR,
-                         "unknown type %.*s%s%s (there are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
+                         "unknown type %.*s%s%s (types are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
                          "TEXT, BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
                          (int)(t->size < 60 ? t->size : 60), t->text, ours ? ": say " : "", ours ? ours : "");
 }
 
+/* Parses [n] or [], which the tokenizer sees as a name in brackets. */
 static int parse_count(tsx_parser *p, tsx_column_text *c) {
   tsx_token *t = &p->in.token;
   if (t->kind != TSX_TOKEN_NAME || t->text[0] != '[') return TSR_OK;
   uint64_t size;
-  char *text = columns_take_text(p, &size);
+  char *text = columns_copy_token(p, &size);
   if (!text) return p->error->code;
   tsx_tokens inside = tsx_tokens_of(text);
   if (inside.token.kind == TSX_TOKEN_END) {
@@ -311,7 +314,7 @@ static int parse_count(tsx_parser *p, tsx_column_text *c) {
     uint32_t n = 0;
     tsx_tokens_next(&inside);
     if (count.kind != TSX_TOKEN_NUMBER || inside.token.kind != TSX_TOKEN_END)
-      return tsx_parser_fail(p, TSR_ERROR, "[%.60s]: a number of values, or nothing, is wanted", text);
+      return tsx_parser_fail(p, TSR_ERROR, "[%.60s]: expected a number of values, or nothing", text);
     count.text[count.size] = 0;
     int code = tsx_literal_integer(p, &count, TSR_UINT32, &n, "number of values");
     if (code < 0) return code;
@@ -366,12 +369,12 @@ static int parse_bounds(tsx_parser *p, tsx_literal *low, tsx_literal *high, tsx_
 static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   int code = tsx_parser_expect(p, "(");
   if (code < 0) return code;
-  if (tsx_parser_accept(p, ")")) return TSR_OK; /* to be extended later */
-  uint64_t most = 1;
+  if (tsx_parser_accept(p, ")")) return TSR_OK; /* an empty enumeration; tessera_extend_enumeration adds labels */
+  uint64_t max_count = 1; /* one more than the number of commas */
   tsx_tokens ahead = p->in;
   for (; ahead.token.kind != TSX_TOKEN_END && !tsx_token_is(&ahead.token, ")"); tsx_tokens_next(&ahead))
-    most += tsx_token_is(&ahead.token, ",");
-  if (!(c->labels = tsx_parser_take(p, most * sizeof(tsx_literal)))) return TSR_NOMEM;
+    max_count += tsx_token_is(&ahead.token, ",");
+  if (!(c->labels = tsx_parser_alloc(p, max_count * sizeof(tsx_literal)))) return TSR_NOMEM;
   do {
     if ((code = parse_literal(p, &c->labels[c->label_count])) < 0) return code;
     if (tsx_literal_is_null(&c->labels[c->label_count++]))
@@ -380,22 +383,23 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   return tsx_parser_expect(p, ")");
 }
 
-static int twice(tsx_parser *p, const char *word) { return tsx_parser_fail(p, TSR_ERROR, "%s is said twice", word); }
+static int fail_twice(tsx_parser *p, const char *word) {
+  return tsx_parser_fail(p, TSR_ERROR, "%s is given twice", word);
+}
 
-/* One clause. */
 static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   int code = TSR_OK;
   if (tsx_parser_accept(p, "DIMENSION")) {
-    if (c->is_dimension) return twice(p, "DIMENSION");
+    if (c->is_dimension) return fail_twice(p, "DIMENSION");
     c->is_dimension = true;
     return tsx_token_is(&p->in.token, "(") ? parse_bounds(p, &c->low, &c->high, &c->extent) : TSR_OK;
   }
   if (tsx_parser_accept(p, "CURRENT")) {
-    if (c->current_low.kind) return twice(p, "CURRENT");
+    if (c->current_low.kind) return fail_twice(p, "CURRENT");
     return parse_bounds(p, &c->current_low, &c->current_high, NULL);
   }
   if (tsx_parser_accept(p, "NOT")) {
-    if (c->not_null) return twice(p, "NOT NULL");
+    if (c->not_null) return fail_twice(p, "NOT NULL");
     c->not_null = true;
     return tsx_parser_expect(p, "NULL");
   }
@@ -404,18 +408,18 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
     return TSR_OK;
   }
   if (tsx_parser_accept(p, "DEFAULT")) {
-    if (c->fill.kind) return twice(p, "DEFAULT");
+    if (c->fill.kind) return fail_twice(p, "DEFAULT");
     return parse_literal(p, &c->fill);
   }
   if (tsx_parser_accept(p, "FILTERS")) {
-    if (c->has_filters) return twice(p, "FILTERS");
+    if (c->has_filters) return fail_twice(p, "FILTERS");
     c->has_filters = true;
     code = tsx_parser_expect(p, "(");
     if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
     return code < 0 ? code : tsx_parser_expect(p, ")");
   }
   if (tsx_parser_accept(p, "ENUM")) {
-    if (c->has_enum) return twice(p, "ENUM");
+    if (c->has_enum) return fail_twice(p, "ENUM");
     c->has_enum = true;
     code = parse_labels(p, c);
     c->ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
@@ -432,18 +436,18 @@ int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_tex
   p->name = text;
   const tsx_token *t = &p->in.token;
   if (t->kind == TSX_TOKEN_WORD || t->kind == TSX_TOKEN_NAME) {
-    if (!(c->name = columns_take_text(p, &size))) return p->error->code;
+    if (!(c->name = columns_copy_token(p, &size))) return p->error->code;
     p->name = c->name;
     tsx_tokens_next(&p->in);
   }
   if (!c->name || t->kind == TSX_TOKEN_END) {
-    static const char wide[] = "; an option is KEY=VALUE; the path comes first, in quotes";
-    return tsx_fail(p->error, TSR_ERROR, "what is this: %.100s (a column is NAME TYPE ...%s)", text, alone ? "" : wide);
+    static const char others[] = "; an option is KEY=VALUE; the path comes first, in quotes";
+    return tsx_fail(p->error, TSR_ERROR, "cannot parse %.100s: a column is NAME TYPE ...%s", text, alone ? "" : others);
   }
   int code = parse_type(p, c);
   while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) {
     if (alone && tsx_token_is(&p->in.token, ","))
-      return tsx_parser_fail(p, TSR_ERROR, "a comma follows it: one column is taken by each call");
+      return tsx_parser_fail(p, TSR_ERROR, "a comma follows it: each call takes one column");
     code = parse_clause(p, c);
   }
   return code;

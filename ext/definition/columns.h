@@ -1,4 +1,5 @@
-/* columns.h: what column definitions and filter lists of CREATE VIRTUAL TABLE say. */
+/* columns.h: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...). The result is
+ * the text's structure: names, datatypes, literals, filters. define.c makes a schema of it. */
 #ifndef TSX_COLUMNS_H
 #define TSX_COLUMNS_H
 
@@ -7,28 +8,28 @@
 
 #define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
 
-typedef struct tsx_definition { /* what tsx_define makes */
+typedef struct tsx_definition { /* the result of tsx_define; `= {0}` then tsx_definition_release is safe */
   tsr_schema schema;
   bool encrypted;
-  struct tsx_block *blocks; /* all of its memory */
+  struct tsx_block *blocks; /* all memory of the definition */
 } tsx_definition;
 
 typedef struct tsx_parser {
-  tsx_definition *definition; /* owns what is made */
+  tsx_definition *definition; /* owns what is parsed (tsx_parser_alloc) */
   tsx_tokens in;
-  const char *noun, *name; /* what is parsed, for messages: column temp */
+  const char *noun, *name; /* begin the messages: "column", "temp" */
   tsr_error *error;
 } tsx_parser;
 
 typedef struct tsx_literal {
-  tsx_token_kind kind; /* NUMBER, STRING, BLOB; WORD: NULL; END: not given */
-  char *text; /* numbers with their sign; NUL-terminated */
-  uint64_t size;
+  tsx_token_kind kind; /* NUMBER, STRING or BLOB; WORD: NULL; END: not given */
+  char *text; /* NUL-terminated; a number has its sign, a blob its bytes */
+  uint64_t size; /* in bytes */
 } tsx_literal;
 
-typedef struct tsx_column_text { /* a column as it is defined */
+typedef struct tsx_column_text { /* one column definition */
   char *name;
-  tsr_datatype datatype; /* of an enumerated one: its labels' */
+  tsr_datatype datatype; /* with ENUM: the datatype of the labels */
   uint32_t values_per_cell;
   bool is_dimension, not_null, null, has_filters, has_enum, ordered;
   tsx_literal low, high, extent, current_low, current_high, fill;
@@ -37,32 +38,40 @@ typedef struct tsx_column_text { /* a column as it is defined */
   uint64_t label_count;
 } tsx_column_text;
 
+/* Each of these returns the code of an error whose message begins with noun and name.
+ * tsx_parser_fail takes a format, tsx_parser_wrap puts `what` before the message of the present error, and
+ * tsx_parser_unexpected says that `expected` should stand in place of the current token. */
 int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int tsx_parser_wrap(tsx_parser *p, const char *what); /* puts column and `what` before the error's message */
-int tsx_parser_unexpected(tsx_parser *p, const char *wanted); /* fails at the present token */
-bool tsx_parser_accept(tsx_parser *p, const char *word); /* goes past this word or mark if it stands there */
-int tsx_parser_expect(tsx_parser *p, const char *word);
+int tsx_parser_wrap(tsx_parser *p, const char *what);
+int tsx_parser_unexpected(tsx_parser *p, const char *expected);
+
+bool tsx_parser_accept(tsx_parser *p, const char *word); /* skips the current token if it is this word or mark */
+int tsx_parser_expect(tsx_parser *p, const char *word); /* the same; TSR_ERROR if it is not */
 
 static inline bool tsx_literal_is_null(const tsx_literal *value) { return value->kind == TSX_TOKEN_WORD; }
 
-/* As one value of a number's datatype; `what` is for messages. The second takes numbers only. */
+/* Converts a literal to one number, BOOL, datetime or time; `out` has room for 8 bytes, `what` names the value in
+ * messages. tsx_literal_integer accepts a literal that is written as a number only. */
 int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
 int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
 
-static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* strings and opaque bytes */
+static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* true for strings and opaque bytes */
   tsr_kind kind = tsr_datatype_kind(datatype);
   return kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
 }
 
-/* A filter without arguments. */
+/* A filter with the default values of its options. */
 #define TSX_FILTER(t)                                                                                                  \
   (tsr_filter) {                                                                                                       \
     .type = (t), .level = -1, .reinterpret = TSR_ANY, .window = (t) == TSR_FILTER_POSITIVE_DELTA ? 1024 : 256,         \
     .scale = 1, .byte_width = 8                                                                                        \
   }
-int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline); /* up to, not with, a closing parenthesis or the end */
 
-/* `alone`: no option may stand in its place (for messages). */
+/* Parses a filter list up to a closing parenthesis, which is not consumed, or to the end. */
+int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline);
+
+/* Parses a column definition, all of `text`. If `alone` is set, the definition is the only one of a call: a comma is an
+ * error, and messages do not mention options, which CREATE VIRTUAL TABLE allows in place of a column. */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
 
 #endif

@@ -1,8 +1,8 @@
-/* creatable.c: the schema of an array as one that CREATE takes.
+/* creatable.c: turns the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts.
  *
- * TileDB makes arrays that no CREATE makes: key-value stores, attributes that begin with "__", pipelines that cannot be read back,
- * levels that its codecs do not know, lossy filters on offsets. tessera_ddl and tessera_copy leave out what CREATE refuses, in the
- * same way, and keep all else.
+ * TileDB makes arrays that CREATE refuses: key-value stores, attributes whose names begin with "__", pipelines that cannot
+ * be read back, levels that a codec does not have, lossy filters on offsets, Hilbert order over a range that is not
+ * finite. tessera_ddl and tessera_copy leave these out in the same way and keep everything else.
  */
 #include "definition/creatable.h"
 
@@ -12,7 +12,7 @@
 #include "connection/errors.h"
 #include "definition/define.h"
 
-/* The level that the codec takes for it. */
+/* Returns the level that the codec uses in place of a level outside of its range. */
 static int32_t known_level(const tsr_filter *filter) {
   const int32_t level = filter->level;
   switch (filter->type) {
@@ -28,8 +28,10 @@ static bool is_allowed(const tsr_pipeline *pipeline, const tsr_field *field) {
   return tsr_filters_check(pipeline, field->datatype, field->values_per_cell, field->is_dimension, &ignored) >= 0;
 }
 
+/* Copies a pipeline without the filters that are not allowed after the ones before them; without lossy filters if `exact`
+ * is set. */
 static int keep_allowed(tsx_parser *p, const tsr_field *field, bool exact, tsr_pipeline *pipeline) {
-  tsr_filter *filters = tsx_parser_take(p, ((uint64_t)pipeline->count + 1) * sizeof *filters);
+  tsr_filter *filters = tsx_parser_alloc(p, ((uint64_t)pipeline->count + 1) * sizeof *filters);
   tsr_pipeline kept = *pipeline;
   if (!filters) return tsx_out_of_memory(p->error);
   kept.filters = filters;
@@ -45,11 +47,12 @@ static int keep_allowed(tsx_parser *p, const tsr_field *field, bool exact, tsr_p
   return TSR_OK;
 }
 
-/* Without filters of its own a dimension has those of the coordinates. */
+/* Sets the filters of a dimension. A dimension without filters of its own has those of the coordinates; where these are
+ * not allowed for its datatype, the allowed ones among them become its own. */
 static int creatable_set_dimension(tsx_parser *p, const tsr_schema *schema, tsr_field *field) {
-  const bool own = field->filters.count > 0;
+  const bool has_filters = field->filters.count > 0;
   int code = TSR_OK;
-  if (own) code = keep_allowed(p, field, false, &field->filters);
+  if (has_filters) code = keep_allowed(p, field, false, &field->filters);
   else if (schema->version >= 5 && !is_allowed(&schema->coords_filters, field)) {
     field->filters = schema->coords_filters;
     code = keep_allowed(p, field, false, &field->filters);
@@ -59,6 +62,7 @@ static int creatable_set_dimension(tsx_parser *p, const tsr_schema *schema, tsr_
   return TSR_OK;
 }
 
+/* Returns true if the difference of the domain's ends is finite, as Hilbert codes need it. */
 static bool is_finite_width(const tsr_field *field) {
   double low, high;
   float ends[2];
@@ -87,7 +91,7 @@ int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_erro
   const uint64_t count = (uint64_t)source->dimension_count + source->attribute_count;
   *schema = *source;
   schema->key_value = false;
-  if (!(schema->fields = tsx_parser_take(&p, count * sizeof *schema->fields))) return tsx_out_of_memory(error);
+  if (!(schema->fields = tsx_parser_alloc(&p, count * sizeof *schema->fields))) return tsx_out_of_memory(error);
   memcpy(schema->fields, source->fields, count * sizeof *schema->fields);
   int code = keep_allowed(&p, &offset, true, &schema->offsets_filters);
   if (code >= 0) code = keep_allowed(&p, &validity, true, &schema->validity_filters);

@@ -1,15 +1,18 @@
-/* creatable.h: the schema of an array as one that CREATE takes. */
+/* creatable.h: turns the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts. tessera_copy and
+ * tessera_ddl use it. */
 #ifndef TSX_CREATABLE_H
 #define TSX_CREATABLE_H
 
 #include "tessera.h"
 #include "definition/columns.h"
 
-/* A schema as CREATE takes it: what it refuses is left out. Its fields and filters are the definition's, which is empty at first
- * and released by the caller, also after a failure; all else is the source's. */
+/* Sets definition->schema to the source's schema without what CREATE refuses. The definition owns the fields and filters,
+ * everything else is borrowed from the source. The definition is zeroed before; the caller releases it, also after an
+ * error. */
 int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error);
 
-/* The same of a pipeline alone, for the datatype of a field: the filters that may stand there, in their order. */
+/* Removes from one pipeline the filters that may not stand there for the field's datatype. The definition owns the new
+ * filters. */
 int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pipeline *pipeline, tsr_error *error);
 
 #endif

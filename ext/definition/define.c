@@ -1,7 +1,8 @@
-/* define.c: the column definitions and creation options of CREATE VIRTUAL TABLE ... USING tessera(...) -> a schema.
+/* define.c: makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE ... USING
+ * tessera(...).
  *
- * Here is what their words stand for, and whether values fit their datatypes. What TileDB's rules and the format's
- * versions allow, the core says when the array is created.
+ * This file gives the clauses and options their meaning, fills in defaults, and checks that values fit their datatypes.
+ * The rules of TileDB and of format versions are the core's: it checks them when the array is created.
  */
 #include "definition/define.h"
 
@@ -17,16 +18,16 @@
 
 #define DEFINE_CHUNK_DEFAULT 65536
 #define CAPACITY_DEFAULT     10000
-#define LABELS_UINT16        65000 /* past that the codes of an enumeration are INT32 */
+#define LABELS_UINT16        65000 /* with more labels the codes of an enumeration are INT32 */
 
-typedef struct tsx_block { /* one piece of a definition's memory */
+typedef struct tsx_block { /* the head of one allocation of a definition */
   struct tsx_block *next;
-  uint64_t align; /* what follows is aligned for any value */
+  uint64_t align; /* makes the memory after this head aligned for any datatype */
 } tsx_block;
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
-void *tsx_parser_take(tsx_parser *p, uint64_t size) {
+void *tsx_parser_alloc(tsx_parser *p, uint64_t size) {
   tsx_block *block = sqlite3_malloc64(sizeof *block + size + 1);
   if (!block) {
     tsx_out_of_memory(p->error);
@@ -48,58 +49,60 @@ void tsx_definition_release(tsx_definition *definition) {
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------ */
 
-/* The bytes of a string, or of several numbers, as they are. */
+/* Converts a literal to the bytes of a string, or of several numbers, however many there are. */
 static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size,
                     const char *what) {
-  uint64_t each = tsr_datatype_size(datatype), count;
-  uint8_t *room = tsx_parser_take(p, value->size * 4 + 16);
-  if (!room) return TSR_NOMEM;
+  uint64_t value_size = tsr_datatype_size(datatype), count;
+  uint8_t *out = tsx_parser_alloc(p, value->size * 4 + 16);
+  if (!out) return TSR_NOMEM;
   if (value->kind == TSX_TOKEN_BLOB) {
-    if (value->size % each)
-      return tsx_parser_fail(p, TSR_MISMATCH, "%s: %llu bytes are no %s values of %llu", what,
-                             (unsigned long long)value->size, tsr_datatype_name(datatype), (unsigned long long)each);
-    memcpy(room, value->text, value->size);
+    if (value->size % value_size)
+      return tsx_parser_fail(p, TSR_MISMATCH, "%s: %llu bytes are no %s values of %llu bytes each", what,
+                             (unsigned long long)value->size, tsr_datatype_name(datatype),
+                             (unsigned long long)value_size);
+    memcpy(out, value->text, value->size);
     *size = value->size;
   } else if (tsx_datatype_is_bytes(datatype)) {
-    if (tsx_text_convert(datatype, value->text, value->size, room, size, p->error) < 0) return tsx_parser_wrap(p, what);
+    if (tsx_text_convert(datatype, value->text, value->size, out, size, p->error) < 0) return tsx_parser_wrap(p, what);
   } else {
-    if (tsx_vector_parse(datatype, value->text, true, room, &count, p->error) < 0) return tsx_parser_wrap(p, what);
-    *size = count * each;
+    if (tsx_vector_parse(datatype, value->text, true, out, &count, p->error) < 0) return tsx_parser_wrap(p, what);
+    *size = count * value_size;
   }
-  *bytes = room;
+  *bytes = out;
   return TSR_OK;
 }
 
-/* A literal as a cell; not NULL. */
+/* Converts a literal, which is not NULL, to the bytes of a cell, owned by the definition. A text that is shorter than a
+ * cell of fixed length is padded with NULs. */
 static int define_cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint32_t values_per_cell,
                           uint8_t **bytes, uint64_t *size, const char *what) {
-  uint64_t each = tsr_datatype_size(datatype), room = 0, wanted = (uint64_t)values_per_cell * each;
+  uint64_t value_size = tsr_datatype_size(datatype), found_size = 0, cell_size = (uint64_t)values_per_cell * value_size;
   if (!tsx_datatype_is_bytes(datatype) && values_per_cell == 1) {
-    *size = each;
-    if (!(*bytes = tsx_parser_take(p, each))) return TSR_NOMEM;
+    *size = value_size;
+    if (!(*bytes = tsx_parser_alloc(p, value_size))) return TSR_NOMEM;
     return tsx_literal_number(p, value, datatype, *bytes, what);
   }
   uint8_t *found = NULL;
-  int code = raw_cell(p, value, datatype, &found, &room, what);
+  int code = raw_cell(p, value, datatype, &found, &found_size, what);
   if (code < 0) return code;
-  if (values_per_cell != TSR_VARIABLE && room != wanted) {
+  if (values_per_cell != TSR_VARIABLE && found_size != cell_size) {
     bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
-    if (room > wanted || !is_text)
+    if (found_size > cell_size || !is_text)
       return tsx_parser_fail(p, TSR_RANGE, "%s: the number of values is %llu, that of a cell %u", what,
-                             (unsigned long long)(room / each), (unsigned)values_per_cell);
-    uint8_t *padded = tsx_parser_take(p, wanted); /* with NULs */
+                             (unsigned long long)(found_size / value_size), (unsigned)values_per_cell);
+    uint8_t *padded = tsx_parser_alloc(p, cell_size); /* zeroed */
     if (!padded) return TSR_NOMEM;
-    memcpy(padded, found, room);
+    memcpy(padded, found, found_size);
     found = padded;
-    room = wanted;
+    found_size = cell_size;
   }
   *bytes = found;
-  *size = room;
+  *size = found_size;
   return TSR_OK;
 }
 
-static int usual_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pipeline) {
-  tsr_filter *filter = tsx_parser_take(p, sizeof *filter);
+static int default_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pipeline) {
+  tsr_filter *filter = tsx_parser_alloc(p, sizeof *filter);
   if (!filter) return TSR_NOMEM;
   *filter = TSX_FILTER(type);
   *pipeline = (tsr_pipeline){.max_chunk_size = DEFINE_CHUNK_DEFAULT, .count = 1, .filters = filter};
@@ -108,7 +111,7 @@ static int usual_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pipe
 
 /* ---- Dimensions ------------------------------------------------------------------------------------------------- */
 
-/* The widest domain that TileDB allows, without NaT. */
+/* Writes the widest domain that TileDB allows: its high end is one below the maximum, and NaT is left out. */
 static void widest_domain(tsr_datatype datatype, uint8_t *low, uint8_t *high) {
   uint64_t size = tsr_datatype_size(datatype);
   double d = DBL_MAX;
@@ -121,11 +124,11 @@ static void widest_domain(tsr_datatype datatype, uint8_t *low, uint8_t *high) {
     return;
   }
   bool is_unsigned = kind == TSR_KIND_UNSIGNED;
-  uint64_t most = UINT64_MAX >> (64 - size * 8 + (is_unsigned ? 0 : 1)), least = is_unsigned ? 0 : ~most;
-  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) least++;
-  most--;
-  memcpy(low, &least, size);
-  memcpy(high, &most, size);
+  uint64_t max = UINT64_MAX >> (64 - size * 8 + (is_unsigned ? 0 : 1)), min = is_unsigned ? 0 : ~max;
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) min++;
+  max--;
+  memcpy(low, &min, size);
+  memcpy(high, &max, size);
 }
 
 tsr_datatype tsx_extent_datatype(tsr_datatype datatype) {
@@ -174,7 +177,8 @@ static int define_set_dimension(tsx_parser *p, const tsx_column_text *c, bool de
   return code;
 }
 
-/* The current domain; where only other dimensions have one, it is the whole domain. */
+/* Sets the current domain of one dimension. A dimension without CURRENT, beside others with it, may be written on its
+ * whole domain. */
 static int set_current(tsx_parser *p, const tsx_column_text *c, const tsr_field *field, tsr_interval *interval) {
   bool is_text = field->datatype == TSR_ASCII;
   int code = TSR_OK;
@@ -208,8 +212,9 @@ static bool define_same_filters(const tsr_pipeline *a, const tsr_pipeline *b) {
   return same;
 }
 
-/* FILTERS of a dimension: none of its own would mean the coordinates' filters, so "no filter" is one, and below version
- * 5 there are no others. */
+/* Sets the filters of a dimension. From format version 5 on a dimension has filters of its own, but an empty list stands
+ * for the filters of the coordinates, so FILTERS(none) becomes a pipeline with one filter of type NONE. Below version 5
+ * there are the filters of the coordinates only. */
 static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, tsr_field *field) {
   if (schema->version < 5) {
     const tsr_pipeline *shared = &schema->coords_filters;
@@ -221,12 +226,12 @@ static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const 
         "FILTERS of single dimensions need format version 5, this array is to have %u: use coords_filters",
         (unsigned)schema->version);
   }
-  if (!c->has_filters) return usual_filters(p, TSR_FILTER_ZSTD, &field->filters);
+  if (!c->has_filters) return default_filters(p, TSR_FILTER_ZSTD, &field->filters);
   if (c->filters.count || !schema->coords_filters.count) {
     field->filters = c->filters;
     return TSR_OK;
   }
-  int code = usual_filters(p, TSR_FILTER_NONE, &field->filters);
+  int code = default_filters(p, TSR_FILTER_NONE, &field->filters);
   field->filters.max_chunk_size = c->filters.max_chunk_size;
   field->filters.uncut = c->filters.uncut;
   return code;
@@ -244,8 +249,8 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   e->ordered = c->ordered;
   e->count = c->label_count;
   if (!*field->name) return tsx_parser_fail(p, TSR_CONSTRAINT, "an anonymous attribute cannot have an ENUM");
-  uint8_t **labels = tsx_parser_take(p, (e->count + 1) * sizeof *labels);
-  e->offsets = tsx_parser_take(p, (e->count + 1) * sizeof *e->offsets);
+  uint8_t **labels = tsx_parser_alloc(p, (e->count + 1) * sizeof *labels);
+  e->offsets = tsx_parser_alloc(p, (e->count + 1) * sizeof *e->offsets);
   if (!labels || !e->offsets) return TSR_NOMEM;
   for (uint64_t i = 0; i < e->count; i++) {
     uint64_t size;
@@ -254,7 +259,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
     e->offsets[i + 1] = e->offsets[i] + size;
   }
   e->data_size = e->offsets[e->count];
-  if (!(e->data = tsx_parser_take(p, e->data_size))) return TSR_NOMEM;
+  if (!(e->data = tsx_parser_alloc(p, e->data_size))) return TSR_NOMEM;
   for (uint64_t i = 0; i < e->count; i++) memcpy(e->data + e->offsets[i], labels[i], e->offsets[i + 1] - e->offsets[i]);
   field->enumeration = e->name;
   field->datatype = tsx_code_datatype(e->count);
@@ -262,7 +267,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   return TSR_OK;
 }
 
-/* DEFAULT of an enumerated attribute is a label. */
+/* Sets the fill value of an attribute with an enumeration, whose DEFAULT is a label: the label's code. */
 static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
   uint8_t *label;
   uint64_t size;
@@ -277,13 +282,13 @@ static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enu
 }
 
 static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
-  uint64_t each = tsr_datatype_size(field->datatype);
+  uint64_t value_size = tsr_datatype_size(field->datatype);
   bool is_float = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
-  field->fill_size = field->values_per_cell == TSR_VARIABLE ? each : field->cell_size;
-  if (!(field->fill = tsx_parser_take(p, field->fill_size))) return TSR_NOMEM;
-  for (uint64_t i = 0; i < field->fill_size; i += each) tsr_datatype_fill(field->datatype, field->fill + i);
+  field->fill_size = field->values_per_cell == TSR_VARIABLE ? value_size : field->cell_size;
+  if (!(field->fill = tsx_parser_alloc(p, field->fill_size))) return TSR_NOMEM;
+  for (uint64_t i = 0; i < field->fill_size; i += value_size) tsr_datatype_fill(field->datatype, field->fill + i);
   if (!c->fill.kind) return TSR_OK;
-  if (tsx_literal_is_null(&c->fill)) /* in a float that is not nullable it is NaN, which reads as NULL */
+  if (tsx_literal_is_null(&c->fill)) /* a float that is not nullable is NaN then, which reads as NULL */
     return field->nullable || is_float ? TSR_OK
                                        : tsx_parser_fail(p, TSR_CONSTRAINT, "DEFAULT NULL in a NOT NULL column");
   field->fill_validity = field->nullable;
@@ -295,7 +300,7 @@ static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumerati
 static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_schema *schema) {
   tsr_enumeration *e = NULL;
   if (c->current_low.kind) return tsx_parser_fail(p, TSR_ERROR, "CURRENT is for dimensions");
-  if (c->null && c->not_null) return tsx_parser_fail(p, TSR_ERROR, "it is NULL and NOT NULL");
+  if (c->null && c->not_null) return tsx_parser_fail(p, TSR_ERROR, "it is both NULL and NOT NULL");
   field->nullable = !c->not_null;
   int code = TSR_OK;
   if (c->has_enum) {
@@ -306,13 +311,13 @@ static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *fie
                          ? 0
                          : (uint64_t)field->values_per_cell * tsr_datatype_size(field->datatype);
   if (c->has_filters) field->filters = c->filters;
-  else if ((code = usual_filters(p, TSR_FILTER_ZSTD, &field->filters)) < 0) return code;
+  else if ((code = default_filters(p, TSR_FILTER_ZSTD, &field->filters)) < 0) return code;
   return set_fill(p, c, e, field);
 }
 
 /* ---- Options ---------------------------------------------------------------------------------------------------- */
 
-/* One of some words, by its number. */
+/* Finds the text of an option among `count` words: *chosen is the number of the word. */
 static int define_choose(const char *option, const char *text, const char *const *words, int count, int *chosen,
                          tsr_error *error) {
   char all[100];
@@ -325,7 +330,7 @@ static int define_choose(const char *option, const char *text, const char *const
     sqlite3_snprintf((int)sizeof all - size, all + size, "%s%s", i ? i + 1 < count ? ", " : " or " : "", words[i]);
     size = (int)strlen(all);
   }
-  return tsx_fail(error, TSR_ERROR, "option %s=%.60s: %s is wanted", option, text, all);
+  return tsx_fail(error, TSR_ERROR, "option %s=%.60s: expected %s", option, text, all);
 }
 
 static int set_orders(tsx_parser *p, char *const *given, tsr_schema *schema) {
@@ -359,17 +364,17 @@ static int set_numbers(tsx_parser *p, char *const *given, tsr_schema *schema) {
   schema->capacity = CAPACITY_DEFAULT;
   schema->version = TSX_FORMAT_DEFAULT;
   if (capacity && (tsx_number_parse(TSR_UINT64, capacity, false, &schema->capacity, p->error) < 0 || !schema->capacity))
-    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: a number of cells above 0 is wanted", capacity);
+    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: expected a number of cells above 0", capacity);
   if (version && (tsx_number_parse(TSR_UINT32, version, false, &schema->version, p->error) < 0 ||
                   (schema->version != 3 && (schema->version < 12 || schema->version > TSX_FORMAT_DEFAULT))))
-    return tsx_fail(p->error, TSR_ERROR, "option format_version=%.60s: 3 or 12 to %d is wanted", version,
+    return tsx_fail(p->error, TSR_ERROR, "option format_version=%.60s: expected 3 or 12 to %d", version,
                     TSX_FORMAT_DEFAULT);
   return TSR_OK;
 }
 
-static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr_filter_type usual,
+static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr_filter_type standard,
                        tsr_pipeline *pipeline) {
-  if (!given[option]) return usual_filters(p, usual, pipeline);
+  if (!given[option]) return default_filters(p, standard, pipeline);
   p->in = tsx_tokens_of(given[option]);
   p->noun = "option";
   p->name = tsx_option_word(option);
@@ -379,7 +384,7 @@ static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr
   return code == TSR_OK && p->in.token.kind != TSX_TOKEN_END ? tsx_parser_unexpected(p, "a comma or the end") : code;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The schema ------------------------------------------------------------------------------------------------- */
 
 static int define_check_names(tsx_parser *p, const tsx_column_text *columns, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
@@ -404,7 +409,7 @@ static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   return code;
 }
 
-/* Dimensions first, each kind as it was written. */
+/* Sets all fields: dimensions first, then attributes, each in the order of their definitions. */
 static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t count, tsr_schema *schema) {
   uint32_t enumerations = 0;
   bool has_current = false;
@@ -415,10 +420,10 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   }
   if (!schema->dimension_count) return tsx_fail(p->error, TSR_CONSTRAINT, "no column is a DIMENSION");
   schema->attribute_count = count - schema->dimension_count;
-  schema->fields = tsx_parser_take(p, count * sizeof *schema->fields);
-  schema->enumerations = tsx_parser_take(p, enumerations * sizeof *schema->enumerations);
+  schema->fields = tsx_parser_alloc(p, count * sizeof *schema->fields);
+  schema->enumerations = tsx_parser_alloc(p, enumerations * sizeof *schema->enumerations);
   if (has_current)
-    schema->current_domain = tsx_parser_take(p, schema->dimension_count * sizeof *schema->current_domain);
+    schema->current_domain = tsx_parser_alloc(p, schema->dimension_count * sizeof *schema->current_domain);
   if (!schema->fields || !schema->enumerations || (has_current && !schema->current_domain)) return TSR_NOMEM;
   uint32_t next[2] = {schema->dimension_count, 0};
   for (uint32_t i = 0; i < count; i++) {
@@ -436,8 +441,8 @@ int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error
   int code = tsx_column_parse(&p, text, true, &column);
   if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
   schema->attribute_count = 1;
-  schema->fields = tsx_parser_take(&p, sizeof *schema->fields);
-  schema->enumerations = tsx_parser_take(&p, sizeof *schema->enumerations);
+  schema->fields = tsx_parser_alloc(&p, sizeof *schema->fields);
+  schema->enumerations = tsx_parser_alloc(&p, sizeof *schema->enumerations);
   if (code == TSR_OK && (!schema->fields || !schema->enumerations)) code = TSR_NOMEM;
   if (code == TSR_OK) code = set_field(&p, &column, schema, 0);
   if (code < 0) tsx_definition_release(definition);
@@ -448,7 +453,7 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   memset(definition, 0, sizeof *definition);
   tsx_parser p = {.definition = definition, .error = error};
   tsr_schema *schema = &definition->schema;
-  tsx_column_text *columns = tsx_parser_take(&p, options->definition_count * sizeof *columns);
+  tsx_column_text *columns = tsx_parser_alloc(&p, options->definition_count * sizeof *columns);
   int code = columns ? TSR_OK : TSR_NOMEM;
   for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
     code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);

@@ -1,12 +1,14 @@
-/* copy_cells.c: the cells of a copy.
+/* copy_cells.c: copies the cells of tessera_copy.
  *
- * Cells of a sparse array go from the reader to one writer, which spills. A dense one is copied in slabs, boxes cut between the
- * new tiles that fit into memory: each is a commit, and a box of the new array if all of it was written; else the cells that
- * were. Where these are more boxes than a commit may have, the slab is halved.
+ * Cells of a sparse array go from the reader to a writer, which spills to disk. A dense array is copied in blocks: boxes
+ * that fit into memory and are cut at the new array's tile boundaries. Each block is one commit. If all cells of a block
+ * were written, the writer gets them as one box, else cell by cell. If a block's written cells form more boxes than a
+ * commit may have (TSR_FULL), the block is halved until they fit.
  *
- * What a cell never had, it does not get: an attribute that was added after the cell's fragment reads as never written, and must
- * do so in the copy. So the cells of fragments that lack the same attributes are a layout: they have a writer of their own, by a
- * schema that lacks these attributes, too.
+ * A copied cell has the attributes that the original had, and no others: an attribute that was added to the schema after
+ * the cell's fragment was written reads as never written, and must do so in the copy. So the fragments are sorted into
+ * layouts by the attributes that they lack. Each layout has a writer of its own, with a schema of the new array that lacks
+ * these attributes, too.
  */
 #include "functions/copy_cells.h"
 
@@ -17,19 +19,19 @@
 #include "definition/define.h"
 #include "values/value.h"
 
-#define SLAB_BYTES      (UINT64_C(256) << 20) /* of a slab, about, and at most a quarter of memory_mb */
-#define SLAB_PART       4
-#define CELL_GUESS      32 /* bytes of a cell of variable length */
-#define MEMORY          (UINT64_C(1) << 30)
-#define NO_FIELD        UINT32_MAX
-#define NO_LAYOUT       UINT32_MAX
-#define COPY_CELLS_MANY (UINT32_MAX - 1) /* layouts */
+#define BLOCK_BYTES  (UINT64_C(256) << 20) /* the estimated size of a block, at most */
+#define BLOCK_SHARE  4 /* a block takes at most a quarter of memory_mb */
+#define CELL_GUESS   32 /* the assumed bytes of a cell of variable length */
+#define COPY_MEMORY  (UINT64_C(1) << 30) /* bytes for the writers, where memory_mb is not known */
+#define NO_FIELD     UINT32_MAX
+#define NO_LAYOUT    UINT32_MAX
+#define MANY_LAYOUTS (UINT32_MAX - 1)
 
 /* ---- Layouts ----------------------------------------------------------------------------------------------------- */
 
 static bool is_attribute(const tsx_copying *c, uint32_t field) { return field >= c->source->dimension_count; }
 
-/* The layout of a fragment, a new one if there was none like it. */
+/* Finds or adds the layout of a fragment. `lacking` is scratch memory, by field. */
 static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_t *layout, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   for (uint32_t f = 0; f < c->fields; f++)
@@ -39,7 +41,7 @@ static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_
   tsx_layout *more = sqlite3_realloc64(c->layouts, (c->layout_count + 1) * sizeof *more);
   if (!more) return tsx_out_of_memory(error);
   c->layouts = more;
-  more[c->layout_count] = (tsx_layout){.lacking = tsx_parser_take(&p, c->fields * sizeof *lacking)};
+  more[c->layout_count] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
   if (!more[c->layout_count].lacking) return tsx_out_of_memory(error);
   memcpy(more[c->layout_count++].lacking, lacking, c->fields * sizeof *lacking);
   return TSR_OK;
@@ -48,11 +50,11 @@ static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_
 static int find_layouts(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   const uint64_t count = tsr_fragment_count(c->snapshot);
-  bool *lacking = tsx_parser_take(&p, c->fields * sizeof *lacking);
-  c->layout_of = tsx_parser_take(&p, count * sizeof *c->layout_of);
+  bool *lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking);
+  c->layout_of = tsx_parser_alloc(&p, count * sizeof *c->layout_of);
   c->layouts = sqlite3_malloc64(sizeof *c->layouts);
   if (!lacking || !c->layout_of || !c->layouts) return tsx_out_of_memory(error);
-  c->layouts[0] = (tsx_layout){.lacking = tsx_parser_take(&p, c->fields * sizeof *lacking)};
+  c->layouts[0] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
   if (!c->layouts[0].lacking) return tsx_out_of_memory(error);
   c->layout_count = 1;
   int code = TSR_OK;
@@ -60,15 +62,16 @@ static int find_layouts(tsx_copying *c, tsr_error *error) {
   return code;
 }
 
-/* The layout's schema in the new array, and whose of the source its fields are. */
-static int make_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
+/* Makes the layout's schema in the new array, and maps its fields to those of the source. The first layout has the newest
+ * schema, whose fields are the source's. */
+static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   const tsr_schema *schema;
   if (layout == c->layouts || layout->schema) return TSR_OK;
   int code = tsr_array_schema_without(c->target, layout->lacking, &schema, error);
   if (code < 0) return code;
   const uint32_t count = schema->dimension_count + schema->attribute_count;
-  layout->fields = tsx_parser_take(&p, count * sizeof *layout->fields);
+  layout->fields = tsx_parser_alloc(&p, count * sizeof *layout->fields);
   if (!layout->fields) return tsx_out_of_memory(error);
   uint32_t n = 0;
   for (uint32_t f = 0; f < c->fields; f++)
@@ -78,32 +81,34 @@ static int make_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
   return TSR_OK;
 }
 
-static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t at_once, tsr_error *error) {
+/* Opens the layout's writer, if it is not open, with an equal share of the memory for `writers` writers. */
+static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr_error *error) {
   if (layout->writer) return TSR_OK;
-  int code = make_schema(c, layout, error);
+  int code = make_layout_schema(c, layout, error);
   if (code < 0) return code;
-  const uint64_t memory = c->from.memory_bytes ? c->from.memory_bytes : MEMORY;
-  const tsr_writer_options options = {.memory_bytes = memory / at_once, .schema = layout->schema};
+  const uint64_t memory = c->from.memory_bytes ? c->from.memory_bytes : COPY_MEMORY;
+  const tsr_writer_options options = {.memory_bytes = memory / writers, .schema = layout->schema};
   return tsr_writer_open(c->target, &options, &layout->writer, error);
 }
 
-/* The present columns as the layout's writer takes them. */
+/* Returns c->columns in the order of the layout's schema. A field that the source does not have has constant zeros:
+ * tsr_array_schema_without adds one to the schema of a dense array that would have no attribute. */
 static const tsr_column *columns_of(const tsx_copying *c, const tsx_layout *layout) {
-  static const uint8_t nothing;
+  static const uint8_t zero;
   if (!layout->schema) return c->columns;
   for (uint32_t i = 0; i < layout->schema->dimension_count + layout->schema->attribute_count; i++)
-    c->given[i] = layout->fields[i] == NO_FIELD ? (tsr_column){.values = &nothing, .cell_size = 1, .constant = true}
+    c->given[i] = layout->fields[i] == NO_FIELD ? (tsr_column){.values = &zero, .cell_size = 1, .constant = true}
                                                 : c->columns[layout->fields[i]];
   return c->given;
 }
 
-/* Are all of its fields the source's? */
+/* Returns true if the source has all fields of the layout's schema. */
 static bool copy_cells_is_plain(const tsx_layout *layout) {
   const tsr_schema *schema = layout->schema;
   return !schema || layout->fields[schema->dimension_count + schema->attribute_count - 1] != NO_FIELD;
 }
 
-/* All that was appended, one commit for each layout; nothing stays open. */
+/* Publishes what was appended, in one commit for each layout, or abandons it if `code` is an error. Closes all writers. */
 static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
   for (uint32_t i = 0; i < c->layout_count; i++) {
     tsr_writer *writer = c->layouts[i].writer;
@@ -120,7 +125,8 @@ static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* The rows of a batch as a list of indices. */
+/* Returns the row numbers of a batch, or NULL if the batch begins at row 0 and has no selection: its rows are all rows then.
+ * NULL for another batch means that memory is lacking. */
 static const uint32_t *select_rows(tsx_copying *c, const tsr_batch *batch) {
   if (batch->selection || !batch->first) return batch->selection;
   if (batch->count > c->selection_room) {
@@ -154,7 +160,7 @@ static int copy_cells_append_batch(tsx_copying *c, const tsr_batch *batch, tsr_e
   return tsr_writer_append(layout->writer, columns_of(c, layout), rows, batch->count, error);
 }
 
-/* All cells of the request that were written, each by the writer of its layout. */
+/* Appends all written cells of the request to the writers of their layouts, and adds their number to *cells. */
 static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *cells, tsr_error *error) {
   int code = tsr_reader_start(c->reader, request, error);
   while (code == TSR_OK) {
@@ -173,35 +179,37 @@ static int copy_sparse(tsx_copying *c, const tsr_request *request, tsr_error *er
 
 /* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
 
-static void *grown(void *block, uint64_t *room, uint64_t wanted, uint64_t each) {
-  if (wanted <= *room) return block;
-  const uint64_t more = wanted + wanted / 2 + 64;
-  void *larger = sqlite3_realloc64(block, more * each);
+/* Returns a buffer with room for `count` elements, reallocated if needed, or NULL if memory is lacking. */
+static void *grow_buffer(void *buffer, uint64_t *room, uint64_t count, uint64_t element_size) {
+  if (count <= *room) return buffer;
+  const uint64_t more = count + count / 2 + 64;
+  void *larger = sqlite3_realloc64(buffer, more * element_size);
   if (larger) *room = more;
   return larger;
 }
 
-/* Room for so many more bytes of values, and one: there are values, even if they are empty. */
+/* Makes room for so many more bytes of values, and for one more: the pointer to the values must not be NULL, even if all
+ * of them are empty. */
 static bool reserve_values(tsx_gathered *g, uint64_t bytes) {
-  uint8_t *values = grown(g->values, &g->room, g->size + bytes + 1, 1);
+  uint8_t *values = grow_buffer(g->values, &g->room, g->size + bytes + 1, 1);
   if (values) g->values = values;
   return values;
 }
 
 static bool reserve_cells(tsx_gathered *g, uint64_t cells, bool variable) {
   if (cells + 1 <= g->cells_room) return true;
-  uint64_t room = g->cells_room, same = room;
-  uint8_t *validity = grown(g->validity, &room, cells + 1, 1);
+  uint64_t room = g->cells_room, offsets_room = room;
+  uint8_t *validity = grow_buffer(g->validity, &room, cells + 1, 1);
   if (!validity) return false;
   g->validity = validity;
-  uint64_t *offsets = variable ? grown(g->offsets, &same, cells + 1, sizeof *offsets) : g->offsets;
+  uint64_t *offsets = variable ? grow_buffer(g->offsets, &offsets_room, cells + 1, sizeof *offsets) : g->offsets;
   if (variable && !offsets) return false;
   g->offsets = offsets;
   g->cells_room = room;
   return true;
 }
 
-/* Appends the rows of a batch to a column that has `count` of them. */
+/* Appends one column of a batch's rows to c->gathered[f], which has `count` rows already. */
 static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
   const uint64_t size = c->source->fields[f].cell_size;
   const tsr_column *column;
@@ -224,9 +232,11 @@ static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch,
   return TSR_OK;
 }
 
-typedef struct copy_cells_axis { /* numbers of cells from the domain's low end on */
-  uint64_t low, high; /* of all that has been written */
-  uint64_t extent, step, at; /* `step` is a multiple of the extent; `at` is where the slab begins */
+typedef struct copy_cells_axis { /* one dimension of the walk over blocks, in ordinals */
+  uint64_t low, high; /* the non-empty domain of the source */
+  uint64_t extent; /* of the new array's tiles */
+  uint64_t step; /* the blocks' length: a multiple of the extent, or all of low..high */
+  uint64_t at; /* where the current block begins */
 } copy_cells_axis;
 
 static uint64_t copy_cells_mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
@@ -245,16 +255,18 @@ static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_
   memcpy(value, &low, field->cell_size);
 }
 
+/* Returns the last ordinal of the current block. */
 static uint64_t copy_cells_end_of(const copy_cells_axis *a) {
   return a->high - a->at < a->step ? a->high : a->at - a->at % a->extent + a->step - 1;
 }
 
-/* Slabs of whole new tiles, that are small enough, cut on the first dimensions. */
-static void plan_slabs(const tsx_copying *c, const tsr_interval *box, copy_cells_axis *axes) {
+/* Chooses the blocks' lengths: whole tiles of the new array, cut along the first dimensions until a block's estimated
+ * size fits the budget. */
+static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cells_axis *axes) {
   const tsr_schema *schema = &c->definition.schema;
-  uint64_t budget = SLAB_BYTES;
+  uint64_t budget = BLOCK_BYTES;
   double bytes = 0;
-  if (c->from.memory_bytes && c->from.memory_bytes / SLAB_PART < budget) budget = c->from.memory_bytes / SLAB_PART;
+  if (c->from.memory_bytes && c->from.memory_bytes / BLOCK_SHARE < budget) budget = c->from.memory_bytes / BLOCK_SHARE;
   for (uint32_t f = 0; f < c->fields; f++) {
     const uint64_t size = schema->fields[f].cell_size;
     bytes += (double)(size ? size + 1 : CELL_GUESS);
@@ -273,15 +285,15 @@ static void plan_slabs(const tsx_copying *c, const tsr_interval *box, copy_cells
   }
   for (uint32_t d = 0; d < schema->dimension_count && bytes > (double)budget; d++) {
     copy_cells_axis *a = &axes[d];
-    const double each = bytes / (double)a->step, fit = (double)budget / each / (double)a->extent;
+    const double row_bytes = bytes / (double)a->step, fit = (double)budget / row_bytes / (double)a->extent;
     const uint64_t tiles = fit < 1 ? 1 : (uint64_t)tsx_whole(fit);
     if ((double)tiles * (double)a->extent < (double)a->step) a->step = tiles * a->extent;
-    bytes = each * (double)a->step;
+    bytes = row_bytes * (double)a->step;
   }
 }
 
-/* The next slab; false after the last. */
-static bool next_slab(copy_cells_axis *axes, uint32_t count) {
+/* Goes to the next block. Returns false after the last one. */
+static bool next_block(copy_cells_axis *axes, uint32_t count) {
   for (uint32_t d = count; d-- > 0;) {
     const uint64_t end = copy_cells_end_of(&axes[d]);
     if (end < axes[d].high) {
@@ -293,8 +305,9 @@ static bool next_slab(copy_cells_axis *axes, uint32_t count) {
   return false;
 }
 
-/* Of which layout the fragments are that have cells there: NO_LAYOUT, one, or MANY. */
-static int find_touching(const tsx_copying *c, const tsr_interval *box, uint32_t *layout, tsr_error *error) {
+/* Finds the layout of the fragments whose non-empty domains meet the box: NO_LAYOUT if there are none, MANY_LAYOUTS if
+ * they have several. */
+static int find_box_layout(const tsx_copying *c, const tsr_interval *box, uint32_t *layout, tsr_error *error) {
   const tsr_schema *schema = c->source;
   *layout = NO_LAYOUT;
   for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot); i++) {
@@ -308,14 +321,15 @@ static int find_touching(const tsx_copying *c, const tsr_interval *box, uint32_t
           copy_cells_ordinal_of(field, info.non_empty_domain[d].low) <= copy_cells_ordinal_of(field, box[d].high) &&
           copy_cells_ordinal_of(field, info.non_empty_domain[d].high) >= copy_cells_ordinal_of(field, box[d].low);
     }
-    if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layout_of[i] ? c->layout_of[i] : COPY_CELLS_MANY;
+    if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layout_of[i] ? c->layout_of[i] : MANY_LAYOUTS;
   }
   return TSR_OK;
 }
 
-/* The cells of the slab that were written, row by row. */
-static int gather_slab(tsx_copying *c, const tsr_request *request, const bool *lacking, uint64_t *count, bool *gaps,
-                       tsr_error *error) {
+/* Gathers the written cells of a block in row-major order, and points c->columns to them. *gaps is set if some cells of
+ * the block were never written. */
+static int gather_block(tsx_copying *c, const tsr_request *request, const bool *lacking, uint64_t *count, bool *gaps,
+                        tsr_error *error) {
   int code = tsr_reader_start(c->reader, request, error);
   *count = 0;
   *gaps = false;
@@ -345,11 +359,11 @@ static int gather_slab(tsx_copying *c, const tsr_request *request, const bool *l
   return code;
 }
 
-/* A slab of one layout: as a box, where it has no gaps. */
+/* Appends a block whose cells are of one layout: as a box, if the block has no gaps, else as cells. */
 static int copy_gathered(tsx_copying *c, const tsr_request *request, const tsr_interval *box, tsx_layout *layout,
                          uint64_t *cells, tsr_error *error) {
   bool gaps;
-  int code = gather_slab(c, request, layout->lacking, cells, &gaps, error);
+  int code = gather_block(c, request, layout->lacking, cells, &gaps, error);
   if (code < 0 || !*cells) return code;
   if ((code = open_writer(c, layout, 1, error)) < 0) return code;
   const tsr_column *columns = columns_of(c, layout);
@@ -358,18 +372,19 @@ static int copy_gathered(tsx_copying *c, const tsr_request *request, const tsr_i
 }
 
 typedef struct dense_copy {
-  tsr_request ordered, unordered; /* of `ranges` */
-  tsr_range *ranges; /* by dimension */
+  tsr_request ordered, unordered; /* both read the box in `ranges`; `ordered` in row-major order */
+  tsr_range *ranges; /* by dimension: the current block */
 } dense_copy;
 
-static int copy_cells_copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
+/* Copies a block in one commit. */
+static int copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
   uint32_t layout;
   uint64_t cells = 0;
   for (uint32_t d = 0; d < c->source->dimension_count; d++)
     dense->ranges[d] = (tsr_range){.low = box[d].low, .high = box[d].high};
-  int code = find_touching(c, box, &layout, error);
+  int code = find_box_layout(c, box, &layout, error);
   if (code < 0 || layout == NO_LAYOUT) return code;
-  if (layout == COPY_CELLS_MANY) code = append_batches(c, &dense->unordered, &cells, error);
+  if (layout == MANY_LAYOUTS) code = append_batches(c, &dense->unordered, &cells, error);
   else code = copy_gathered(c, &dense->ordered, box, &c->layouts[layout], &cells, error);
   code = copy_cells_publish(c, code, error);
   if (code >= 0) c->cells += cells;
@@ -378,9 +393,10 @@ static int copy_cells_copy_box(tsx_copying *c, const dense_copy *dense, const ts
 
 static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error);
 
-/* One commit, or several where one cannot hold so many boxes. (A full disk is told of in the end, too.) */
-static int copy_slab(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
-  const int code = copy_cells_copy_box(c, dense, box, error);
+/* Copies a block in one commit, or in several if the block has more boxes than a commit may have. A full disk gives
+ * TSR_FULL as well: then ever smaller blocks fail, down to a single cell, whose error is returned. */
+static int copy_block(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
+  const int code = copy_box(c, dense, box, error);
   return code == TSR_FULL ? copy_halves(c, dense, box, error) : code;
 }
 
@@ -396,41 +412,41 @@ static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interv
   if (!half) return tsx_out_of_memory(error);
   memcpy(half, box, n * sizeof *half);
   copy_cells_value_at(field, middle, half[d].high);
-  int code = copy_slab(c, dense, half, error);
+  int code = copy_block(c, dense, half, error);
   memcpy(half, box, n * sizeof *half);
   copy_cells_value_at(field, middle + 1, half[d].low);
-  if (code >= 0) code = copy_slab(c, dense, half, error);
+  if (code >= 0) code = copy_block(c, dense, half, error);
   sqlite3_free(half);
   return code;
 }
 
-static int copy_slabs(tsx_copying *c, const dense_copy *dense, tsr_error *error) {
+static int copy_blocks(tsx_copying *c, const dense_copy *dense, tsr_error *error) {
   const uint32_t n = c->source->dimension_count;
   const tsr_interval *all;
   tsx_parser p = {.definition = &c->definition};
-  copy_cells_axis *axes = tsx_parser_take(&p, n * sizeof *axes);
-  tsr_interval *box = tsx_parser_take(&p, n * sizeof *box);
+  copy_cells_axis *axes = tsx_parser_alloc(&p, n * sizeof *axes);
+  tsr_interval *box = tsx_parser_alloc(&p, n * sizeof *box);
   if (!axes || !box) return tsx_out_of_memory(error);
   int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
   if (code <= 0) return code;
-  plan_slabs(c, all, axes);
+  plan_blocks(c, all, axes);
   do {
     for (uint32_t d = 0; d < n; d++) {
       memset(&box[d], 0, sizeof box[d]);
       copy_cells_value_at(&c->source->fields[d], axes[d].at, box[d].low);
       copy_cells_value_at(&c->source->fields[d], copy_cells_end_of(&axes[d]), box[d].high);
     }
-    code = copy_slab(c, dense, box, error);
-  } while (code >= 0 && next_slab(axes, n));
+    code = copy_block(c, dense, box, error);
+  } while (code >= 0 && next_block(axes, n));
   return code;
 }
 
 static int copy_cells_copy_dense(tsx_copying *c, const tsr_request *request, tsr_error *error) {
   const uint32_t n = c->source->dimension_count;
   tsx_parser p = {.definition = &c->definition};
-  dense_copy dense = {.ordered = *request, .ranges = tsx_parser_take(&p, n * sizeof *dense.ranges)};
-  tsr_ranges *dimensions = tsx_parser_take(&p, n * sizeof *dimensions);
-  tsr_sort *order = tsx_parser_take(&p, n * sizeof *order);
+  dense_copy dense = {.ordered = *request, .ranges = tsx_parser_alloc(&p, n * sizeof *dense.ranges)};
+  tsr_ranges *dimensions = tsx_parser_alloc(&p, n * sizeof *dimensions);
+  tsr_sort *order = tsx_parser_alloc(&p, n * sizeof *order);
   if (!dense.ranges || !dimensions || !order) return tsx_out_of_memory(error);
   for (uint32_t d = 0; d < n; d++) {
     dimensions[d] = (tsr_ranges){.ranges = &dense.ranges[d], .count = 1};
@@ -440,14 +456,14 @@ static int copy_cells_copy_dense(tsx_copying *c, const tsr_request *request, tsr
   dense.unordered = dense.ordered;
   dense.ordered.order = order;
   dense.ordered.order_count = n;
-  return copy_slabs(c, &dense, error);
+  return copy_blocks(c, &dense, error);
 }
 
-/* ---- The whole --------------------------------------------------------------------------------------------------- */
+/* ---- All cells --------------------------------------------------------------------------------------------------- */
 
-static int copy_cells_copy_cells(tsx_copying *c, tsr_error *error) {
+static int copy_all_cells(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
-  bool *fields = tsx_parser_take(&p, c->fields * sizeof *fields);
+  bool *fields = tsx_parser_alloc(&p, c->fields * sizeof *fields);
   if (!fields) return tsx_out_of_memory(error);
   int code = find_layouts(c, error);
   for (uint32_t f = 0; f < c->fields; f++) fields[f] = true;
@@ -457,8 +473,9 @@ static int copy_cells_copy_cells(tsx_copying *c, tsr_error *error) {
   return c->source->dense ? copy_cells_copy_dense(c, &request, error) : copy_sparse(c, &request, error);
 }
 
-/* Of all that has been written, about. */
-static int copy_cells_count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) {
+/* Estimates the number of cells to read, for the progress: all cells of the non-empty domain of a dense array, all cells
+ * of the fragments of a sparse one. */
+static int count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) {
   const tsr_interval *all;
   *cells = 0;
   if (c->source->dense) {
@@ -479,10 +496,10 @@ int tsx_copy_cells(tsx_copying *copying, tsr_error *error) {
   tsr_environment *environment = c->connection->environment;
   uint64_t cells;
   tsr_work work;
-  int code = copy_cells_count_cells(c, &cells, error);
+  int code = count_cells(c, &cells, error);
   if (code < 0) return code;
   tsr_work_begin(environment, &work, "copy", tsr_array_path(c->from.array->core), cells);
-  code = copy_cells_copy_cells(c, error);
+  code = copy_all_cells(c, error);
   tsr_work_end(environment, &work);
   return code;
 }

@@ -1,4 +1,5 @@
-/* copy_cells.h: what functions_copy.c and copy_cells.c share: a copy that is being made. */
+/* copy_cells.h: the state of a tessera_copy, which functions_copy.c and copy_cells.c share. functions_copy.c opens the
+ * source, makes the new schema and array, and calls tsx_copy_cells to write the cells. */
 #ifndef TSX_COPY_CELLS_H
 #define TSX_COPY_CELLS_H
 
@@ -6,17 +7,19 @@
 #include "definition/columns.h"
 #include "table/address.h"
 
-typedef struct tsx_gathered { /* a column of a slab; of sqlite3_malloc */
+typedef struct tsx_gathered { /* one column of a block of a dense array; its buffers are of sqlite3_malloc */
   uint8_t *values, *validity;
   uint64_t *offsets;
-  uint64_t size, room, cells_room; /* bytes of values; cells that offsets and validity have room for */
+  uint64_t size; /* bytes of values in use */
+  uint64_t room; /* bytes that `values` has room for */
+  uint64_t cells_room; /* cells that `validity` and `offsets` have room for */
 } tsx_gathered;
 
-typedef struct tsx_layout { /* the attributes that the cells of some fragments have */
-  bool *lacking; /* by field */
-  const tsr_schema *schema; /* of the new array, made when its first cell comes; NULL: the newest */
-  uint32_t *fields; /* [field of that schema] -> field of the source; UINT32_MAX: of none */
-  tsr_writer *writer; /* or NULL */
+typedef struct tsx_layout { /* a set of fragments that lack the same attributes */
+  bool *lacking; /* by field of the source: true if these fragments lack the attribute */
+  const tsr_schema *schema; /* a schema of the new array without these attributes; NULL: the newest schema */
+  uint32_t *fields; /* by field of `schema`: the source's field, or UINT32_MAX if the source has none */
+  tsr_writer *writer; /* NULL until the first cell comes */
 } tsx_layout;
 
 typedef struct tsx_copying {
@@ -24,25 +27,28 @@ typedef struct tsx_copying {
   tsx_address from;
   tsr_snapshot *snapshot;
   const tsr_schema *source;
-  char **names; /* of the fields, in SQL */
-  tsx_definition definition; /* the new schema, and memory */
-  tsr_creation *creation;
+  char **names; /* of the source's fields, in SQL */
+  tsx_definition definition; /* the new schema; owns most memory of the copy */
+  tsr_creation *creation; /* NULL for an array in the database */
   tsr_array *target;
   tsr_reader *reader;
-  tsr_column *columns; /* by field, as is `gathered` */
-  tsr_column *given; /* those of a layout */
-  tsx_gathered *gathered;
-  uint32_t fields;
-  uint64_t cells;
-  uint32_t *selection;
-  uint64_t selection_room;
-  tsx_layout *layouts; /* apart; the first lacks nothing, whether any fragment is so or not */
+  tsr_column *columns; /* by field of the source: the cells to append */
+  tsr_column *given; /* the same, in the order of a layout's schema */
+  tsx_gathered *gathered; /* by field of the source */
+  uint32_t fields; /* of the source */
+  uint64_t cells; /* copied so far */
+  uint32_t *selection; /* row numbers of a batch */
+  uint64_t selection_room; /* row numbers that `selection` has room for */
+  tsx_layout *layouts; /* the first lacks nothing; of sqlite3_malloc */
   uint32_t layout_count;
   uint32_t *layout_of; /* by fragment */
 } tsx_copying;
 
 /* Copies the cells of the snapshot into the target, in one commit or several. */
 int tsx_copy_cells(tsx_copying *copying, tsr_error *error);
-void tsx_copy_cells_close(tsx_copying *copying); /* also where nothing was copied, or not all */
+
+/* Abandons what was not published and frees the writers and buffers. The caller calls it also if tsx_copy_cells failed or
+ * was never called. */
+void tsx_copy_cells_close(tsx_copying *copying);
 
 #endif

@@ -1,4 +1,8 @@
-/* functions.c: the tessera_* functions. */
+/* functions.c: registers the tessera_* functions, implements the small ones, and what all of them share.
+ *
+ * A function that changes an array in the database runs several statements on its shadow tables, so it runs them within
+ * a savepoint (tsx_function_begin_at, tsx_function_end).
+ */
 #include "functions/functions.h"
 
 #include <string.h>
@@ -24,7 +28,7 @@ int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *
   tsx_connection *connection = address->connection;
   int code = tsx_savepoint_begin(connection, address->path, error);
   if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
-  tsx_address_close(address); /* while the lock was waited for, the table may have been made anew */
+  tsx_address_close(address); /* another connection may have replaced the table while this one waited for the lock */
   return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
 }
 
@@ -32,7 +36,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
   tsx_address *address = &target->address;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   memset(target, 0, sizeof *target);
-  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
   if (code == TSR_OK && !address->is_table) {
     code = tsr_object_find(connection->environment, address->path, &kind, error);
@@ -65,7 +69,7 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
   for (int i = 0; i < count && i < texts; i++)
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
-      return tsx_fail(error, TSR_MISMATCH, "argument %d: text is wanted", i + 1);
+      return tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
   return TSR_OK;
 }
 
@@ -81,14 +85,14 @@ static void reset_stats(sqlite3_context *context, int count, sqlite3_value **val
   tsr_environment_reset_counters(connection->environment);
 }
 
-/* tessera_set_key(path, key): NULL forgets it. */
+/* tessera_set_key(path, key): a key that is NULL removes the key of the path. */
 static void set_key(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   uint8_t key[32];
   const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
   bool forget = sqlite3_value_type(values[1]) == SQLITE_NULL;
-  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "tessera_set_key: the path of a directory is wanted");
+  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "tessera_set_key: expected the path of a directory");
   if (code == TSR_OK && !forget) {
     const void *bytes =
         sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
@@ -152,7 +156,7 @@ static const function functions[] = {
 
 int tsx_register_functions(tsx_connection *connection) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    tsx_connection_hold(connection); /* dropped by SQLite, also where this call fails */
+    tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
     int code = sqlite3_create_function_v2(connection->db, functions[i].name, functions[i].arguments, functions[i].flags,
                                           connection, functions[i].call, NULL, NULL, tsx_connection_drop);
     if (code != SQLITE_OK) return code;

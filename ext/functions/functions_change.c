@@ -1,6 +1,7 @@
-/* functions_change.c: the functions that change what describes data: metadata, schemas, groups; and tessera_drop_array.
+/* functions_change.c: the functions that change metadata, schemas and groups, and tessera_drop_array.
  *
- * Each acts at once on what lies at a path. They cannot be called from triggers and views, and fail while the open
+ * Each function changes the array or group at a path at once, outside of SQLite's transaction (for an array in the
+ * database: within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
  * transaction has rows for the array.
  */
 #include "functions/functions_change.h"
@@ -24,15 +25,15 @@ static const char *change_text_of(sqlite3_value *value) {
   return text ? text : "";
 }
 
-/* An argument that has to be there, as text. */
+/* Checks an argument that must be given and has a text. `what` names the argument. */
 static int check_text(sqlite3_value *value, const char *what, tsr_error *error) {
   int type = sqlite3_value_type(value);
   if (type == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "%s is NULL", what);
-  if (type == SQLITE_BLOB) return tsx_fail(error, TSR_MISMATCH, "%s is a BLOB: text is wanted", what);
+  if (type == SQLITE_BLOB) return tsx_fail(error, TSR_MISMATCH, "%s is a BLOB: expected text", what);
   return TSR_OK;
 }
 
-/* ---- Where it happens -------------------------------------------------------------------------------------------- */
+/* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
 static int change_open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
@@ -49,7 +50,7 @@ static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target 
 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
-/* A datatype by one of the names that CREATE knows. */
+/* Finds a datatype by a type name that CREATE VIRTUAL TABLE knows: parses a column definition with that type. */
 static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_error *error) {
   tsx_definition definition = {0};
   tsx_parser parser = {.definition = &definition, .error = error};
@@ -65,8 +66,8 @@ static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_er
   return code;
 }
 
-/* What SQL gives without a datatype. */
-static tsr_datatype usual_datatype(sqlite3_value *value) {
+/* Returns the datatype of metadata that is set without naming one. */
+static tsr_datatype default_datatype(sqlite3_value *value) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: return TSR_INT64;
   case SQLITE_FLOAT: return TSR_FLOAT64;
@@ -80,7 +81,7 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
   tsr_error error = {0};
   tsx_target t = {0};
   uint8_t *bytes = NULL;
-  tsr_datatype datatype = usual_datatype(values[2]);
+  tsr_datatype datatype = default_datatype(values[2]);
   int code = check_text(values[1], "the key", &error);
   if (code == TSR_OK && sqlite3_value_type(values[2]) == SQLITE_NULL)
     code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata takes a key away");
@@ -103,7 +104,7 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
   tsx_function_end(context, "tessera_set_metadata", code, &error);
 }
 
-/* How many keys there are of that name: 0 or 1. */
+/* Sets *found to 1 if the metadata has this key, else to 0. */
 static int change_has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
   tsr_metadata *all;
   int code = t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
@@ -116,7 +117,7 @@ static int change_has_key(const tsx_target *t, const char *key, uint64_t size, i
   return TSR_OK;
 }
 
-/* tessera_delete_metadata(path, key): 1, or 0 where there is no such key */
+/* tessera_delete_metadata(path, key): returns 1, or 0 if there is no such key. */
 void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
@@ -136,7 +137,7 @@ void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **va
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
-/* Columns have the names of their fields, which SQL compares without case. */
+/* Checks that no column is called so already. SQL compares the names of columns without regard to case. */
 static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
@@ -170,7 +171,8 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
   tsx_function_end(context, "tessera_add_attribute", code, &error);
 }
 
-/* The stored name of what a table shows under another: attr0 for an anonymous attribute. */
+/* Finds the stored name of the attribute that a table shows as `shown`: an anonymous attribute is shown as attr0. A name
+ * that no attribute is shown as is returned as it is. */
 static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
@@ -204,7 +206,7 @@ static int change_find_enumeration(tsx_address *address, const char *name, const
   return code < 0 ? code : tsx_enumeration_find(address, schema, name, found, error);
 }
 
-/* One label's bytes into `out`, which has room for 4 bytes for each of its text's and 8 more. */
+/* Writes the bytes of a label to `out`, which has room for 4 bytes for each byte of the value's text, and 64 more. */
 static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t *out, uint64_t *size,
                          tsr_error *error) {
   if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is no label");
@@ -244,11 +246,11 @@ static int change_extend(tsx_address *address, int count, sqlite3_value **labels
   return code;
 }
 
-/* tessera_extend_enumeration(path, name, label, ...): how many labels were added */
+/* tessera_extend_enumeration(path, name, label, ...): returns the number of labels that were added. */
 void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "a path, a name and at least one label are wanted") : TSR_OK;
+  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, a name and at least one label") : TSR_OK;
   if (code == TSR_OK) code = check_text(values[1], "the name", &error);
   if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
   if (code == TSR_OK) code = change_extend(&address, count - 2, values + 2, change_text_of(values[1]), &error);
@@ -302,9 +304,9 @@ void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **valu
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------ */
 
-static int refuse_table(const tsx_address *address, const char *wanted, tsr_error *error) {
+static int refuse_table(const tsx_address *address, const char *advice, tsr_error *error) {
   if (!address->is_table) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s", address->given, wanted);
+  return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s", address->given, advice);
 }
 
 /* tessera_create_group(path) */
@@ -312,14 +314,14 @@ void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **value
   tsr_error error = {0};
   tsx_address address = {0};
   int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK) code = refuse_table(&address, "the path of a directory is wanted", &error);
+  if (code == TSR_OK) code = refuse_table(&address, "expected the path of a directory", &error);
   if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_create_group", code, &error);
 }
 
-/* A member's place as the group says it: relative where it lies below the group's directory. Both are resolved:
- * symbolic links, "..". `uri` is of sqlite3_malloc. */
+/* Makes the URI under which a group stores a member: relative if the member lies below the group's directory, else
+ * absolute. Symbolic links and ".." are resolved in both paths first. The caller frees *uri with sqlite3_free. */
 static int member_uri(const char *group, const char *member, char **uri, bool *relative, tsr_error *error) {
   char *from = realpath(group, NULL), *to = realpath(member, NULL);
   int code = TSR_OK;
@@ -348,8 +350,8 @@ static int change_add_member(tsx_target *t, sqlite3_context *context, sqlite3_va
   if (code >= 0 && kind == TSR_OBJECT_NONE)
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
   if (code >= 0 && tsx_store_is(member.path))
-    code = tsx_fail(error, TSR_ERROR, "%s is in the database, members are directories: tessera_export makes one of it",
-                    member.path);
+    code = tsx_fail(error, TSR_ERROR,
+                    "%s is in the database, but members are directories: tessera_export makes one of it", member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
   if (code >= 0) code = tsr_group_add(t->group, named ? change_text_of(name) : NULL, uri, relative, kind, error);
@@ -387,7 +389,7 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
   tsx_address address = {0};
   int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK)
-    code = refuse_table(&address, "DROP TABLE drops it; of an array in a directory the path is wanted", &error);
+    code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
   if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);

@@ -1,8 +1,9 @@
-/* functions_copy.c: tessera_copy(from, to[, options]): a new array with the cells of another, with other tiles, filters or
- * orders.
+/* functions_copy.c: tessera_copy(from, to[, options]): makes a new array with the cells of another one, with other tile
+ * extents, filters or orders.
  *
- * The new array is prepared, its cells (copy_cells.c) and metadata are published in it, and then it appears: as a whole, or not
- * at all. One in the database is made by a CREATE VIRTUAL TABLE and filled within the same savepoint.
+ * The new array is prepared under a name that readers do not see, its cells (copy_cells.c) and metadata are written, and
+ * then it is published by one rename. So it appears complete or not at all. An array in the database is made by CREATE
+ * VIRTUAL TABLE and filled within one savepoint.
  */
 #include "functions/functions_copy.h"
 
@@ -34,7 +35,7 @@ static int copy_find_field(const tsx_copying *c, const char *name, const char *k
                   count == c->source->dimension_count ? "dimension" : "column", name);
 }
 
-static int take_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int copy_read_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_copying *c = argument;
   uint32_t d;
   tsr_schema *schema = &c->definition.schema;
@@ -44,7 +45,7 @@ static int take_extent(void *argument, const tsx_json_option *o, tsr_error *erro
   if (field->values_per_cell == TSR_VARIABLE)
     return tsx_fail(error, TSR_ERROR, "'extents': dimension '%s' holds strings: it has none", o->key);
   if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'extents': dimension '%s': a number is wanted", o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'extents': dimension '%s': expected a number", o->key);
   tsr_error why = {0};
   uint8_t extent[8] = {0};
   code = tsx_number_parse(tsx_extent_datatype(field->datatype), copy_text_of(o), false, extent, &why);
@@ -54,22 +55,22 @@ static int take_extent(void *argument, const tsx_json_option *o, tsr_error *erro
   return TSR_OK;
 }
 
-static int take_filters(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_filters(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_copying *c = argument;
   uint32_t f;
   tsr_schema *schema = &c->definition.schema;
   int code = copy_find_field(c, o->key, "filters", c->fields, &f, error);
   if (code < 0) return code;
   if (strcmp(o->type, "text") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'filters': column '%s': text like \"byteshuffle, zstd\" is wanted", o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'filters': column '%s': expected text like \"byteshuffle, zstd\"", o->key);
   tsx_parser p = {
       .definition = &c->definition, .in = tsx_tokens_of(copy_text_of(o)), .noun = "filters of", .name = o->key, error};
   tsr_pipeline pipeline;
   if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
   if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
   if (f < schema->dimension_count && !pipeline.count && schema->coords_filters.count) {
-    /* an empty list would mean those of the coordinates */
-    if (!(pipeline.filters = tsx_parser_take(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);
+    /* an empty list would stand for the filters of the coordinates */
+    if (!(pipeline.filters = tsx_parser_alloc(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);
     pipeline.filters[0] = TSX_FILTER(TSR_FILTER_NONE);
     pipeline.count = 1;
   }
@@ -77,36 +78,36 @@ static int take_filters(void *argument, const tsx_json_option *o, tsr_error *err
   return TSR_OK;
 }
 
-static int copy_take_order(const tsx_json_option *o, bool hilbert, tsr_order *order, tsr_error *error) {
+static int copy_read_order(const tsx_json_option *o, bool hilbert, tsr_order *order, tsr_error *error) {
   const char *text = strcmp(o->type, "text") ? "" : copy_text_of(o);
   if (!sqlite3_stricmp(text, "row")) *order = TSR_ORDER_ROW;
   else if (!sqlite3_stricmp(text, "col")) *order = TSR_ORDER_COL;
   else if (hilbert && !sqlite3_stricmp(text, "hilbert")) *order = TSR_ORDER_HILBERT;
   else
-    return tsx_fail(error, TSR_MISMATCH, "'%s': %s is wanted", o->key, hilbert ? "row, col or hilbert" : "row or col");
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected %s", o->key, hilbert ? "row, col or hilbert" : "row or col");
   return TSR_OK;
 }
 
-static int take_duplicates(tsx_copying *c, const tsx_json_option *o, tsr_error *error) {
+static int read_duplicates(tsx_copying *c, const tsx_json_option *o, tsr_error *error) {
   const bool yes = !strcmp(o->type, "true");
   if (!yes && strcmp(o->type, "false") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': true or false is wanted", o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
   if (!yes && c->source->allows_duplicates)
-    return tsx_fail(error, TSR_ERROR, "'%s': the array has duplicates: cells would get lost", o->key);
+    return tsx_fail(error, TSR_ERROR, "'%s': the array has duplicates: cells would be lost", o->key);
   c->definition.schema.allows_duplicates = yes;
   return TSR_OK;
 }
 
-static int take_any(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int copy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_copying *c = argument;
   tsr_schema *schema = &c->definition.schema;
   if (!strcmp(o->key, "extents"))
-    return tsx_options_each(c->connection->db, o->value, "'extents'", take_extent, c, error);
+    return tsx_options_each(c->connection->db, o->value, "'extents'", copy_read_extent, c, error);
   if (!strcmp(o->key, "filters"))
-    return tsx_options_each(c->connection->db, o->value, "'filters'", take_filters, c, error);
-  if (!strcmp(o->key, "cell_order")) return copy_take_order(o, true, &schema->cell_order, error);
-  if (!strcmp(o->key, "tile_order")) return copy_take_order(o, false, &schema->tile_order, error);
-  if (!strcmp(o->key, "duplicates")) return take_duplicates(c, o, error);
+    return tsx_options_each(c->connection->db, o->value, "'filters'", read_filters, c, error);
+  if (!strcmp(o->key, "cell_order")) return copy_read_order(o, true, &schema->cell_order, error);
+  if (!strcmp(o->key, "tile_order")) return copy_read_order(o, false, &schema->tile_order, error);
+  if (!strcmp(o->key, "duplicates")) return read_duplicates(c, o, error);
   const bool capacity = !strcmp(o->key, "capacity");
   if (!capacity && strcmp(o->key, "format_version") != 0)
     return tsx_fail(error, TSR_ERROR,
@@ -115,29 +116,29 @@ static int take_any(void *argument, const tsx_json_option *o, tsr_error *error) 
                     o->key);
   const sqlite3_int64 number = sqlite3_value_int64(o->value);
   if (strcmp(o->type, "integer") != 0 || number <= 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': a number above 0 is wanted", o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number above 0", o->key);
   if (capacity) schema->capacity = (uint64_t)number;
   else if (number > TSR_FORMAT_WRITE_MAX)
-    return tsx_fail(error, TSR_UNSUPPORTED, "'%s': %lld: %d is the last that is written", o->key, (long long)number,
-                    TSR_FORMAT_WRITE_MAX);
+    return tsx_fail(error, TSR_UNSUPPORTED, "'%s': %lld: %d is the last version that can be written", o->key,
+                    (long long)number, TSR_FORMAT_WRITE_MAX);
   else schema->version = (uint32_t)number;
   return TSR_OK;
 }
 
 /* ---- The new array ----------------------------------------------------------------------------------------------- */
 
-/* The schema as it is, but for what no CREATE takes, and for its version where none so old is written; its enumerations
- * loaded. */
-static int take_schema(tsx_copying *c, tsr_error *error) {
+/* Makes the new schema: the source's without what CREATE refuses, with loaded enumerations, and of the newest version if
+ * the source's is below 12 or cannot be written. Allocates what depends on the number of fields. */
+static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
   int code = tsx_creatable(c->source, &c->definition, error);
   c->fields = schema->dimension_count + schema->attribute_count;
   if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;
-  schema->enumerations = tsx_parser_take(&p, (schema->enumeration_count + 1) * sizeof *schema->enumerations);
-  c->columns = tsx_parser_take(&p, c->fields * sizeof *c->columns);
-  c->given = tsx_parser_take(&p, (c->fields + 1) * sizeof *c->given);
-  c->gathered = tsx_parser_take(&p, c->fields * sizeof *c->gathered);
+  schema->enumerations = tsx_parser_alloc(&p, (schema->enumeration_count + 1) * sizeof *schema->enumerations);
+  c->columns = tsx_parser_alloc(&p, c->fields * sizeof *c->columns);
+  c->given = tsx_parser_alloc(&p, (c->fields + 1) * sizeof *c->given);
+  c->gathered = tsx_parser_alloc(&p, c->fields * sizeof *c->gathered);
   c->names = tsx_names_make(c->source);
   if (code == TSR_OK && (!schema->enumerations || !c->columns || !c->given || !c->gathered || !c->names))
     code = tsx_out_of_memory(error);
@@ -187,9 +188,9 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
     code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
   if (code < 0) return code;
   c->source = tsr_snapshot_schema(c->snapshot);
-  code = take_schema(c, error);
+  code = copy_make_schema(c, error);
   if (code == TSR_OK && options && sqlite3_value_type(options) != SQLITE_NULL)
-    code = tsx_options_each(c->connection->db, options, "options", take_any, c, error);
+    code = tsx_options_each(c->connection->db, options, "options", copy_read_option, c, error);
   if (code == TSR_OK) code = copy_open_target(c, to, error);
   if (code == TSR_OK) code = tsx_copy_cells(c, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
@@ -210,11 +211,11 @@ static void close_all(tsx_copying *c, bool abandon) {
   tsx_connection_remove_table(c->connection);
 }
 
-/* tessera_copy(from, to[, options]): how many cells */
+/* tessera_copy(from, to[, options]): returns the number of cells that were copied. */
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_copying c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
-  tsx_connection_add_table(c.connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);

@@ -1,5 +1,5 @@
-/* functions_copy.h: tessera_copy(from, to[, options]): a new array with the cells of another, with other tiles,
- * filters or orders. */
+/* functions_copy.h: tessera_copy(from, to[, options]): makes a new array with the cells of another one, with other tile
+ * extents, filters or orders. */
 #ifndef TSX_FUNCTIONS_COPY_H
 #define TSX_FUNCTIONS_COPY_H
 

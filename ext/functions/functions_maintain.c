@@ -1,6 +1,6 @@
 /* functions_maintain.c: tessera_consolidate and tessera_vacuum.
  *
- * They act at once, outside of the transaction, so they are refused while it has rows for the array.
+ * Both act at once, outside of SQLite's transaction, so they fail while the open transaction has rows for the array.
  */
 #include "functions/functions_maintain.h"
 
@@ -15,14 +15,14 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-typedef struct maintained { /* what a call is about */
+typedef struct maintenance_call { /* the arguments of one call */
   tsx_connection *connection;
   tsx_target target;
   tsr_maintenance what;
   tsr_consolidate_options options;
-  const char **names;
-  bool nothing; /* no time is asked for */
-} maintained;
+  const char **names; /* of fragments, each of sqlite3_malloc */
+  bool nothing; /* the option as_of lies before all times: no fragment is consolidated */
+} maintenance_call;
 
 static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
   static const struct {
@@ -42,15 +42,15 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
       *what = kinds[i].what;
       return TSR_OK;
     }
-  return tsx_fail(error, TSR_ERROR, "'%s': fragments, commits, fragment_meta or array_meta is wanted", text);
+  return tsx_fail(error, TSR_ERROR, "'%s': expected fragments, commits, fragment_meta or array_meta", text);
 }
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int take_name(void *argument, const tsx_json_option *o, tsr_error *error) {
-  maintained *m = argument;
+static int maintain_read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {
+  maintenance_call *m = argument;
   const uint64_t n = m->options.fragment_count;
-  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
+  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
   void *more = sqlite3_realloc64(m->names, (n + 1) * sizeof *m->names);
   const char *text = (const char *)sqlite3_value_text(o->value);
   if (more) m->names = more;
@@ -61,47 +61,47 @@ static int take_name(void *argument, const tsx_json_option *o, tsr_error *error)
   return TSR_OK;
 }
 
-static int maintain_read_names(maintained *m, const tsx_json_option *o, tsr_error *error) {
+static int maintain_read_names(maintenance_call *m, const tsx_json_option *o, tsr_error *error) {
   int code = TSR_OK;
   if (!strcmp(o->type, "array"))
-    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", take_name, m, error);
+    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", maintain_read_fragment, m, error);
   m->options.fragments = m->names;
   if (code == TSR_OK && !m->options.fragment_count)
-    return tsx_fail(error, TSR_MISMATCH, "'fragments': a list of names is wanted");
+    return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
   return code;
 }
 
-static int megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr_error *error) {
+static int read_megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr_error *error) {
   double number = sqlite3_value_double(value);
   int type = sqlite3_value_type(value);
   if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': a number of MiB is wanted", key);
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number of MiB", key);
   if (!(number > 0 && number < 1e12))
-    return tsx_fail(error, TSR_RANGE, "'%s': more than 0 and less than 1e12 is wanted", key);
+    return tsx_fail(error, TSR_RANGE, "'%s': expected more than 0 and less than 1e12", key);
   *bytes = (uint64_t)(number * (double)MIB);
   if (!*bytes) *bytes = 1;
   return TSR_OK;
 }
 
-/* The core takes 0 for the present: before all times there is nothing. */
-static int read_as_of(maintained *m, sqlite3_value *value, tsr_error *error) {
+/* An as_of of 0 lies before all fragments. The core would read 0 as the present, so the call is marked instead. */
+static int read_as_of(maintenance_call *m, sqlite3_value *value, tsr_error *error) {
   const int code = tsx_time_value(value, "as_of", &m->options.as_of, error);
   m->nothing = m->options.as_of == 0;
   return code;
 }
 
 static int read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
-  maintained *m = argument;
+  maintenance_call *m = argument;
   const char *key = o->key, *type = o->type;
   sqlite3_value *value = o->value;
   if (!strcmp(type, "null")) return TSR_OK;
   if (!strcmp(key, "as_of")) return read_as_of(m, value, error);
   if (!strcmp(key, "since")) return tsx_time_value(value, key, &m->options.since, error);
-  if (!strcmp(key, "max_fragment_mb")) return megabytes(value, key, &m->options.max_fragment_bytes, error);
-  if (!strcmp(key, "memory_mb")) return megabytes(value, key, &m->options.memory_bytes, error);
+  if (!strcmp(key, "max_fragment_mb")) return read_megabytes(value, key, &m->options.max_fragment_bytes, error);
+  if (!strcmp(key, "memory_mb")) return read_megabytes(value, key, &m->options.memory_bytes, error);
   if (!strcmp(key, "purge_deleted")) {
     if (strcmp(type, "true") != 0 && strcmp(type, "false") != 0)
-      return tsx_fail(error, TSR_MISMATCH, "'%s': true or false is wanted", key);
+      return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", key);
     m->options.purge_deleted = !strcmp(type, "true");
     return TSR_OK;
   }
@@ -112,8 +112,8 @@ static int read_option(void *argument, const tsx_json_option *o, tsr_error *erro
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-/* Stricter than for other functions: no rows at all, not even such as were taken back. */
-static int maintain_open_target(maintained *m, sqlite3_value *path, tsr_error *error) {
+/* Opens the array or group. Fails if the open transaction has rows for any of the connection's arrays at this path. */
+static int maintain_open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
   int code = tsx_target_open(m->connection, path, &m->target, error);
   const tsx_address *address = &m->target.address;
   if (code == TSR_OK && !m->target.group && tsx_transaction_open_on(m->connection, address->path))
@@ -121,8 +121,8 @@ static int maintain_open_target(maintained *m, sqlite3_value *path, tsr_error *e
   return code;
 }
 
-static void maintain_finish(sqlite3_context *context, const char *function, maintained *m, int code, uint64_t count,
-                            const tsr_error *error) {
+static void maintain_finish(sqlite3_context *context, const char *function, maintenance_call *m, int code,
+                            uint64_t count, const tsr_error *error) {
   for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
   sqlite3_free(m->names);
   tsx_target_close(&m->target);
@@ -130,15 +130,15 @@ static void maintain_finish(sqlite3_context *context, const char *function, main
   tsx_function_end(context, function, code, error);
 }
 
-static bool is_group_only(const maintained *m) { return m->target.group && !(m->what & TSR_MAINTAIN_METADATA); }
+static bool is_group_only(const maintenance_call *m) { return m->target.group && !(m->what & TSR_MAINTAIN_METADATA); }
 
-static int refuse_group(const maintained *m, tsr_error *error) {
+static int refuse_group(const maintenance_call *m, tsr_error *error) {
   return tsx_fail(error, TSR_ERROR, "%s is a group: only its metadata ('array_meta') is kept in order",
                   m->target.address.path);
 }
 
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values) {
-  maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
+  maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
   tsr_error error = {0};
   uint64_t merged = 0;
   int code = maintain_open_target(&m, values[0], &error);
@@ -147,7 +147,7 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
     code = tsx_options_each(m.connection->db, values[2], "options", read_option, &m, &error);
-  if (m.nothing) {
+  if (m.nothing) { /* an empty range of times */
     m.options.as_of = 1;
     m.options.since = UINT64_MAX;
   }
@@ -159,7 +159,7 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
 }
 
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
-  maintained m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
+  maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
   tsr_error error = {0};
   uint64_t removed = 0;
   int code = maintain_open_target(&m, values[0], &error);

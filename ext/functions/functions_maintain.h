@@ -1,4 +1,4 @@
-/* functions_maintain.h: tessera_consolidate and tessera_vacuum. */
+/* functions_maintain.h: the functions tessera_consolidate and tessera_vacuum. */
 #ifndef TSX_FUNCTIONS_MAINTAIN_H
 #define TSX_FUNCTIONS_MAINTAIN_H
 

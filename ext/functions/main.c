@@ -1,4 +1,5 @@
-/* main.c: the entry point. Checks SQLite's version at run time, then registers everything for this connection. */
+/* main.c: the entry point of the extension. It checks SQLite's version at run time, then registers the tables, the
+ * functions and the module "tessera" for one connection. */
 #ifdef __APPLE__
 #include <dlfcn.h>
 #endif
@@ -19,8 +20,8 @@ SQLITE_EXTENSION_INIT1
 #define TSX_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Worker threads may outlive the connection that loaded the library. ELF's linkers have a flag for that; where there is none, the library
- * holds itself. */
+/* Keeps the library mapped: worker threads may outlive the connection that loaded it. ELF linkers have the flag
+ * -z nodelete for that; on macOS the library opens itself once more. */
 static void stay_mapped(void) {
 #ifdef __APPLE__
   Dl_info self;
@@ -29,15 +30,16 @@ static void stay_mapped(void) {
 #endif
 }
 
-/* Has this connection loaded it before? 1, 0, or what SQLite says. Another state of the connection beside the one that there is would
- * know nothing of its keys, its bounds and its transaction. */
+/* Returns 1 if this connection has loaded the extension before, 0 if not, or SQLite's error code. A second tsx_connection
+ * for the same connection would not know the first one's keys, directory limit and transaction. */
 static int is_loaded(sqlite3 *db) {
   sqlite3_stmt *modules;
   int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = 'tessera'", -1, &modules, NULL);
   if (code == SQLITE_OK) code = sqlite3_step(modules);
   sqlite3_finalize(modules);
   if (code != SQLITE_ROW && code != SQLITE_DONE && (code & 0xff) != SQLITE_NOMEM) {
-    /* without that pragma, not allowed to ask it, or the schema, which this needs not, is locked by another connection */
+    /* SQLite was built without that pragma, an authorizer denies it, or another connection has locked the schema. The
+     * function tells as well, and needs no schema. */
     code =
         sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL) == SQLITE_OK ? SQLITE_ROW : SQLITE_DONE;
     sqlite3_finalize(modules);
@@ -60,7 +62,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
   }
   int code = is_loaded(db);
   if (code != 0) {
-    if (code != 1) *message = sqlite3_mprintf("is tessera loaded already? %s", sqlite3_errstr(code));
+    if (code != 1) *message = sqlite3_mprintf("cannot tell whether tessera is loaded: %s", sqlite3_errstr(code));
     return code == 1 ? SQLITE_OK : code;
   }
   tsr_error error = {0};
@@ -72,8 +74,8 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
   stay_mapped();
   code = tsx_register_tables(connection);
   if (code == SQLITE_OK) code = tsx_register_functions(connection);
-  if (code == SQLITE_OK) { /* the last: with it, all is loaded */
-    tsx_connection_hold(connection); /* the module's share; SQLite calls the destructor even if this call fails */
+  if (code == SQLITE_OK) { /* last, since is_loaded looks for this module */
+    tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
     code = sqlite3_create_module_v2(db, "tessera", tsx_module_array, connection, tsx_connection_drop);
   }
   tsx_connection_drop(connection);

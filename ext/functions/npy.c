@@ -1,10 +1,11 @@
-/* npy.c: tessera_npy and tessera_write_npy: blocks of dense arrays as NPY files (numpy's format 1.0 to 3.0).
+/* npy.c: tessera_npy and tessera_write_npy, which read and write blocks of dense arrays as NPY files (numpy's formats 1.0
+ * to 3.0). The layout of such a file:
  *
  *   "\x93NUMPY" | u8 major | u8 minor | u16 (from major 2 on u32) length | a Python dict as text, ended by '\n' | values
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  *
- * Read are C and Fortran order, either byte order. Written is C order, little-endian, the values from a multiple of 64
- * on. Several values in a cell are a last axis.
+ * tessera_write_npy accepts C and Fortran order and both byte orders. tessera_npy writes format 1.0, C order, little-endian
+ * values that begin at a multiple of 64 bytes. Several values in a cell form a last axis.
  */
 #include "functions/npy.h"
 
@@ -26,9 +27,9 @@
 
 /* ---- Types -------------------------------------------------------------------------------------------------------- */
 
-typedef struct element { /* what numpy calls an attribute's values */
+typedef struct element { /* numpy's type of an attribute's values */
   char descr[DESCR_SIZE];
-  uint64_t axis; /* values of the last axis; 0: there is none */
+  uint64_t axis; /* the length of the last axis, for several values in a cell; 0: there is no such axis */
 } element;
 
 static const char *npy_unit_of(tsr_datatype datatype) {
@@ -39,7 +40,7 @@ static const char *npy_unit_of(tsr_datatype datatype) {
 static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype), n = field->values_per_cell;
   if (field->values_per_cell == TSR_VARIABLE)
-    return tsx_fail(error, TSR_MISMATCH, "'%s' is %s of variable length: that has no NPY form", field->name,
+    return tsx_fail(error, TSR_MISMATCH, "'%s' is %s of variable length, which NPY files cannot hold", field->name,
                     tsr_datatype_name(field->datatype));
   *e = (element){.axis = n > 1 ? n : 0};
   const char mark = size > 1 ? '<' : '|';
@@ -79,7 +80,8 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
 
 /* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
 
-/* The text of the header, of sqlite3_malloc; `counts` NULL: a block without cells. */
+/* Returns the text of the header, of sqlite3_malloc. `counts` are the cells along each dimension; NULL: the block has no
+ * cells. */
 static char *npy_header(const element *e, const tsr_schema *schema, const uint64_t *counts, uint64_t *size) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", e->descr);
@@ -159,7 +161,7 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   tsx_address address = {0};
-  tsx_connection_add_table(connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
@@ -176,19 +178,19 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
 
 #define AXES_MAX 64
 
-typedef struct npy { /* borrowed from the value */
+typedef struct npy { /* a parsed NPY file */
   char descr[DESCR_SIZE];
   bool fortran;
   uint32_t axes;
   uint64_t shape[AXES_MAX];
-  const uint8_t *data;
-  uint64_t size;
+  const uint8_t *data; /* the values; borrowed from the SQL value */
+  uint64_t size; /* of the values, in bytes */
 } npy;
 
 static const char *skip(const char *p) { return p + strspn(p, " \t\n,"); }
 
-/* 'text' */
-static const char *take_string(const char *p, char *out, uint64_t size) {
+/* The parse_ functions for parts of the header return the text after that part, or NULL if it has another form. */
+static const char *parse_string(const char *p, char *out, uint64_t size) {
   char quote = *p;
   if (quote != '\'' && quote != '"') return NULL;
   const char *end = strchr(++p, quote);
@@ -198,7 +200,7 @@ static const char *take_string(const char *p, char *out, uint64_t size) {
   return end + 1;
 }
 
-static const char *take_shape(const char *p, npy *n) {
+static const char *parse_shape(const char *p, npy *n) {
   if (*p++ != '(') return NULL;
   for (p = skip(p); *p >= '0' && *p <= '9'; p = skip(p)) {
     char *end;
@@ -209,7 +211,7 @@ static const char *take_shape(const char *p, npy *n) {
   return *p == ')' ? p + 1 : NULL;
 }
 
-static const char *take_flag(const char *p, bool *flag) {
+static const char *parse_flag(const char *p, bool *flag) {
   *flag = !strncmp(p, "True", 4);
   return *flag ? p + 4 : !strncmp(p, "False", 5) ? p + 5 : NULL;
 }
@@ -220,12 +222,12 @@ static bool parse_dict(const char *p, npy *n) {
   if (*p++ != '{') return false;
   for (p = skip(p); *p && *p != '}'; p = skip(p)) {
     char key[32];
-    p = take_string(p, key, sizeof key);
+    p = parse_string(p, key, sizeof key);
     if (!p || *(p = skip(p)) != ':') return false;
     p = skip(p + 1);
-    if (!strcmp(key, "descr")) p = take_string(p, n->descr, sizeof n->descr), seen |= 1;
-    else if (!strcmp(key, "fortran_order")) p = take_flag(p, &n->fortran), seen |= 2;
-    else if (!strcmp(key, "shape")) p = take_shape(p, n), seen |= 4;
+    if (!strcmp(key, "descr")) p = parse_string(p, n->descr, sizeof n->descr), seen |= 1;
+    else if (!strcmp(key, "fortran_order")) p = parse_flag(p, &n->fortran), seen |= 2;
+    else if (!strcmp(key, "shape")) p = parse_shape(p, n), seen |= 4;
     else return false;
     if (!p) return false;
   }
@@ -237,12 +239,12 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   uint64_t size = (uint64_t)sqlite3_value_bytes(value), head = MAGIC_SIZE + 4, text_size;
   *n = (npy){0};
   if (sqlite3_value_type(value) == SQLITE_TEXT)
-    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not TEXT; to read a file, readfile('%.100s')",
+    return tsx_fail(error, TSR_MISMATCH, "expected a BLOB, found TEXT; to read a file, use readfile('%.100s')",
                     (const char *)sqlite3_value_text(value));
   if (sqlite3_value_type(value) == SQLITE_NULL)
-    return tsx_fail(error, TSR_MISMATCH, "a BLOB is wanted, not NULL (readfile() gives NULL where there is no file)");
+    return tsx_fail(error, TSR_MISMATCH, "expected a BLOB, found NULL (readfile() returns NULL if there is no file)");
   if (sqlite3_value_type(value) != SQLITE_BLOB || size < head + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
-    return tsx_fail(error, TSR_MISMATCH, "no NPY file: a BLOB that begins with \\x93NUMPY is wanted");
+    return tsx_fail(error, TSR_MISMATCH, "not an NPY file: expected a BLOB that begins with \\x93NUMPY");
   if (bytes[MAGIC_SIZE] < 1 || bytes[MAGIC_SIZE] > 3)
     return tsx_fail(error, TSR_MISMATCH, "NPY format %u.%u is unknown", bytes[MAGIC_SIZE], bytes[MAGIC_SIZE + 1]);
   text_size = bytes[MAGIC_SIZE + 2] | (uint64_t)bytes[MAGIC_SIZE + 3] << 8;
@@ -254,8 +256,7 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   char *text = sqlite3_mprintf("%.*s", (int)text_size, (const char *)bytes + head);
   if (!text) return tsx_out_of_memory(error);
   bool good = parse_dict(text, n);
-  int code =
-      good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "the header of the NPY file is not understood: %.100s", text);
+  int code = good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "cannot parse the header of the NPY file: %.100s", text);
   sqlite3_free(text);
   n->data = bytes + head + text_size;
   n->size = size - head - text_size;
@@ -267,7 +268,7 @@ static int check_type(const npy *n, const tsr_field *field, const element *e, bo
   const bool plain = order == '<' || order == '>' || order == '|' || order == '=';
   *swap = order == '>';
   if (!plain || strcmp(n->descr + 1, e->descr + 1) != 0)
-    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s, that is '%s' in NPY; the block is '%s'", field->name,
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s, which is '%s' in NPY; the block is '%s'", field->name,
                     tsr_datatype_name(field->datatype), e->descr, n->descr);
   return TSR_OK;
 }
@@ -277,7 +278,7 @@ static int check_shape(const npy *n, const tsr_schema *schema, const tsr_field *
   const uint32_t dimensions = schema->dimension_count, axes = dimensions + (e->axis > 0);
   uint64_t bytes = field->cell_size;
   if (n->axes != axes || (e->axis && n->shape[dimensions] != e->axis))
-    return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the block has %u axes, %u are wanted%s", field->name, n->axes,
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the block has %u axes, expected %u%s", field->name, n->axes,
                     axes, e->axis ? ", the last with the values of a cell" : "");
   for (uint32_t d = 0; d < dimensions; d++) {
     if (!first && shape[d] != n->shape[d])
@@ -292,24 +293,24 @@ static int check_shape(const npy *n, const tsr_schema *schema, const tsr_field *
   return TSR_OK;
 }
 
-static void swap_bytes(uint8_t *p, uint64_t size, uint64_t each) {
-  for (; size >= each; size -= each, p += each)
-    for (uint64_t i = 0; i < each / 2; i++) {
+static void swap_bytes(uint8_t *p, uint64_t size, uint64_t value_size) {
+  for (; size >= value_size; size -= value_size, p += value_size)
+    for (uint64_t i = 0; i < value_size / 2; i++) {
       uint8_t byte = p[i];
-      p[i] = p[each - 1 - i];
-      p[each - 1 - i] = byte;
+      p[i] = p[value_size - 1 - i];
+      p[value_size - 1 - i] = byte;
     }
 }
 
-/* Fortran order, the first axis the fastest, to row-major. */
-static void transpose(const npy *n, uint64_t each, uint8_t *out) {
-  uint64_t at[AXES_MAX] = {0}, stride[AXES_MAX], from = 0, step = each;
+/* Copies elements in Fortran order, in which the first axis varies fastest, to row-major order. */
+static void transpose(const npy *n, uint64_t element_size, uint8_t *out) {
+  uint64_t at[AXES_MAX] = {0}, stride[AXES_MAX], from = 0, step = element_size;
   for (uint32_t a = 0; a < n->axes; a++) {
     stride[a] = step;
     step *= n->shape[a];
   }
-  for (uint64_t to = 0; to < n->size; to += each) {
-    memcpy(out + to, n->data + from, each);
+  for (uint64_t to = 0; to < n->size; to += element_size) {
+    memcpy(out + to, n->data + from, element_size);
     for (uint32_t a = n->axes; a-- > 0;) {
       from += stride[a];
       if (++at[a] < n->shape[a]) break;
@@ -319,14 +320,15 @@ static void transpose(const npy *n, uint64_t each, uint8_t *out) {
   }
 }
 
-/* The values as the attribute stores them: in place where they are, else in *copy, of sqlite3_malloc. */
-static int native(const npy *n, const tsr_field *field, bool swap, uint8_t **copy, tsr_error *error) {
+/* Converts the values to the attribute's form: row-major, little-endian. If the file has that form, *copy stays NULL;
+ * otherwise it receives the converted values, of sqlite3_malloc. */
+static int convert_values(const npy *n, const tsr_field *field, bool swap, uint8_t **copy, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype);
-  const bool whole = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U';
+  const bool is_string = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U'; /* an element is a cell */
   *copy = NULL;
   if ((!n->fortran || n->axes < 2) && (!swap || size == 1)) return TSR_OK;
   if (!(*copy = sqlite3_malloc64(n->size + 1))) return tsx_out_of_memory(error);
-  if (n->fortran && n->axes > 1) transpose(n, whole ? field->cell_size : size, *copy);
+  if (n->fortran && n->axes > 1) transpose(n, is_string ? field->cell_size : size, *copy);
   else memcpy(*copy, n->data, n->size);
   if (swap) swap_bytes(*copy, n->size, size);
   return TSR_OK;
@@ -334,13 +336,13 @@ static int native(const npy *n, const tsr_field *field, bool swap, uint8_t **cop
 
 /* ---- tessera_write_npy -------------------------------------------------------------------------------------------- */
 
-typedef struct blocks {
+typedef struct blocks { /* the arguments of tessera_write_npy: one block for each attribute */
   const tsr_schema *schema;
-  const char *array; /* as the caller calls it */
-  tsr_column *columns; /* by field */
-  uint8_t **copies;
-  uint64_t *shape;
-  tsr_interval *box;
+  const char *array; /* the array as the user wrote it, for messages */
+  tsr_column *columns; /* by field; values NULL: no block yet */
+  uint8_t **copies; /* by field: converted values, owned, or NULL */
+  uint64_t *shape; /* by dimension */
+  tsr_interval *box; /* by dimension: where the blocks are written */
 } blocks;
 
 static int add_block(blocks *b, const char *name, sqlite3_value *value, bool first, tsr_error *error) {
@@ -351,11 +353,11 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
   int code = tsx_attribute_find(b->schema, b->array, name, &f, error);
   if (code < 0) return code;
   const tsr_field *field = &b->schema->fields[f];
-  if (b->columns[f].values) return tsx_fail(error, TSR_ERROR, "attribute '%s' stands twice", name);
+  if (b->columns[f].values) return tsx_fail(error, TSR_ERROR, "attribute '%s' is given twice", name);
   if ((code = npy_describe(field, &e, error)) < 0 || (code = parse_npy(value, &n, error)) < 0 ||
       (code = check_type(&n, field, &e, &swap, error)) < 0 ||
       (code = check_shape(&n, b->schema, field, &e, b->shape, first, error)) < 0 ||
-      (code = native(&n, field, swap, &b->copies[f], error)) < 0)
+      (code = convert_values(&n, field, swap, &b->copies[f], error)) < 0)
     return code;
   for (uint64_t i = 0; i < n.size && tsr_datatype_kind(field->datatype) == TSR_KIND_BOOLEAN; i++)
     if (n.data[i] > 1) return tsx_fail(error, TSR_RANGE, "attribute '%s': %u is outside BOOL: 0 to 1", name, n.data[i]);
@@ -363,7 +365,7 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
   return TSR_OK;
 }
 
-/* low + count - 1, within the domain. Dense dimensions are integers or times of up to 64 bits. */
+/* Writes low + count - 1, checked against the domain. Dimensions of dense arrays are integers or times of up to 64 bits. */
 static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *low, uint64_t count, uint8_t *high,
                       tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype), sign = UINT64_C(1) << (8 * size - 1);
@@ -371,9 +373,9 @@ static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *l
   uint64_t from = 0, last = 0;
   memcpy(&from, low, size);
   memcpy(&last, field->high, size);
-  if (!is_unsigned) from ^= sign, last ^= sign; /* now they compare as they are */
+  if (!is_unsigned) from ^= sign, last ^= sign; /* now signed values compare as unsigned ones */
   if (from > last || count - 1 > last - from)
-    return tsx_fail(error, TSR_RANGE, "dimension '%s': %llu cells from the origin on reach beyond the domain", name,
+    return tsx_fail(error, TSR_RANGE, "dimension '%s': %llu cells from the origin reach beyond the domain", name,
                     (unsigned long long)count);
   from += count - 1;
   if (!is_unsigned) from ^= sign;
@@ -392,7 +394,7 @@ static int npy_place(blocks *b, sqlite3 *db, sqlite3_value *origin, bool uint64_
     memset(&b->box[d], 0, sizeof b->box[d]);
     memcpy(b->box[d].low, bound->low_given ? slice.box[d].low : field->low, sizeof field->low);
     if (bound->given && (!bound->low_given || memcmp(slice.box[d].low, slice.box[d].high, field->cell_size) != 0))
-      code = tsx_fail(error, TSR_MISMATCH, "origin: dimension '%s': one value is wanted", names[d]);
+      code = tsx_fail(error, TSR_MISMATCH, "origin: dimension '%s': expected one value", names[d]);
     else code = npy_end_of(field, names[d], b->box[d].low, b->shape[d], b->box[d].high, error);
   }
   tsx_names_free(names, b->schema);
@@ -424,7 +426,8 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
   if (code < 0) return code;
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
     if (!b->columns[f].values)
-      return tsx_fail(error, TSR_ERROR, "attribute '%s' is missing: a block of each is wanted", schema->fields[f].name);
+      return tsx_fail(error, TSR_ERROR, "attribute '%s' is missing: expected a block for each attribute",
+                      schema->fields[f].name);
   *cells = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
   if (!*cells) return TSR_OK;
@@ -455,18 +458,18 @@ static int write_npy(tsx_address *address, int count, sqlite3_value **values, ui
   return code;
 }
 
-/* tessera_write_npy(path, attribute, npy[, attribute, npy ...][, origin]): how many cells were written */
+/* tessera_write_npy(path, attribute, npy[, attribute, npy ...][, origin]): returns the number of cells written. */
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   tsx_address address = {0};
   uint64_t cells = 0;
-  tsx_connection_add_table(connection); /* for interrupts */
-  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "a path, an attribute and a block are wanted")
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, an attribute and a block")
                        : tsx_arguments_check(count, values, 2, &error);
   for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
-      code = tsx_fail(&error, TSR_MISMATCH, "argument %d: the name of an attribute is wanted", i + 1);
+      code = tsx_fail(&error, TSR_MISMATCH, "argument %d: expected the name of an attribute", i + 1);
   if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);

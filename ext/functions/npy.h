@@ -1,11 +1,12 @@
-/* npy.h: tessera_npy and tessera_write_npy: blocks of dense arrays as NPY files (numpy's format 1.0 to 3.0). */
+/* npy.h: tessera_npy and tessera_write_npy, which read and write blocks of dense arrays as NPY files (numpy's formats 1.0
+ * to 3.0). */
 #ifndef TSX_NPY_H
 #define TSX_NPY_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
-/* The attribute that a table shows under a name; `array` is how the caller calls the array. */
+/* Finds the attribute that a table shows under `name`. `array` names the array in the error message. */
 int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
                        tsr_error *error);
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values);

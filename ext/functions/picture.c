@@ -1,7 +1,7 @@
-/* picture.c: tessera_png and tessera_preview: two dimensions of an array, as a picture and as text.
+/* picture.c: tessera_png and tessera_preview, which draw two dimensions of an array as a PNG file and as text.
  *
- * The core averages the cells into places (tsr_downsample_open). Where a picture is wanted larger than that, each pixel shows
- * the place that it lies in.
+ * The core averages the cells into the places of a grid (tsr_downsample_open). If the picture is larger than that grid,
+ * each pixel shows the place that it lies in.
  */
 #include "functions/picture.h"
 
@@ -20,14 +20,14 @@
 #include "functions/npy.h"
 #include "functions/png.h"
 
-#define SIDE_MAX          800 /* pixels of the longer side, where no size is given */
-#define SIDE_MIN          100 /* what a side is not shrunk below, then */
-#define EXACT_MAX         8192 /* the same for what is not averaged */
-#define TEXT_WIDTH        72
-#define TEXT_HEIGHT       24
-#define PIXELS_MAX        65535 /* on a side: no viewer takes more, and a row stays small */
-#define PICTURE_ASK_BYTES (1u << 20) /* of a picture, between two questions to the host */
-static const char shades[] = ".:-=+*#%@"; /* from low to high; no data is blank */
+#define LENGTH_MAX       800 /* pixels of the longer side, if no size is given */
+#define LENGTH_MIN       100 /* pixels that no side is shrunk below, if no size is given */
+#define LENGTH_EXACT_MAX 8192 /* LENGTH_MAX for labels, which cannot be averaged */
+#define TEXT_WIDTH       72
+#define TEXT_HEIGHT      24
+#define PIXELS_MAX       65535 /* on a side: viewers accept no more, and a row stays small */
+#define CANCEL_BYTES     (1u << 20) /* of a picture, between two checks for an interrupt */
+static const char shades[] = ".:-=+*#%@"; /* from low to high; a place without data is blank */
 #define SHADES ((int)sizeof shades - 1)
 
 typedef struct picture {
@@ -38,7 +38,7 @@ typedef struct picture {
   char **names;
   uint32_t field;
   tsx_slice slice;
-  uint32_t row, column; /* dimensions */
+  uint32_t row, column; /* the dimension that runs down, and the one that runs right */
   bool is_text;
   /* options */
   uint64_t width, height; /* pixels or characters; 0: not given */
@@ -58,15 +58,15 @@ static bool picture_is_time(const tsr_field *field) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int take_size(const tsx_json_option *o, uint64_t *size, tsr_error *error) {
+static int read_size(const tsx_json_option *o, uint64_t *size, tsr_error *error) {
   const sqlite3_int64 number = sqlite3_value_int64(o->value);
   if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': a number is wanted", o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number", o->key);
   if (sqlite3_value_double(o->value) > PIXELS_MAX)
     return tsx_fail(error, TSR_TOOBIG, "'%s': %s is more than %d", o->key, (const char *)sqlite3_value_text(o->value),
                     PIXELS_MAX);
-  if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': a whole number is wanted", o->key);
-  if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': a number above 0 is wanted", o->key);
+  if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer", o->key);
+  if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': expected a number above 0", o->key);
   *size = (uint64_t)number;
   return TSR_OK;
 }
@@ -89,8 +89,8 @@ static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
   return (double)((int64_t)(bits << unused) >> unused);
 }
 
-/* An end of the range of colours: a number, or text that is a value of the attribute. */
-static int take_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
+/* Reads 'min' or 'max', an end of the range of colours: a number, or text that is a value of the attribute. */
+static int read_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
   const tsr_field *field = picture_field_of(p);
   double number = sqlite3_value_double(o->value);
   if (!strcmp(o->type, "text")) {
@@ -99,53 +99,53 @@ static int take_end(const picture *p, const tsx_json_option *o, double *end, boo
     tsr_error why = {0};
     int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, &why);
     if (code == TSR_OK && size != tsr_datatype_size(field->datatype))
-      code = tsx_fail(&why, TSR_MISMATCH, "one value is wanted");
+      code = tsx_fail(&why, TSR_MISMATCH, "expected one value");
     if (code == TSR_OK) number = picture_number_of(field->datatype, bytes);
     sqlite3_free(bytes);
     if (code < 0) return tsx_fail(error, code, "'%s': %s", o->key, why.message);
   } else if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0) {
-    return tsx_fail(error, TSR_MISMATCH, "'%s': a number%s is wanted", o->key,
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number%s", o->key,
                     picture_is_time(field) ? " or ISO text" : "");
   }
-  if (!isfinite(number)) return tsx_fail(error, TSR_RANGE, "'%s': a finite number is wanted", o->key);
+  if (!isfinite(number)) return tsx_fail(error, TSR_RANGE, "'%s': expected a finite number", o->key);
   *end = number;
   *given = true;
   return TSR_OK;
 }
 
-static int take_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int picture_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   picture *p = argument;
   const char *text = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  if (!strcmp(o->key, "width")) return take_size(o, &p->width, error);
-  if (!strcmp(o->key, "height")) return take_size(o, &p->height, error);
-  if (!strcmp(o->key, "min")) return take_end(p, o, &p->min, &p->has_min, error);
-  if (!strcmp(o->key, "max")) return take_end(p, o, &p->max, &p->has_max, error);
+  if (!strcmp(o->key, "width")) return read_size(o, &p->width, error);
+  if (!strcmp(o->key, "height")) return read_size(o, &p->height, error);
+  if (!strcmp(o->key, "min")) return read_end(p, o, &p->min, &p->has_min, error);
+  if (!strcmp(o->key, "max")) return read_end(p, o, &p->max, &p->has_max, error);
   if (!strcmp(o->key, "flip")) {
     p->flip = !strcmp(o->type, "true");
     if (p->flip || !strcmp(o->type, "false")) return TSR_OK;
-    return tsx_fail(error, TSR_MISMATCH, "'flip': true or false is wanted");
+    return tsx_fail(error, TSR_MISMATCH, "'flip': expected true or false");
   }
   const bool is_map = !strcmp(o->key, "colormap");
   if (p->is_text || (!is_map && strcmp(o->key, "nodata") != 0))
     return tsx_fail(error, TSR_ERROR, "no option is called '%s': width, height, min, max, flip%s", o->key,
                     p->is_text ? "" : ", colormap, nodata");
   if (!text)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': the name of a %s is wanted", o->key, is_map ? "colour map" : "colour");
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected the name of a %s", o->key, is_map ? "colour map" : "colour");
   if (!is_map) return tsx_colour_parse(text, p->colours.nodata, error);
   sqlite3_free(p->colormap);
   if (!(p->colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
   return tsx_colours_make(p->colormap, 0, 1, &p->colours, error);
 }
 
-static int picture_take_options(picture *p, sqlite3_value *json, tsr_error *error) {
+static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *error) {
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
-  int code = tsx_options_each(p->connection->db, json, "options", take_option, p, error);
+  int code = tsx_options_each(p->connection->db, json, "options", picture_read_option, p, error);
   if (code == TSR_OK && p->has_min && p->has_max && p->min >= p->max)
     code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
   return code;
 }
 
-/* ---- What is looked at ------------------------------------------------------------------------------------------- */
+/* ---- The attribute and the two dimensions ------------------------------------------------------------------------ */
 
 static int check_field(const picture *p, tsr_error *error) {
   const tsr_field *field = picture_field_of(p);
@@ -159,7 +159,7 @@ static int check_field(const picture *p, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Has the slice one value of the dimension? */
+/* Returns true if the slice has one value of the dimension. */
 static bool is_single(const picture *p, uint32_t d) {
   const tsx_bound *bound = &p->slice.bounds[d];
   const tsr_interval *box = &p->slice.box[d];
@@ -169,8 +169,8 @@ static bool is_single(const picture *p, uint32_t d) {
          (!box->low_size || !memcmp(box->low_text, box->high_text, box->low_size));
 }
 
-/* The dimensions that are left; where these are fewer than two, others that have one value, first those that the slice
- * does not name. */
+/* Chooses the two dimensions of the picture: those of which the slice has more than one value. If these are fewer than
+ * two, dimensions with one value join them, first those that the slice does not name, then those that it names. */
 static int choose_axes(picture *p, tsr_error *error) {
   const uint32_t n = p->schema->dimension_count;
   uint32_t chosen[2], count = 0;
@@ -178,10 +178,10 @@ static int choose_axes(picture *p, tsr_error *error) {
   if (n < 2) return tsx_fail(error, TSR_ERROR, "array %s has one dimension: a picture has two", p->address.given);
   for (int pass = 0; pass < 3 && (pass == 0 || count < 2); pass++)
     for (uint32_t d = 0; d < n && (pass == 0 || count < 2); d++) {
-      const bool wanted = pass == 0   ? !is_single(p, d)
-                          : pass == 1 ? is_single(p, d) && !p->slice.bounds[d].given
-                                      : is_single(p, d) && p->slice.bounds[d].given;
-      if (!wanted || (!p->schema->fields[d].cell_size && pass > 0)) continue;
+      const bool eligible = pass == 0   ? !is_single(p, d)
+                            : pass == 1 ? is_single(p, d) && !p->slice.bounds[d].given
+                                        : is_single(p, d) && p->slice.bounds[d].given;
+      if (!eligible || (!p->schema->fields[d].cell_size && pass > 0)) continue;
       if (!p->schema->fields[d].cell_size)
         return tsx_fail(error, TSR_ERROR, "dimension '%s' holds strings: give one value of it in the slice",
                         p->names[d]);
@@ -194,7 +194,7 @@ static int choose_axes(picture *p, tsr_error *error) {
     return tsx_fail(error, TSR_ERROR, "%u dimensions are left (%s): give one value of all but two in the slice", count,
                     left);
   if (count < 2)
-    return tsx_fail(error, TSR_ERROR, "array %s has less than two dimensions of numbers: a picture needs them",
+    return tsx_fail(error, TSR_ERROR, "array %s has fewer than two dimensions of numbers: a picture needs two",
                     p->address.given);
   p->row = chosen[0] < chosen[1] ? chosen[0] : chosen[1];
   p->column = chosen[0] < chosen[1] ? chosen[1] : chosen[0];
@@ -212,7 +212,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   if (code == TSR_OK)
     code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
   if (code == TSR_OK) code = check_field(p, error);
-  if (code == TSR_OK) code = picture_take_options(p, options, error);
+  if (code == TSR_OK) code = picture_read_options(p, options, error);
   if (code == TSR_OK)
     code = tsx_slice_parse(p->connection->db, slice, p->schema, address->uint64_signed, &p->slice, error);
   if (code == TSR_OK)
@@ -237,7 +237,7 @@ static void close_picture(picture *p) {
 
 /* ---- Sizes ------------------------------------------------------------------------------------------------------- */
 
-/* How long a side of the slice is; of integers in cells. */
+/* Returns the length of the slice on a dimension: for integers in cells, for floats the difference of the ends. */
 static double length_of(const picture *p, uint32_t d) {
   const tsr_field *field = &p->schema->fields[d];
   const double low = picture_number_of(field->datatype, p->slice.box[d].low);
@@ -245,17 +245,18 @@ static double length_of(const picture *p, uint32_t d) {
   return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT ? high - low : high - low + 1;
 }
 
-static uint64_t clamp(double size, double least, double most) {
-  return (uint64_t)(size >= most ? most : size >= least ? size : least);
+static uint64_t clamp(double size, double min, double max) {
+  return (uint64_t)(size >= max ? max : size >= min ? size : min);
 }
 
-/* Cells shrink by a whole number, so that as many go into each pixel. */
+/* Chooses the width and height that are not given. Integer dimensions shrink by a whole factor, so that each pixel covers
+ * the same number of cells. */
 static void choose_size(picture *p) {
   const bool real = tsr_datatype_kind(p->schema->fields[p->row].datatype) == TSR_KIND_FLOAT ||
                     tsr_datatype_kind(p->schema->fields[p->column].datatype) == TSR_KIND_FLOAT;
   const double rows = length_of(p, p->row), columns = length_of(p, p->column), longer = rows > columns ? rows : columns;
   const bool shaped = rows > 0 && columns > 0 && isfinite(rows) && isfinite(columns);
-  const double ratio = (shaped ? rows / columns : 1) / (p->is_text ? 2 : 1); /* characters are high */
+  const double ratio = (shaped ? rows / columns : 1) / (p->is_text ? 2 : 1); /* a character is twice as high as wide */
   if (p->is_text && !p->width && !p->height) {
     p->width = clamp(floor(ratio > 0 ? TEXT_HEIGHT / ratio : TEXT_WIDTH), 1, TEXT_WIDTH);
     p->height = clamp(round((double)p->width * ratio), 1, TEXT_HEIGHT);
@@ -266,30 +267,31 @@ static void choose_size(picture *p) {
   } else if (p->height) {
     p->width = clamp(round((double)p->height / ratio), 1, PIXELS_MAX);
   } else if (!shaped) {
-    p->width = p->height = SIDE_MIN;
+    p->width = p->height = LENGTH_MIN;
   } else {
-    const double most = picture_field_of(p)->enumeration && longer <= EXACT_MAX ? EXACT_MAX : SIDE_MAX;
-    const double factor = real ? longer / most : ceil(longer / most);
-    p->width = clamp(ceil(columns / factor), real || columns > SIDE_MIN ? SIDE_MIN : columns, most);
-    p->height = clamp(ceil(rows / factor), real || rows > SIDE_MIN ? SIDE_MIN : rows, most);
+    const double max = picture_field_of(p)->enumeration && longer <= LENGTH_EXACT_MAX ? LENGTH_EXACT_MAX : LENGTH_MAX;
+    const double factor = real ? longer / max : ceil(longer / max);
+    p->width = clamp(ceil(columns / factor), real || columns > LENGTH_MIN ? LENGTH_MIN : columns, max);
+    p->height = clamp(ceil(rows / factor), real || rows > LENGTH_MIN ? LENGTH_MIN : rows, max);
   }
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* One-byte fill values that nobody chose are values like any other. */
+/* Returns true if cells that hold the fill value count as cells without data. TileDB's own fill values of one byte, like
+ * 255, are too common as data, so these count as values. */
 static bool skips_fill(const tsr_field *field) {
-  uint8_t usual[8];
+  uint8_t standard[8];
   if (!field->fill || field->cell_size > 1) return field->fill;
-  tsr_datatype_fill(field->datatype, usual);
-  return *field->fill != *usual;
+  tsr_datatype_fill(field->datatype, standard);
+  return *field->fill != *standard;
 }
 
 static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
-  const uint64_t each = p->is_text ? 1 : 4;
+  const uint64_t pixel_size = p->is_text ? 1 : 4;
   choose_size(p);
-  if (p->height > limit / each / (p->width + p->is_text))
+  if (p->height > limit / pixel_size / (p->width + p->is_text))
     return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
                     (unsigned long long)p->width, (unsigned long long)p->height, p->is_text ? "characters" : "pixels",
                     (unsigned long long)limit);
@@ -319,15 +321,16 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
   return TSR_OK;
 }
 
-/* The means under row y of the picture, the first at the top. */
+/* Returns the means that row y of the picture shows; row 0 is at the top. */
 static const double *picture_row_at(const picture *p, uint64_t y) {
   if (p->flip) y = p->height - 1 - y;
   return p->downsample->means + y * p->downsample->height / p->height * p->downsample->width;
 }
 
-/* Asks the host after every ASK_BYTES of rows, and after 64 rows of any width. */
+/* Returns true if the host has interrupted the statement. Rate-limited: checks once per CANCEL_BYTES of rows, at the
+ * latest after 64 rows. */
 static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
-  const uint64_t rows = row_bytes < PICTURE_ASK_BYTES / 64 ? 64 : PICTURE_ASK_BYTES / row_bytes;
+  const uint64_t rows = row_bytes < CANCEL_BYTES / 64 ? 64 : CANCEL_BYTES / row_bytes;
   return y % rows == rows - 1 && tsx_connection_cancelled(p->connection);
 }
 
@@ -344,12 +347,12 @@ static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error)
 
 static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
-  const uint64_t memory = p->address.memory_bytes, most = memory && memory < limit ? memory : limit;
+  const uint64_t memory = p->address.memory_bytes, max_size = memory && memory < limit ? memory : limit;
   uint8_t *file = NULL;
   uint64_t size = 0;
   int code = tsx_colours_make(p->colormap ? p->colormap : "viridis", p->min, p->max, &p->colours, error);
   if (code == TSR_OK)
-    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, most, &file, &size, error);
+    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }
@@ -364,13 +367,14 @@ static void append_value(sqlite3_str *out, const tsr_field *field, double value)
   else sqlite3_str_appendf(out, field->datatype == TSR_FLOAT32 ? "%.7g" : "%.15g", value);
 }
 
-static void append_side(sqlite3_str *out, const picture *p, uint32_t d, bool turned) {
+/* Appends a dimension's name and range; `reversed`: from high to low. */
+static void append_range(sqlite3_str *out, const picture *p, uint32_t d, bool reversed) {
   const tsr_interval *box = &p->slice.box[d];
   const tsr_datatype shown = tsx_datatype_shown(p->schema->fields[d].datatype, p->address.uint64_signed);
   sqlite3_str_appendf(out, "%s ", p->names[d]);
-  tsx_json_value(out, shown, turned ? box->high : box->low, false);
+  tsx_json_value(out, shown, reversed ? box->high : box->low, false);
   sqlite3_str_appendall(out, " to ");
-  tsx_json_value(out, shown, turned ? box->low : box->high, false);
+  tsx_json_value(out, shown, reversed ? box->low : box->high, false);
 }
 
 static char shade_of(const picture *p, double value) {
@@ -400,9 +404,9 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
     sqlite3_str_appendf(out, " (%c)", shades[SHADES - 1]);
   }
   sqlite3_str_appendall(out, "; down ");
-  append_side(out, p, p->row, p->flip);
+  append_range(out, p, p->row, p->flip);
   sqlite3_str_appendall(out, ", right ");
-  append_side(out, p, p->column, false);
+  append_range(out, p, p->column, false);
   const int failed = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
   char *text = sqlite3_str_finish(out);
   if (code == TSR_OK && failed != SQLITE_OK)
@@ -414,10 +418,10 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-static void picture_look(sqlite3_context *context, int count, sqlite3_value **values, const char *name, bool is_text) {
+static void draw(sqlite3_context *context, int count, sqlite3_value **values, const char *name, bool is_text) {
   picture p = {.connection = sqlite3_user_data(context), .is_text = is_text};
   tsr_error error = {0};
-  tsx_connection_add_table(p.connection); /* the host's interrupts are asked for as in a table's statements */
+  tsx_connection_add_table(p.connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(p.connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK)
@@ -431,9 +435,9 @@ static void picture_look(sqlite3_context *context, int count, sqlite3_value **va
 }
 
 void tsx_png(sqlite3_context *context, int count, sqlite3_value **values) {
-  picture_look(context, count, values, "tessera_png", false);
+  draw(context, count, values, "tessera_png", false);
 }
 
 void tsx_preview(sqlite3_context *context, int count, sqlite3_value **values) {
-  picture_look(context, count, values, "tessera_preview", true);
+  draw(context, count, values, "tessera_preview", true);
 }

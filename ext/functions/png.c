@@ -1,10 +1,11 @@
-/* png.c: colours of values, and PNG files (RFC 2083).
+/* png.c: maps numbers to colours, and writes PNG files (RFC 2083), whose layout is:
  *
  *   89 "PNG" 0D 0A 1A 0A | chunks: u32 length | type, 4 letters | data | u32 CRC of type and data   (all big-endian)
  *   IHDR: u32 width, u32 height, 8 bits, colour type 6 (RGBA), 0, 0, 0 | IDAT... | IEND
  *   The data of all IDAT together is one zlib stream of rows: a filter type (0, none) and 4 bytes for each pixel.
  *
- * A colour map is a few colours, evenly spaced, between which we interpolate; `terrain` is two, below 0 and from 0 on.
+ * A colour map is a list of a few evenly spaced colours, between which fill_table interpolates. The map `terrain`
+ * consists of two: one for the values below 0, one for those from 0 on.
  */
 #include "functions/png.h"
 
@@ -72,10 +73,10 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
     fill_table(&sea, colours->below);
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_ERROR, "'colormap': none is called '%.64s': %s", name, all);
+  return tsx_fail(error, TSR_ERROR, "'colormap': no map is called '%.64s': %s", name, all);
 }
 
-/* The step of 0..255 at which a value of low..high stands. */
+/* Returns the entry 0..255 of a colour table for a value between low and high. */
 static int step_of(double value, double low, double high) {
   if (value <= low) return low < high ? 0 : 128;
   if (value >= high) return 255;
@@ -118,7 +119,7 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-#define PNG_PART 65536u /* bytes of an IDAT, at most */
+#define IDAT_MAX 65536u /* bytes of data in an IDAT chunk */
 
 typedef struct png_file {
   uint8_t *bytes;
@@ -133,7 +134,7 @@ static void store32(uint8_t *p, uint64_t value) {
 static int png_reserve(png_file *f, uint64_t more, tsr_error *error) {
   if (more > f->limit - f->size)
     return tsx_fail(error, TSR_TOOBIG,
-                    "the PNG has more than %llu bytes, which are all that memory_mb and SQLite's values hold",
+                    "the PNG has more than %llu bytes, the most that memory_mb and SQLite's values allow",
                     (unsigned long long)f->limit);
   if (f->size + more <= f->room) return TSR_OK;
   const uint64_t room = f->size + more + f->room / 2;
@@ -144,7 +145,8 @@ static int png_reserve(png_file *f, uint64_t more, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A chunk whose `size` bytes of data stand behind the end, 8 bytes on. */
+/* Ends a chunk whose `size` bytes of data stand 8 bytes after the end of the file: writes length, type and CRC around
+ * them. */
 static void close_chunk(png_file *f, const char *type, uint64_t size) {
   uint8_t *chunk = f->bytes + f->size;
   store32(chunk, size);
@@ -161,17 +163,18 @@ static int add_chunk(png_file *f, const char *type, const void *data, uint64_t s
   return TSR_OK;
 }
 
-/* Takes the input that the stream has; a chunk is closed when it is full, and at the end. */
-static int compress_some(png_file *f, bool end, tsr_error *error) {
+/* Compresses all input of the stream. The output goes directly into an IDAT chunk, which is closed when it is full, and at
+ * the end. */
+static int compress_input(png_file *f, bool end, tsr_error *error) {
   int code = TSR_OK, rc = Z_OK;
   while (code == TSR_OK && (f->stream.avail_in || (end && rc != Z_STREAM_END))) {
-    if ((code = png_reserve(f, 12 + PNG_PART, error)) < 0) return code;
-    f->stream.next_out = f->bytes + f->size + 8 + (PNG_PART - f->stream.avail_out);
+    if ((code = png_reserve(f, 12 + IDAT_MAX, error)) < 0) return code;
+    f->stream.next_out = f->bytes + f->size + 8 + (IDAT_MAX - f->stream.avail_out);
     rc = deflate(&f->stream, end ? Z_FINISH : Z_NO_FLUSH);
     if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR) return tsx_fail(error, TSR_ERROR, "zlib: %d", rc);
     if (f->stream.avail_out && !(end && rc == Z_STREAM_END)) continue;
-    close_chunk(f, "IDAT", PNG_PART - f->stream.avail_out);
-    f->stream.avail_out = PNG_PART;
+    close_chunk(f, "IDAT", IDAT_MAX - f->stream.avail_out);
+    f->stream.avail_out = IDAT_MAX;
   }
   return code;
 }
@@ -179,13 +182,13 @@ static int compress_some(png_file *f, bool end, tsr_error *error) {
 static int png_add_rows(png_file *f, uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint8_t *line,
                         tsr_error *error) {
   int code = TSR_OK;
-  f->stream.avail_out = PNG_PART;
+  f->stream.avail_out = IDAT_MAX;
   for (uint32_t y = 0; y < height && code == TSR_OK; y++) {
     line[0] = 0; /* no filter */
     if ((code = row(argument, y, line + 1, error)) < 0) return code;
     f->stream.next_in = line;
     f->stream.avail_in = 1 + 4 * width;
-    code = compress_some(f, y + 1 == height, error);
+    code = compress_input(f, y + 1 == height, error);
   }
   return code;
 }

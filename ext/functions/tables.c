@@ -1,13 +1,13 @@
-/* tables.c: what all tessera_* tables have in common: eponymous tables whose hidden columns are arguments,
+/* tables.c: the framework of the tessera_* tables, which are eponymous and whose hidden columns are their arguments:
  *
  *   SELECT ... FROM tessera_tiles('data/weather') WHERE field = 'temp'
  *
- * and two without arguments: tessera_stats, this connection's counters since the last SELECT tessera_reset_stats(), and
- * tessera_progress, what this process is at.
+ * It also implements the two tables without arguments: tessera_stats shows this connection's counters since the last
+ * SELECT tessera_reset_stats(), tessera_progress the long operations that this process is executing.
  *
- * Hidden columns stand behind the shown ones: arg1, arg2, ..., key, as_of, since (with a leading _ where a shown column
- * has the name). idxNum says which of them are given, bit i for the i-th; xFilter's arguments come in that order. An
- * equality that cannot be used yet makes a plan impossible, so that joins give their arguments first.
+ * The hidden columns follow the shown ones: arg1, arg2, ..., key, as_of, since (with a leading _ if a shown column has the
+ * same name). Bit i of idxNum says that hidden column i is given; xFilter receives the values in that order. If the value
+ * of a hidden column is not available in a join order, xBestIndex refuses that order with SQLITE_CONSTRAINT.
  */
 #include "functions/tables.h"
 
@@ -49,7 +49,8 @@ static bool is_shown(const tsx_about *about, const char *name) {
   return false;
 }
 
-/* Hidden columns are BLOB columns: without affinity, so that their values arrive as they were written. */
+/* Returns the text for sqlite3_declare_vtab. The hidden columns are BLOB columns, which have no affinity, so that SQLite
+ * does not convert the arguments. */
 static char *tables_declare(const tsx_about *about, int *shown, int *hidden) {
   static const char *const last[] = {"key", "as_of", "since"};
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -96,7 +97,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const tsx_about *about = table->about;
   int chosen[TSX_ARGUMENTS_MAX + 3], given = 0, at = 0;
   for (int i = 0; i < TSX_ARGUMENTS_MAX + 3; i++) chosen[i] = -1;
-  for (int pass = 0; pass < 2; pass++) /* the shown column that is an argument only where arg1 is not given */
+  for (int pass = 0; pass < 2; pass++) /* second pass: the shown column that repeats arg1, unless arg1 is given */
     for (int i = 0; i < info->nConstraint; i++) {
       const struct sqlite3_index_constraint *c = &info->aConstraint[i];
       bool same = about->same >= 0 && c->iColumn == about->same;
@@ -115,7 +116,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     info->aConstraintUsage[chosen[i]].omit = info->aConstraint[chosen[i]].iColumn >= table->shown;
   }
   info->idxNum = given;
-  /* A branch of an OR is offered without the arguments: no error yet, xFilter gives it if this plan is taken. */
+  /* SQLite offers the branches of an OR without the arguments. So missing arguments are no error here; xFilter returns it
+   * if SQLite chooses this plan. */
   info->estimatedRows = complete ? (sqlite3_int64)about->rows : INT64_MAX >> 8;
   info->estimatedCost = complete ? 1000 + about->rows : 1e99;
   return SQLITE_OK;
@@ -179,7 +181,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int given, const char *text, int 
     if (!scan->hidden[i])
       return tsx_vtab_fail(cursor->pVtab, SQLITE_ERROR, "%s needs %s: %s", about->name,
                            about->required > 1 ? "its arguments" : "its argument", about->usage);
-  for (int i = 0; i < about->required; i++) /* as with SQLite's own: NULL gives no rows */
+  for (int i = 0; i < about->required; i++) /* NULL gives no rows, as with SQLite's table-valued functions */
     if (sqlite3_value_type(scan->hidden[i]) == SQLITE_NULL) return SQLITE_OK;
   if (!(scan->state = sqlite3_malloc64(about->state_size))) return SQLITE_NOMEM;
   memset(scan->state, 0, about->state_size);
@@ -207,7 +209,7 @@ static int rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out) {
   return SQLITE_OK;
 }
 
-/* Eponymous only: there is no xCreate. */
+/* There is no xCreate: the tables are eponymous only. */
 static const sqlite3_module about_module = {.xConnect = tables_connect,
                                             .xBestIndex = best_index,
                                             .xDisconnect = tables_disconnect,
@@ -230,7 +232,7 @@ int tsx_register_tables(tsx_connection *connection) {
     module_data *data = sqlite3_malloc64(sizeof *data);
     if (!data) return SQLITE_NOMEM;
     *data = (module_data){connection, abouts[i]};
-    tsx_connection_hold(connection); /* dropped by SQLite, also where this call fails */
+    tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
     int code = sqlite3_create_module_v2(connection->db, abouts[i]->name, &about_module, data, drop_module_data);
     if (code != SQLITE_OK) return code;
   }
@@ -247,7 +249,7 @@ static const char *const counter_names[] = {
 #define COUNTER_COUNT ((sqlite3_int64)(sizeof counter_names / sizeof *counter_names))
 
 static int stats_open(tsx_scan *scan, tsr_error *error) {
-  tsr_environment_counters(scan->connection->environment, scan->state); /* as they are when the scan begins */
+  tsr_environment_counters(scan->connection->environment, scan->state); /* all rows show the state at this moment */
   return TSR_OK;
 }
 
@@ -273,7 +275,7 @@ static const tsx_about about_stats = {.name = "tessera_stats",
 
 /* ---- tessera_progress -------------------------------------------------------------------------------------------- */
 
-typedef struct progress { /* as it was when the scan began */
+typedef struct progress { /* copied when the scan begins */
   uint64_t count;
   tsr_progress entries[TSR_PROGRESS_MAX];
 } progress;
@@ -294,7 +296,7 @@ static int progress_column(tsx_scan *scan, sqlite3_context *context, int number,
   else if (number == 1) sqlite3_result_text(context, entry->path, -1, SQLITE_TRANSIENT);
   else if (number == 4) tsx_result_unsigned(context, entry->started);
   else if (number == 2 || entry->total) tsx_result_unsigned(context, number == 2 ? entry->done : entry->total);
-  return TSR_OK; /* a total that is not known yet is NULL */
+  return TSR_OK; /* a total of 0 is not known yet, and shown as NULL */
 }
 
 static const tsx_about about_progress = {.name = "tessera_progress",

@@ -1,7 +1,8 @@
-/* tables_advise.c: tessera_advise(path): what is worth mending in an array, why, and the SQL that does it.
+/* tables_advise.c: tessera_advise(path), which shows what is worth improving in an array, why, and the SQL statement that
+ * does it.
  *
- * Everything is said by metadata: no tile is decoded. Of many fragments and tiles some are looked at, evenly spread. A
- * rule speaks only where the gain is large: an array that is merely not perfect has no findings.
+ * All findings come from metadata; no tile is decoded. If there are many fragments and tiles, an evenly spread sample is
+ * measured. A rule reports only a large gain: an array that is merely not perfect has no findings.
  */
 #include <math.h>
 #include <string.h>
@@ -16,51 +17,57 @@
 #include "functions/tables.h"
 #include "functions/tables_array.h"
 
-#define FRAGMENTS_FEW    16 /* up to so many are fine */
-#define FRAGMENTS_SEEN   64 /* are looked into */
-#define TILES_SEEN       256 /* of each of these */
-#define TILE_SMALL       16384.0 /* bytes in memory, of a field: below, overhead rules ... */
-#define TILE_LARGE       67108864.0 /* above, a cell costs too much, and threads have nothing to share */
-#define TILES_MANY       1000.0 /* small tiles matter where there are so many */
-#define BYTES_WORTH      1048576.0 /* of a field: below, filters do not matter */
-#define CAPACITY_WANTED  10000
-#define CONDITIONS_FEW   8
-#define COMPARISONS_FEW  50000 /* in them: the look-up of so many costs more than a few conditions do */
-#define TABLE_ADVISE_DAY UINT64_C(86400000) /* milliseconds: so long what others have prepared may be in their hands */
-#define VERSION_TOLD     11 /* the first whose fragments have statistics */
+#define FRAGMENTS_FEW      16 /* an array with no more fragments needs no consolidation */
+#define FRAGMENTS_SAMPLED  64 /* about this many fragments have their tiles measured */
+#define TILES_SAMPLED      256 /* of each of these fragments, about */
+#define TILE_SMALL         16384.0 /* bytes of a field's tile in memory: below, the overhead per tile dominates */
+#define TILE_LARGE         67108864.0 /* above, one cell costs too much, and threads have nothing to share */
+#define TILE_SMALL_GOAL    262144.0 /* the proposed size in place of small tiles, in bytes */
+#define TILE_LARGE_GOAL    4194304.0 /* the proposed size in place of large tiles, in bytes */
+#define TILES_MANY         1000.0 /* small tiles matter only if there are so many */
+#define BYTES_WORTH        1048576.0 /* of a field: below, its filters do not matter */
+#define CAPACITY_MIN       10000 /* no smaller capacity is proposed in place of small tiles */
+#define CONDITIONS_FEW     8
+#define COMPARISONS_FEW    50000 /* in all delete conditions: looking up so many costs more than a few conditions */
+#define TABLE_ADVISE_DAY   UINT64_C(86400000) /* milliseconds: for so long another writer may still finish its commit */
+#define VERSION_STATISTICS 11 /* the first format version whose fragments have statistics */
 
 typedef struct advice {
   const char *finding;
   char *detail, *statement; /* of sqlite3_malloc */
 } advice;
 
-typedef struct table_advise_measured { /* a field, in the tiles that were looked at */
-  double tiles, stored, decoded;
-  double largest, largest_cells; /* a tile in memory */
-  double least, most; /* integers: their values, as far as statistics tell */
-  uint64_t scale_tiles; /* of all tiles */
+typedef struct table_advise_measured { /* one field, in the sampled tiles */
+  double tiles; /* their number */
+  double stored, decoded; /* bytes in files, bytes in memory */
+  double largest, largest_cells; /* the largest tile in memory: its bytes, its cells */
+  double min, max; /* the range of an integer's values, as far as statistics tell; min > max: unknown */
+  uint64_t scale_tiles; /* all tiles of the sampled fragments */
 } table_advise_measured;
 
 typedef struct table_advise_state {
   tsx_inside in;
   uint32_t count, room;
   advice *all;
-  /* what has been seen */
-  double cells, tiles, slots; /* slots: cells that the tiles have room for */
-  uint64_t fragments, old, notes;
-  bool damaged; /* or not to be checked: what belongs to it looks like debris */
-  uint64_t mergeable; /* fragments that a consolidation would take */
-  sqlite3_str *prepared; /* names of what is prepared, each in a line: neither published nor left over */
-  uint64_t owed,
-      disowned; /* prepared commits that this connection's databases settle, and that nobody may settle any more */
-  uint64_t oldest; /* of these, in milliseconds */
-  char *owner; /* of the first of these, for the text */
+  /* measurements: */
+  double cells, tiles;
+  double slots; /* the number of cells that the tiles have room for */
+  uint64_t fragments;
+  uint64_t old; /* fragments without statistics */
+  uint64_t notes; /* files or directories that unfinished writes have left */
+  bool damaged; /* the check has found errors or warnings: files that the array needs may look like leftovers then */
+  uint64_t mergeable; /* fragments that a consolidation would merge */
+  sqlite3_str *prepared; /* the names of prepared commits and their fragments, one on each line; no leftovers */
+  uint64_t owed; /* prepared commits that this connection's databases publish or remove */
+  uint64_t disowned; /* prepared commits of other databases, a day old or older */
+  uint64_t oldest; /* the age of the oldest disowned one, in milliseconds */
+  char *owner; /* the database file of the first disowned one, for the text; owned */
   table_advise_measured *fields;
 } table_advise_state;
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
 
-/* Takes both texts. */
+/* Adds a finding. Takes ownership of both texts, also on failure; NULL for a text means that memory is lacking. */
 static int table_advise_add(table_advise_state *s, const char *finding, char *detail, char *statement,
                             tsr_error *error) {
   if (s->count == s->room) {
@@ -77,7 +84,7 @@ static int table_advise_add(table_advise_state *s, const char *finding, char *de
   return TSR_OK;
 }
 
-/* Beside the array: a directory, or a table of the same database. */
+/* Returns the proposed target of a copy, beside the array: a directory, or a table of the same database. */
 static char *copy_target(const table_advise_state *s) {
   const char *path = s->in.address.path;
   if (tsx_store_is(path)) {
@@ -89,8 +96,8 @@ static char *copy_target(const table_advise_state *s) {
   return sqlite3_mprintf("%.*s-new", (int)size, path);
 }
 
-/* SELECT tessera_copy(path, path-new, {"KEY":VALUE}); for one dimension or attribute {"KEY":{"NAME":VALUE}}; without a
- * key as it is. */
+/* Returns SELECT tessera_copy(path, path-new, '{"KEY":VALUE}'); with a name of a dimension or attribute the option is
+ * {"KEY":{"NAME":VALUE}}; without a key there are no options. */
 static char *copy_statement(const table_advise_state *s, const char *path, const char *key, const char *name,
                             const char *value) {
   sqlite3_str *json = sqlite3_str_new(NULL);
@@ -115,14 +122,14 @@ static char *consolidate_statement(const char *path) { return sqlite3_mprintf("S
 
 static int advise_fragments(table_advise_state *s, const char *path, tsr_error *error) {
   int code = TSR_OK;
-  const double each = s->fragments ? s->cells / (double)s->fragments : 0;
-  const bool merges = s->mergeable > 0; /* else the statement would mend nothing */
+  const double average = s->fragments ? s->cells / (double)s->fragments : 0;
+  const bool merges = s->mergeable > 0; /* otherwise a consolidation would change nothing */
   if (s->fragments > FRAGMENTS_FEW && merges)
     code = table_advise_add(
         s, "too many fragments",
         sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
                         "meets; %llu of them can be merged",
-                        (unsigned long long)s->fragments, tsx_whole(each), (unsigned long long)s->mergeable),
+                        (unsigned long long)s->fragments, tsx_whole(average), (unsigned long long)s->mergeable),
         consolidate_statement(path), error);
   else if (merges && s->tiles > 4 && s->cells < 0.1 * s->slots)
     code = table_advise_add(
@@ -135,7 +142,7 @@ static int advise_fragments(table_advise_state *s, const char *path, tsr_error *
         s, "statistics missing",
         sqlite3_mprintf("%llu of %llu fragments are of format versions below %d, without minimum, maximum and "
                         "sum: comparisons on attributes and aggregates read them as a whole",
-                        (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_TOLD),
+                        (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_STATISTICS),
         copy_statement(s, path, "format_version", NULL, "22"), error);
   const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core),
                  comparisons = tsr_snapshot_comparison_count(s->in.snapshot->core);
@@ -158,53 +165,57 @@ static int advise_fragments(table_advise_state *s, const char *path, tsr_error *
   return code;
 }
 
-/* The largest field decides: it is what one tile costs. */
+/* Adds a finding if tiles are too small or too large. The field with the largest tiles decides: a tile extent or capacity
+ * holds for all fields, and these tiles need the most memory. */
 static int advise_tiles(table_advise_state *s, const char *path, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
-  const table_advise_measured *most = NULL;
+  const table_advise_measured *widest = NULL;
   uint32_t field = 0;
   for (uint32_t f = 0; f < n; f++) {
     const table_advise_measured *m = &s->fields[f];
-    if (m->tiles > 0 && (!most || m->decoded / m->tiles > most->decoded / most->tiles)) most = m, field = f;
+    if (m->tiles > 0 && (!widest || m->decoded / m->tiles > widest->decoded / widest->tiles)) widest = m, field = f;
   }
-  if (!most) return TSR_OK;
-  const double size = most->decoded / most->tiles;
-  const bool small = size < TILE_SMALL && s->tiles >= TILES_MANY, large = most->largest > TILE_LARGE;
+  if (!widest) return TSR_OK;
+  const double size = widest->decoded / widest->tiles;
+  const bool small = size < TILE_SMALL && s->tiles >= TILES_MANY, large = widest->largest > TILE_LARGE;
   if (!small && !large) return TSR_OK;
   const double cells = s->cells / s->tiles;
-  if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK; /* not for want of room */
+  /* tiles that are not filled do not grow with the capacity */
+  if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK;
   char *detail = sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
-                                 tsx_whole(small ? size : most->largest), small ? "on average" : "and more",
+                                 tsx_whole(small ? size : widest->largest), small ? "on average" : "and more",
                                  small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
   if (!schema->dense) {
-    double capacity = small ? cells * 262144 / size : most->largest_cells * 4194304 / most->largest;
-    if (small && capacity < CAPACITY_WANTED) capacity = CAPACITY_WANTED;
+    double capacity =
+        small ? cells * TILE_SMALL_GOAL / size : widest->largest_cells * TILE_LARGE_GOAL / widest->largest;
+    if (small && capacity < CAPACITY_MIN) capacity = CAPACITY_MIN;
     char value[32];
     sqlite3_snprintf(sizeof value, value, "%lld", tsx_whole(capacity < 1 ? 1 : capacity));
     return table_advise_add(s, small ? "tiles too small" : "tiles too large", detail,
                             copy_statement(s, path, "capacity", NULL, value), error);
   }
-  /* the extent of the dimension that has the most tiles, or the most cells, changes */
+  /* One extent changes: small tiles grow along the dimension with the most tiles, large tiles shrink along the dimension
+   * with the largest extent. */
   uint32_t d = 0;
   uint64_t best = 0, extent = 1;
   for (uint32_t k = 0; k < schema->dimension_count; k++) {
     const tsr_field *dimension = &schema->fields[k];
-    uint64_t low = 0, high = 0, each = 0;
+    uint64_t low = 0, high = 0, old_extent = 0;
     memcpy(&low, dimension->low, dimension->cell_size);
     memcpy(&high, dimension->high, dimension->cell_size);
-    memcpy(&each, dimension->extent, dimension->cell_size);
+    memcpy(&old_extent, dimension->extent, dimension->cell_size);
     const uint64_t mask = dimension->cell_size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * dimension->cell_size) - 1;
-    const uint64_t range = (high - low) & mask, ranks = each == 0 ? 0 : small ? range / each : each;
-    if (ranks <= best) continue;
-    best = ranks;
+    const uint64_t range = (high - low) & mask, rank = old_extent == 0 ? 0 : small ? range / old_extent : old_extent;
+    if (rank <= best) continue;
+    best = rank;
     d = k;
-    extent = each;
+    extent = old_extent;
     if (small) {
-      const double wanted = (double)each * 262144 / size;
-      extent = wanted < (double)range ? (uint64_t)tsx_whole(wanted) : range;
+      const double larger = (double)old_extent * TILE_SMALL_GOAL / size;
+      extent = larger < (double)range ? (uint64_t)tsx_whole(larger) : range;
     } else {
-      extent = (uint64_t)tsx_whole((double)each * 4194304 / most->largest);
+      extent = (uint64_t)tsx_whole((double)old_extent * TILE_LARGE_GOAL / widest->largest);
     }
   }
   char value[32];
@@ -235,12 +246,13 @@ static bool is_integer(tsr_datatype datatype) {
   return kind != TSR_KIND_FLOAT && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
 
-/* Would values shrink that are stored as they are? Integers where they leave their first byte unused; opaque bytes mostly
- * have their own compression. So what is stored plain because its filters did not pay is left in peace. */
+/* Returns true if values that are stored without compression would probably shrink: integers only if their range leaves
+ * the most significant byte unused, opaque bytes never, since most have a compression of their own. So a field whose
+ * compression did not pay, and was switched off, gives no finding. */
 static bool may_shrink(const tsr_field *field, const table_advise_measured *m) {
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_BYTES) return false;
-  if (!is_integer(field->datatype) || m->least > m->most) return true;
-  return m->most - m->least < ldexp(1, (int)(8 * tsr_datatype_size(field->datatype) - 8));
+  if (!is_integer(field->datatype) || m->min > m->max) return true;
+  return m->max - m->min < ldexp(1, (int)(8 * tsr_datatype_size(field->datatype) - 8));
 }
 
 static int advise_filters(table_advise_state *s, const char *path, tsr_error *error) {
@@ -251,7 +263,7 @@ static int advise_filters(table_advise_state *s, const char *path, tsr_error *er
     if (m->decoded <= 0 || m->decoded / m->tiles * (double)m->scale_tiles < BYTES_WORTH) continue;
     const tsr_pipeline *pipeline = tsx_filters_of(schema, f);
     const bool compressed = table_advise_has_compressor(pipeline);
-    const double share = 100 * m->stored / m->decoded; /* of a damaged array, anything */
+    const double share = 100 * m->stored / m->decoded; /* without an upper limit, if the array is damaged */
     const int percent = share < 1e6 ? (int)share : 1000000;
     if (compressed && m->stored > 0.97 * m->decoded)
       code = table_advise_add(
@@ -271,15 +283,15 @@ static int advise_filters(table_advise_state *s, const char *path, tsr_error *er
   return code;
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------------------------- */
+/* ---- Measuring --------------------------------------------------------------------------------------------------- */
 
-/* A field of a fragment's schema in the array's; -1 if it is gone. */
-static int64_t shown_field(const table_advise_state *s, const tsr_schema *own, int64_t field) {
+/* Maps a field of a fragment's schema to the array's schema. Returns -1 if the array has dropped the field. */
+static int64_t shown_field(const table_advise_state *s, const tsr_schema *fragment_schema, int64_t field) {
   const tsr_schema *shown = s->in.schema;
-  if (field < 0 || own == shown) return field;
+  if (field < 0 || fragment_schema == shown) return field;
   for (uint32_t i = 0; i < shown->dimension_count + shown->attribute_count; i++)
-    if (shown->fields[i].is_dimension == own->fields[field].is_dimension &&
-        !strcmp(shown->fields[i].name, own->fields[field].name))
+    if (shown->fields[i].is_dimension == fragment_schema->fields[field].is_dimension &&
+        !strcmp(shown->fields[i].name, fragment_schema->fields[field].name))
       return i;
   return -1;
 }
@@ -294,20 +306,21 @@ static double table_advise_number_of(tsr_datatype datatype, const void *value) {
   return (double)(int64_t)((bits ^ sign) - sign);
 }
 
-static void look_at_range(table_advise_measured *m, const tsr_field *field, const tsr_tile_info *tile) {
+/* Widens the range of a field's values by a tile's minimum and maximum. */
+static void measure_range(table_advise_measured *m, const tsr_field *field, const tsr_tile_info *tile) {
   const uint64_t size = tsr_datatype_size(field->datatype);
   if (!is_integer(field->datatype) || !tile->min || !tile->max || tile->min_size != size || tile->max_size != size)
     return;
   const double low = table_advise_number_of(field->datatype, tile->min),
                high = table_advise_number_of(field->datatype, tile->max);
-  if (low < m->least) m->least = low;
-  if (high > m->most) m->most = high;
+  if (low < m->min) m->min = low;
+  if (high > m->max) m->max = high;
 }
 
-static int look_into(table_advise_state *s, uint64_t number, const tsr_fragment_info *info, tsr_error *error) {
+static int measure_fragment(table_advise_state *s, uint64_t number, const tsr_fragment_info *info, tsr_error *error) {
   tsr_tiles *tiles = NULL;
   int code = tsr_tiles_open(s->in.snapshot->core, number, &tiles, error);
-  const uint64_t step = info->tiles / TILES_SEEN + 1;
+  const uint64_t step = info->tiles / TILES_SAMPLED + 1;
   for (uint32_t i = 0; code >= 0 && i < tsr_tiles_fields(tiles); i++) {
     const int64_t field = shown_field(s, info->schema, tsr_tiles_field(tiles, i));
     if (field < 0) continue;
@@ -319,7 +332,7 @@ static int look_into(table_advise_state *s, uint64_t number, const tsr_fragment_
       m->tiles += 1;
       m->stored += (double)tile.bytes;
       m->decoded += (double)tile.decoded_bytes;
-      look_at_range(m, &s->in.schema->fields[field], &tile);
+      measure_range(m, &s->in.schema->fields[field], &tile);
       if ((double)tile.decoded_bytes > m->largest) {
         m->largest = (double)tile.decoded_bytes;
         m->largest_cells = (double)tile.cells;
@@ -330,6 +343,7 @@ static int look_into(table_advise_state *s, uint64_t number, const tsr_fragment_
   return code;
 }
 
+/* Returns the number of cells that a fragment's tiles have room for. */
 static double table_advise_slots_of(const tsr_fragment_info *info) {
   double cells = (double)info->schema->capacity;
   if (info->dense) cells = 1;
@@ -342,28 +356,28 @@ static double table_advise_slots_of(const tsr_fragment_info *info) {
   return cells * (double)info->tiles;
 }
 
-static int table_advise_look(table_advise_state *s, tsr_error *error) {
+static int measure_array(table_advise_state *s, tsr_error *error) {
   tsr_snapshot *snapshot = s->in.snapshot->core;
   const uint32_t n = s->in.schema->dimension_count + s->in.schema->attribute_count;
   s->fields = sqlite3_malloc64(n * sizeof *s->fields);
   if (!s->fields) return tsx_out_of_memory(error);
-  for (uint32_t f = 0; f < n; f++) s->fields[f] = (table_advise_measured){.least = INFINITY, .most = -INFINITY};
+  for (uint32_t f = 0; f < n; f++) s->fields[f] = (table_advise_measured){.min = INFINITY, .max = -INFINITY};
   s->fragments = tsr_fragment_count(snapshot);
-  const uint64_t step = s->fragments / FRAGMENTS_SEEN + 1;
+  const uint64_t step = s->fragments / FRAGMENTS_SAMPLED + 1;
   for (uint64_t i = 0; i < s->fragments; i++) {
     tsr_fragment_info info;
     int code = tsr_fragment_describe(snapshot, i, &info, error);
-    if (code == TSR_OK && i % step == 0) code = look_into(s, i, &info, error);
+    if (code == TSR_OK && i % step == 0) code = measure_fragment(s, i, &info, error);
     if (code < 0) return code;
     s->cells += (double)info.cells;
     s->tiles += (double)info.tiles;
     s->slots += table_advise_slots_of(&info);
-    s->old += info.version < VERSION_TOLD;
+    s->old += info.version < VERSION_STATISTICS;
   }
   return TSR_OK;
 }
 
-/* Does a file belong to a commit that is prepared? A vacuum leaves it alone. */
+/* Returns true if a file belongs to a prepared commit, which a vacuum does not touch. */
 static bool is_prepared(const table_advise_state *s, const char *file) {
   const char *names = sqlite3_str_value(s->prepared);
   for (const char *at = names; at && *at; at = strchr(at, '\n') + 1) {
@@ -377,6 +391,7 @@ static bool is_prepared(const table_advise_state *s, const char *file) {
   return false;
 }
 
+/* Counts a finding of tessera_check. */
 static int count_note(void *argument, const tsr_finding *finding) {
   table_advise_state *s = argument;
   s->notes += finding->severity == TSR_SEVERITY_NOTE && !is_prepared(s, finding->file);
@@ -384,23 +399,24 @@ static int count_note(void *argument, const tsr_finding *finding) {
   return TSR_OK;
 }
 
-typedef struct prepared_look {
+typedef struct prepared_visit {
   tsx_connection *connection;
   table_advise_state *s;
   tsr_error *error;
-} prepared_look;
+} prepared_visit;
 
-/* A commit in hand is nothing to advise on; what others have prepared may be in their hands for a day. */
-static int look_at_prepared(void *argument, const tsr_prepared *prepared) {
-  const prepared_look *look = argument;
-  table_advise_state *s = look->s;
+/* Counts a prepared commit. A commit whose writer lives is no finding, nor is a commit of another database in its first
+ * day: its writer may still finish it. */
+static int advise_count_prepared(void *argument, const tsr_prepared *prepared) {
+  const prepared_visit *visit = argument;
+  table_advise_state *s = visit->s;
   const char *name = prepared->commit; /* __commits/NAME.wrt, NAME.ok, NAME/__fragment_metadata.tdb */
   if (!strncmp(name, "__commits/", 10)) name += 10;
   sqlite3_str_appendf(s->prepared, "%.*s\n", (int)strcspn(name, "./"), name);
   for (uint64_t i = 0; i < prepared->fragment_count; i++)
     sqlite3_str_appendf(s->prepared, "%s\n", prepared->fragments[i]);
   if (prepared->writer == TSR_WRITER_LIVES) return TSR_OK;
-  const int claims = prepared->published ? 1 : tsx_journal_claims(look->connection, prepared, look->error);
+  const int claims = prepared->published ? 1 : tsx_journal_claims(visit->connection, prepared, visit->error);
   if (claims < 0) return claims;
   if (claims) {
     s->owed++;
@@ -415,10 +431,10 @@ static int look_at_prepared(void *argument, const tsr_prepared *prepared) {
   return TSR_OK;
 }
 
-static int look_for_prepared(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
-  prepared_look look = {scan->connection, s, error};
+static int advise_find_prepared(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
+  prepared_visit visit = {scan->connection, s, error};
   s->prepared = sqlite3_str_new(NULL);
-  const int code = tsr_array_prepared(s->in.address.array->core, look_at_prepared, &look, error);
+  const int code = tsr_array_prepared(s->in.address.array->core, advise_count_prepared, &visit, error);
   return code == TSR_OK && sqlite3_str_errcode(s->prepared) ? tsx_out_of_memory(error) : code;
 }
 
@@ -443,7 +459,7 @@ static int advise_prepared(table_advise_state *s, const char *path, tsr_error *e
   return code;
 }
 
-static int look_for_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
+static int find_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
   const tsr_check_options options = {.key = s->in.address.has_key ? s->in.address.key : NULL, .quick = true};
   const int code = tsr_array_check(scan->connection->environment, s->in.address.path, &options, count_note, s, error);
   if (s->damaged) s->notes = 0;
@@ -454,12 +470,12 @@ static int advise_open(tsx_scan *scan, tsr_error *error) {
   table_advise_state *s = scan->state;
   int code = tsx_inside_open(scan, 1, true, error);
   const char *path = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 0));
-  if (code == TSR_OK) code = table_advise_look(s, error);
+  if (code == TSR_OK) code = measure_array(s, error);
   const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
   if (code == TSR_OK && s->fragments > 1)
     code = tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error);
-  if (code == TSR_OK) code = look_for_prepared(scan, s, error);
-  if (code == TSR_OK) code = look_for_debris(scan, s, error);
+  if (code == TSR_OK) code = advise_find_prepared(scan, s, error);
+  if (code == TSR_OK) code = find_debris(scan, s, error);
   if (code == TSR_OK) code = advise_fragments(s, path, error);
   if (code == TSR_OK) code = advise_tiles(s, path, error);
   if (code == TSR_OK) code = advise_filters(s, path, error);

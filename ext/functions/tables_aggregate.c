@@ -1,9 +1,11 @@
-/* tables_aggregate.c: tessera_aggregate(path, attribute[, slice[, by]]): count, sum, minimum, maximum and mean of an
- * attribute, as SQL's functions give them over the same rows.
+/* tables_aggregate.c: tessera_aggregate(path, attribute[, slice[, by]]), which shows count, sum, minimum, maximum and mean
+ * of an attribute with the results that SQL's functions have over the same rows.
  *
- * Numbers are left to the core. All other attributes (text, datetimes, several values in a cell, labels), and numbers and
- * keys that SQL has no number or no one type for, go to SQLite's own functions: by a statement whose rows come from a second scan of this table,
- * which gives a cell's value in the column `min`. The connection's cells_for tells that scan whom it serves.
+ * The core aggregates numbers. SQLite's own functions aggregate all other attributes (text, datetimes, several values in a
+ * cell, labels), and numbers if values or group keys have no common type and order in SQL (is_sqlites). For that an inner
+ * statement runs over a second scan of this table, the cell scan: it gives the value of one cell in the column `min`, and
+ * the group keys. For its first step connection->cells_for points to the first scan, by which aggregate_open knows
+ * that it opens a cell scan.
  */
 #include <string.h>
 
@@ -23,18 +25,18 @@ typedef struct table_aggregate_state {
   tsx_slice slice;
   tsr_range *ranges;
   tsr_ranges *dimensions;
-  /* numbers */
+  /* if the core aggregates: */
   tsr_aggregate *aggregate;
   tsr_aggregate_row row;
-  /* others: SQLite's answers */
+  /* if SQLite aggregates: */
   sqlite3_stmt *statement;
-  /* the second scan: its cells */
-  const struct table_aggregate_state *served; /* NULL in the first */
+  /* in a cell scan: */
+  const struct table_aggregate_state *served; /* the first scan's state; NULL: this is no cell scan */
   tsx_column column;
   tsr_reader *reader;
   const tsr_batch *batch;
-  uint64_t at;
-  const tsr_column *value, *keys[TSR_BY_MAX];
+  uint64_t at; /* the current row of the batch */
+  const tsr_column *value, *keys[TSR_BY_MAX]; /* columns of the batch */
 } table_aggregate_state;
 
 enum {
@@ -53,7 +55,7 @@ enum {
 
 static int add_by(table_aggregate_state *s, const char *name, tsr_error *error) {
   uint32_t d = 0;
-  if (s->by_count == TSR_BY_MAX) return tsx_fail(error, TSR_ERROR, "groups are by up to %d dimensions", TSR_BY_MAX);
+  if (s->by_count == TSR_BY_MAX) return tsx_fail(error, TSR_ERROR, "at most %d dimensions to group by", TSR_BY_MAX);
   while (name && d < s->in.schema->dimension_count && sqlite3_stricmp(s->in.names[d], name) != 0) d++;
   if (!name || d == s->in.schema->dimension_count)
     return tsx_names_fail(s->in.names, 0, s->in.schema->dimension_count, error,
@@ -62,19 +64,19 @@ static int add_by(table_aggregate_state *s, const char *name, tsr_error *error) 
   return TSR_OK;
 }
 
-static int take_by(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_by(void *argument, const tsx_json_option *o, tsr_error *error) {
   const char *name = (const char *)sqlite3_value_text(o->value);
   if (!name && strcmp(o->type, "null") != 0) return tsx_out_of_memory(error);
   return add_by(argument, name, error);
 }
 
-/* A name, or a JSON array of names. */
+/* Parses the argument `by`: the name of a dimension, or a JSON array of names. */
 static int parse_by(sqlite3 *db, table_aggregate_state *s, sqlite3_value *by, tsr_error *error) {
   if (!by || sqlite3_value_type(by) == SQLITE_NULL) return TSR_OK;
   const char *text = (const char *)sqlite3_value_text(by);
   if (!text) return tsx_out_of_memory(error);
   if (text[strspn(text, " \t\r\n")] != '[') return add_by(s, text, error);
-  return tsx_elements_each(db, by, "what to group by is a name or a JSON array of names", take_by, s, error);
+  return tsx_elements_each(db, by, "expected a name or a JSON array of names to group by", read_by, s, error);
 }
 
 static int table_aggregate_parse_arguments(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
@@ -123,9 +125,10 @@ static bool is_past_signed(const void *value) {
   return number > INT64_MAX;
 }
 
-/* Has a key another place in SQL's order than in the array's: times without ISO text, numbers past the signed range that
- * are shown as signed? (As text they are behind all others, as in the array.) */
-static bool is_odd(const tsr_field *dimension, bool uint64_signed, const void *key) {
+/* Returns true if a key has another place in SQL's order than in the array's: a time without ISO text, which is shown as
+ * an integer among texts, or a number above INT64_MAX that is shown as signed. (Shown as text such numbers follow all
+ * others, as in the array.) */
+static bool sorts_differently(const tsr_field *dimension, bool uint64_signed, const void *key) {
   const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
   char text[48];
   int64_t time;
@@ -135,7 +138,8 @@ static bool is_odd(const tsr_field *dimension, bool uint64_signed, const void *k
   return time != INT64_MIN && tsr_datetime_print(dimension->datatype, time, text) == 0;
 }
 
-/* Must SQLite do it after all? */
+/* Returns true if SQLite must aggregate after all: if a value above INT64_MAX, which is text in SQL, or a key that sorts
+ * differently is among the core's results. */
 static bool is_sqlites(const table_aggregate_state *s) {
   const tsr_field *fields = s->in.schema->fields;
   bool keys = false;
@@ -146,7 +150,7 @@ static bool is_sqlites(const table_aggregate_state *s) {
     tsr_aggregate_get(s->aggregate, i, &row);
     if (values && row.count > 0 && is_past_signed(row.max)) return true;
     for (uint32_t k = 0; k < s->by_count; k++)
-      if (is_odd(&fields[s->by[k]], s->in.address.uint64_signed, row.keys[k])) return true;
+      if (sorts_differently(&fields[s->by[k]], s->in.address.uint64_signed, row.keys[k])) return true;
   }
   return false;
 }
@@ -212,7 +216,7 @@ static int step_others(tsx_scan *scan, const table_aggregate_state *s, tsr_error
   return step == SQLITE_DONE ? 0 : statement_error(scan->connection->db, step, error);
 }
 
-/* The second scan. */
+/* Opens a cell scan, for the first scan that cells_for names. */
 static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
   s->served = scan->connection->cells_for->state;
   scan->connection->cells_for = NULL;

@@ -1,5 +1,5 @@
-/* tables_array.c: the tables that look inside an array: tessera_array, tessera_schema, tessera_enumeration,
- * tessera_fragments, tessera_tiles. Nothing here decodes a cell.
+/* tables_array.c: the tables tessera_array, tessera_schema, tessera_enumeration, tessera_fragments and tessera_tiles. They
+ * show metadata and decode no cells.
  */
 #include "functions/tables_array.h"
 
@@ -68,14 +68,16 @@ static void result_interval(sqlite3_context *context, const table_array_inside *
 
 static const char *table_array_kind_name(bool dense) { return dense ? "dense" : "sparse"; }
 
+/* Returns the sum, or UINT64_MAX if it overflows. */
 static uint64_t table_array_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 /* ---- tessera_array ----------------------------------------------------------------------------------------------- */
 
 typedef struct array_state {
   table_array_inside in;
-  uint64_t fragments, cells, bytes, first, last;
-  bool written; /* first and last say when */
+  uint64_t fragments, cells, bytes;
+  uint64_t first, last; /* times of the first and the last write, in milliseconds; if `written` */
+  bool written;
 } array_state;
 
 enum {
@@ -223,7 +225,7 @@ static void result_domain(sqlite3_context *context, const table_array_inside *in
   result_interval(context, in, field, &interval);
 }
 
-/* Text that is no UTF-8 as its bytes: X'80', as tessera_ddl writes it. */
+/* Gives the fill value. Text that is not valid UTF-8 is shown as a blob literal like X'80', as tessera_ddl writes it. */
 static void result_fill(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
   const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
   unsigned size = 1;
@@ -295,7 +297,7 @@ typedef struct enumeration_state {
   const tsr_enumeration *enumeration;
 } enumeration_state;
 
-static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *asked, tsr_error *error) {
+static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     char *name = tsx_name_text(schema->enumerations[i].name);
@@ -305,28 +307,28 @@ static int fail_enumeration(const tsx_address *address, const tsr_schema *schema
   char *all = sqlite3_str_finish(out);
   tsx_fail(error, TSR_ERROR,
            "array %.300s has no enumeration '%.100s', nor an attribute of that name that has one (it has %.400s)",
-           address->path, asked, all ? all : "no enumerations");
+           address->path, wrong, all ? all : "no enumerations");
   sqlite3_free(all);
   return TSR_ERROR;
 }
 
-int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *asked,
+int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
                          const tsr_enumeration **found, tsr_error *error) {
   const char *stored = NULL;
   char **names = tsx_names_make(schema);
-  if (!names || !asked) {
+  if (!names || !name) {
     tsx_names_free(names, schema);
     return tsx_out_of_memory(error);
   }
   for (uint32_t i = 0; i < schema->enumeration_count && !stored; i++) {
-    char *name = tsx_name_text(schema->enumerations[i].name);
-    if (name && !strcmp(name, asked)) stored = schema->enumerations[i].name;
-    sqlite3_free(name);
+    char *shown = tsx_name_text(schema->enumerations[i].name);
+    if (shown && !strcmp(shown, name)) stored = schema->enumerations[i].name;
+    sqlite3_free(shown);
   }
   for (uint32_t f = schema->dimension_count; f < table_array_field_count(schema) && !stored; f++)
-    if (schema->fields[f].enumeration && !sqlite3_stricmp(names[f], asked)) stored = schema->fields[f].enumeration;
+    if (schema->fields[f].enumeration && !sqlite3_stricmp(names[f], name)) stored = schema->fields[f].enumeration;
   tsx_names_free(names, schema);
-  if (!stored) return fail_enumeration(address, schema, asked, error);
+  if (!stored) return fail_enumeration(address, schema, name, error);
   return tsr_array_enumeration(address->array->core, schema, stored, found, error);
 }
 
@@ -371,7 +373,7 @@ const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
 
 typedef struct fragments_state {
   table_array_inside in;
-  tsr_fragment_info info; /* of this row */
+  tsr_fragment_info info; /* of the current row */
 } fragments_state;
 
 enum {
@@ -436,14 +438,14 @@ const tsx_about tsx_about_fragments = {
 typedef struct tiles_state {
   table_array_inside in;
   uint64_t next_fragment;
-  uint32_t field; /* of those that have tiles */
-  uint64_t tile; /* the next one */
-  uint64_t shown; /* of this row */
-  tsr_fragment_info fragment;
-  tsr_tiles *tiles;
-  tsr_tile_info info;
-  char **names; /* of the fragment's own schema, where it has another */
-  char *name; /* of this row's field: borrowed */
+  uint32_t field; /* the current one of the fields that have tiles */
+  uint64_t tile; /* the next tile of this field */
+  uint64_t shown; /* the tile of the current row */
+  tsr_fragment_info fragment; /* the current one */
+  tsr_tiles *tiles; /* of the current fragment; NULL before the first */
+  tsr_tile_info info; /* of the current row */
+  char **names; /* of the fields of the fragment's schema, if it is not the array's; else NULL */
+  char *name; /* of the current row's field; borrowed */
 } tiles_state;
 
 enum {
@@ -474,7 +476,7 @@ static void tiles_close(tsx_scan *scan) {
   tsx_inside_close(scan);
 }
 
-static int take_fragment(tiles_state *state, tsr_error *error) {
+static int open_next_fragment(tiles_state *state, tsr_error *error) {
   tsr_snapshot *snapshot = state->in.snapshot->core;
   drop_fragment(state);
   int code = tsr_fragment_describe(snapshot, state->next_fragment, &state->fragment, error);
@@ -488,16 +490,17 @@ static int take_fragment(tiles_state *state, tsr_error *error) {
   return code;
 }
 
-/* A field of the fragment's schema under the name that it has in the table; one that the table lacks, as it had. */
+/* Returns the name of a field of the fragment's schema: the one under which the array's table shows the field, or, if the
+ * array has dropped it, the one from its own schema. Field -1 is the coordinates that older formats store together. */
 static char *table_array_name_of(const tiles_state *state, int64_t field) {
   static char coords[] = "__coords";
-  const tsr_schema *own = state->fragment.schema, *shown = state->in.schema;
+  const tsr_schema *written = state->fragment.schema, *shown = state->in.schema;
   if (field < 0) return coords;
-  for (uint32_t i = 0; own != shown && i < table_array_field_count(shown); i++)
-    if (shown->fields[i].is_dimension == own->fields[field].is_dimension &&
-        !strcmp(shown->fields[i].name, own->fields[field].name))
+  for (uint32_t i = 0; written != shown && i < table_array_field_count(shown); i++)
+    if (shown->fields[i].is_dimension == written->fields[field].is_dimension &&
+        !strcmp(shown->fields[i].name, written->fields[field].name))
       return state->in.names[i];
-  return own == shown ? state->in.names[field] : state->names[field];
+  return written == shown ? state->in.names[field] : state->names[field];
 }
 
 static int tiles_next(tsx_scan *scan, tsr_error *error) {
@@ -508,7 +511,7 @@ static int tiles_next(tsx_scan *scan, tsr_error *error) {
       state->field++;
       state->tile = 0;
     } else if (state->next_fragment < tsr_fragment_count(state->in.snapshot->core)) {
-      code = take_fragment(state, error);
+      code = open_next_fragment(state, error);
     } else {
       return 0;
     }

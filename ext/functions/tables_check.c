@@ -1,7 +1,7 @@
-/* tables_check.c: tessera_check, a row for each thing that is wrong with an array.
+/* tables_check.c: the table tessera_check, which shows each finding about an array as a row.
  *
- * The check looks at the files as they are, not at what this connection knows of the array, so it works where the array
- * cannot be opened. It covers all times: as_of and since are not looked at.
+ * The check reads the files themselves, not what this connection has in memory, so it also works for an array that cannot
+ * be opened. It covers all times and ignores as_of and since.
  */
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
@@ -16,7 +16,8 @@ static int table_check_check_open(tsx_scan *scan, tsr_error *error) {
   if (code == TSR_OK) {
     const tsr_check_options options = {.key = address.has_key ? address.key : NULL,
                                        .memory_bytes = address.memory_bytes};
-    code = tsr_array_check(scan->connection->environment, address.path, &options, tsx_findings_keep, scan->state, error);
+    code =
+        tsr_array_check(scan->connection->environment, address.path, &options, tsx_findings_keep, scan->state, error);
     if (code < 0) tsx_address_hint(&address, error);
   }
   tsx_address_close(&address);
@@ -44,7 +45,7 @@ const tsx_about tsx_about_check = {.name = "tessera_check",
                                    .arguments = 1,
                                    .required = 1,
                                    .same = -1,
-                                   .rows = 1000000, /* of work: it is to run once in a join */
+                                   .rows = 1000000, /* stands for the work, so that a join runs the check once */
                                    .state_size = sizeof(tsx_findings),
                                    .open = table_check_check_open,
                                    .next = check_next,

@@ -1,16 +1,16 @@
-/* tables_group.c: the tables about groups and directories: tessera_members, tessera_objects; and tessera_metadata, of
- * groups and arrays alike.
+/* tables_group.c: the tables tessera_members (of a group), tessera_objects (below a directory) and tessera_metadata (of a
+ * group or an array).
  */
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/value.h"
 #include "functions/tables.h"
 
-/* The path is that of a directory: nothing here has an array behind it. */
+/* Opens the address of a directory. An array in the database is an error: it has no members and no objects. */
 static int table_group_open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
   int code = tsx_scan_address(scan, 1, address, error);
   if (code == TSR_OK && address->is_table)
-    code = tsx_fail(error, TSR_ERROR, "'%s' is an array: the path of a directory is wanted",
+    code = tsx_fail(error, TSR_ERROR, "'%s' is an array: expected the path of a directory",
                     (const char *)sqlite3_value_text(scan->hidden[0]));
   return code;
 }
@@ -57,7 +57,7 @@ static int metadata_next(tsx_scan *scan, tsr_error *error) {
   return (uint64_t)scan->row < ((const metadata_state *)scan->state)->metadata->count;
 }
 
-/* Strings and bytes as one value; of numbers one as it is, several as a JSON array. */
+/* Gives the value: a string or bytes as one value, a single number as it is, several numbers as a JSON array. */
 static void result_value(sqlite3_context *context, const tsr_metadatum *entry) {
   tsr_kind kind = tsr_datatype_kind(entry->datatype);
   bool one = entry->count == 1;

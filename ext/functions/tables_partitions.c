@@ -1,9 +1,10 @@
-/* tables_partitions.c: tessera_partitions(path, n[, slice]): an array, or a slice of it, as at most n slices of about
- * equal work that share no row: for other connections, processes and machines, each of which reads one.
+/* tables_partitions.c: tessera_partitions(path, n[, slice]), which divides an array, or a slice of it, into at most n
+ * slices of about equal work that share no row, so that several connections, processes or hosts can read one each.
  *
- * A slice is shown as JSON, as tessera_aggregate and tessera_npy take it, and as the text of a WHERE clause for a table
- * with default options, but for uint64=signed. They say the same: JSON has inclusive ends only, so a string dimension's slice begins at a value
- * and a NUL, where SQL says "greater than"; and a slice of floats ends one value below the next one.
+ * Each slice is shown in two forms that select the same rows: as JSON, as tessera_aggregate and tessera_npy accept it, and
+ * as the text of a WHERE clause for a table with default options (and uint64=signed, if the argument is such a table). JSON
+ * has inclusive ends only. So where SQL says "greater than" a string, the JSON slice begins at that string with a NUL
+ * appended; and where SQL says "less than" a float, the JSON slice ends at the next float below.
  */
 #include <string.h>
 
@@ -33,9 +34,9 @@ static int partitions_open(tsx_scan *scan, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
   sqlite3_value *count = tsx_scan_argument(scan, 1);
   if (sqlite3_value_numeric_type(count) != SQLITE_INTEGER)
-    return tsx_fail(error, TSR_MISMATCH, "how many slices is a whole number");
+    return tsx_fail(error, TSR_MISMATCH, "expected an integer as the number of slices");
   if (sqlite3_value_int64(count) < 1)
-    return tsx_fail(error, TSR_RANGE, "one slice or more, not %lld", (long long)sqlite3_value_int64(count));
+    return tsx_fail(error, TSR_RANGE, "expected one slice or more, not %lld", (long long)sqlite3_value_int64(count));
   code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed,
                          &s->slice, error);
   if (code < 0) return code;
@@ -53,14 +54,14 @@ static int partitions_next(tsx_scan *scan, tsr_error *error) {
 
 /* ---- Slices as text ---------------------------------------------------------------------------------------------- */
 
-typedef struct table_partitions_side { /* of a slice, on one dimension */
+typedef struct table_partitions_bounds { /* of a slice, on one dimension */
   tsr_cut cut;
-  bool before; /* it ends before cut.next */
-} table_partitions_side;
+  bool before; /* the slice ends before cut.next */
+} table_partitions_bounds;
 
-/* What was cut off, and what the slice that was asked for has cut off before. */
-static table_partitions_side side_of(const table_partitions_state *s, const tsr_partition *p, uint32_t d) {
-  table_partitions_side made = {.cut = p->cuts[d]};
+/* Returns the bounds of a partition on a dimension: where it was cut, else where the given slice ends. */
+static table_partitions_bounds bounds_of(const table_partitions_state *s, const tsr_partition *p, uint32_t d) {
+  table_partitions_bounds made = {.cut = p->cuts[d]};
   const tsx_bound *bound = &s->slice.bounds[d];
   const tsr_interval *box = &s->slice.box[d];
   tsr_interval *values = &made.cut.values;
@@ -80,7 +81,8 @@ static table_partitions_side side_of(const table_partitions_state *s, const tsr_
   return made;
 }
 
-static void append_json(sqlite3_str *out, const tsr_field *field, tsr_datatype shown, const table_partitions_side *it) {
+static void append_json(sqlite3_str *out, const tsr_field *field, tsr_datatype shown,
+                        const table_partitions_bounds *it) {
   const tsr_cut *cut = &it->cut;
   const bool text = field->cell_size == 0;
   sqlite3_str_appendchar(out, 1, '[');
@@ -88,9 +90,9 @@ static void append_json(sqlite3_str *out, const tsr_field *field, tsr_datatype s
     sqlite3_str_appendall(out, "null");
   } else if (text) {
     uint8_t after[TSR_CUT_TEXT + 1] = {0};
-    const bool behind = cut->low_after && cut->values.low_size <= TSR_CUT_TEXT;
-    if (behind) memcpy(after, cut->values.low_text, cut->values.low_size);
-    tsx_json_text(out, behind ? after : cut->values.low_text, cut->values.low_size + behind);
+    const bool is_after = cut->low_after && cut->values.low_size <= TSR_CUT_TEXT;
+    if (is_after) memcpy(after, cut->values.low_text, cut->values.low_size);
+    tsx_json_text(out, is_after ? after : cut->values.low_text, cut->values.low_size + is_after);
   } else {
     tsx_json_value(out, shown, cut->values.low, false);
   }
@@ -126,7 +128,8 @@ static void table_partitions_append_literal(sqlite3_str *out, const tsr_field *f
   else sqlite3_str_appendf(out, "%lld", (long long)bits);
 }
 
-/* Of UINT64 that the table shows as signed: what is past the signed range in the array is negative there. */
+/* Appends the condition on a UINT64 dimension that the table shows as signed: array values above INT64_MAX are negative
+ * there, so a range across that limit is an OR of two. */
 static void append_signed(sqlite3_str *out, const char *name, const tsr_cut *cut) {
   const int64_t low = cut->has_low ? tsx_load_signed(cut->values.low, 8) : 0;
   const int64_t high = cut->has_high ? tsx_load_signed(cut->values.high, 8) : -1;
@@ -136,7 +139,7 @@ static void append_signed(sqlite3_str *out, const char *name, const tsr_cut *cut
 }
 
 static void append_condition(sqlite3_str *out, const char *name, const tsr_field *field, bool uint64_signed,
-                             const table_partitions_side *it) {
+                             const table_partitions_bounds *it) {
   const tsr_cut *cut = &it->cut;
   if (field->datatype == TSR_UINT64 && uint64_signed) {
     append_signed(out, name, cut);
@@ -158,7 +161,7 @@ static void result_slice(sqlite3_context *context, const table_partitions_state 
   if (json) sqlite3_str_appendchar(out, 1, '{');
   for (uint32_t d = 0; d < s->in.schema->dimension_count; d++) {
     const tsr_field *field = &s->in.schema->fields[d];
-    const table_partitions_side it = side_of(s, p, d);
+    const table_partitions_bounds it = bounds_of(s, p, d);
     if (!it.cut.has_low && !it.cut.has_high) continue;
     if (!json) {
       append_condition(out, s->in.names[d], field, s->in.address.uint64_signed, &it);

@@ -1,8 +1,8 @@
-"""Makes the packages that are archives: a Python wheel, an npm package, a tarball, the amalgamation, and the checksums of all.
+"""Makes the packages that are archives: a Python wheel, an npm package, a tarball with its checksums, and the amalgamation.
 
 usage: build.py BUNDLED_EXTENSION DIRECTORY
 
-No build tool of Python or Node is needed; the archives of one source are the same bytes whenever they are made.
+It needs no build tools of Python or Node. The archives are reproducible: the same source gives the same bytes.
 """
 import base64
 import gzip
@@ -20,8 +20,8 @@ import amalgamate
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-MOMENT = 1767225600 # 2026-01-01, of all files in archives
-# The codecs that are inside, and where Debian says under which terms.
+MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
+# The codecs in the bundled extension, and the Debian packages that have their licenses.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
 
@@ -60,7 +60,7 @@ def stripped(library):
 
 
 def wheel_platform(library):
-    """manylinux's tag is the oldest glibc that has the functions which the library calls."""
+    """Returns the wheel's platform tag. For manylinux it names the oldest glibc that has all functions which the library calls."""
     machine = platform.machine()
     if sys.platform == "darwin":
         return f"macosx_11_0_{machine}"

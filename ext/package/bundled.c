@@ -1,4 +1,5 @@
-/* bundled.c: the streams of libbz2 in bundled/tessera.so (see bundled.cmake). It writes to one only where it finds itself broken. */
+/* bundled.c: gives libbz2 in bundled/tessera.so its own stdin, stdout and stderr (bundled.cmake says why). libbz2 writes to
+ * stderr only if it detects a bug of its own. */
 #include <stdio.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))

@@ -1,5 +1,5 @@
-# tessera_bundled: bundled/tessera.so, the extension with the codecs inside, for packages that go to machines without them. There is no such
-# target where a static library is missing.
+# Target tessera_bundled: bundled/tessera.so, the extension with the codecs linked statically, for packages that are installed on hosts
+# without them. If a codec's static library is missing, there is no such target.
 set(BUNDLED_CODECS)
 foreach(codec zstd lz4 bz2 z mbedcrypto)
   find_library(BUNDLED_${codec} NAMES lib${codec}.a)
@@ -11,18 +11,19 @@ foreach(codec zstd lz4 bz2 z mbedcrypto)
   list(APPEND BUNDLED_CODECS ${BUNDLED_${codec}})
 endforeach()
 
-# Debian compiles libbz2.a for programs: it wants stdin, stdout and stderr where a library cannot have them. bundled.c gives it its own.
+# Debian compiles libbz2.a for executables: its references to stdin, stdout and stderr cannot be linked into a shared library. They are
+# renamed here, and bundled.c defines the new names.
 if(NOT APPLE)
-  set(OWN_BZ2 ${CMAKE_BINARY_DIR}/bundled/libbz2.a)
-  add_custom_command(OUTPUT ${OWN_BZ2}
+  set(RENAMED_BZ2 ${CMAKE_BINARY_DIR}/bundled/libbz2.a)
+  add_custom_command(OUTPUT ${RENAMED_BZ2}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/bundled
     COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=tessera_bz2_stdin --redefine-sym stdout=tessera_bz2_stdout
-      --redefine-sym stderr=tessera_bz2_stderr ${BUNDLED_bz2} ${OWN_BZ2}
+      --redefine-sym stderr=tessera_bz2_stderr ${BUNDLED_bz2} ${RENAMED_BZ2}
     DEPENDS ${BUNDLED_bz2} VERBATIM)
-  list(TRANSFORM BUNDLED_CODECS REPLACE "^.*libbz2\\.a$" ${OWN_BZ2})
+  list(TRANSFORM BUNDLED_CODECS REPLACE "^.*libbz2\\.a$" ${RENAMED_BZ2})
 endif()
 
-add_library(tessera_bundled MODULE $<TARGET_OBJECTS:tessera> ${CMAKE_SOURCE_DIR}/ext/package/bundled.c ${OWN_BZ2})
+add_library(tessera_bundled MODULE $<TARGET_OBJECTS:tessera> ${CMAKE_SOURCE_DIR}/ext/package/bundled.c ${RENAMED_BZ2})
 set_target_properties(tessera_bundled PROPERTIES PREFIX "" OUTPUT_NAME tessera LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bundled)
 add_dependencies(tessera_bundled tessera_core)
 target_link_libraries(tessera_bundled PRIVATE tessera_flags $<TARGET_FILE:tessera_core> ${BUNDLED_CODECS} Threads::Threads m)

@@ -1,8 +1,8 @@
-"""Installs each package where nothing else of tessera is, and asks a real array there.
+"""Installs each package into an empty directory, and queries a real array with it.
 
 usage: check.py DIRECTORY [wheel npm deb tarball amalgamation]
 
-Tools that are missing (npm, dpkg) skip what needs them, with a message.
+If a tool is missing (npm, dpkg), the check that needs it is skipped with a message.
 """
 import glob
 import os
@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.path.join(ROOT, "sql", "data")
 HOSTS = os.path.join(ROOT, "docs", "hosts")
-# What a machine has that has none of our codecs.
+# The libraries that every host has. A bundled extension may need no others.
 SYSTEM = ("libc.so", "libm.so", "libpthread.so", "ld-linux", "libasan.so", "libubsan.so")
 
 
@@ -42,7 +42,7 @@ def one(place, pattern):
 
 
 def check_library(path, bundled=True):
-    """It shows its entry point alone, and wants no library but the system's."""
+    """Checks that the library exports its entry point only, and, if bundled, needs no libraries but the system's."""
     if sys.platform == "darwin":
         return
     symbols = [line.split()[-1] for line in run(["nm", "-D", "--defined-only", path]).splitlines() if line.split()[-2] in "TDBRVW"]
@@ -59,7 +59,7 @@ def check_library(path, bundled=True):
 
 
 def check_shell(library, folder):
-    """The answers of docs/hosts/shell.sql, with this library."""
+    """Checks the answers of docs/hosts/shell.sql in the sqlite3 shell with this library."""
     shell = shutil.which("sqlite3")
     if not shell:
         raise Skip("there is no sqlite3 shell")
@@ -98,7 +98,7 @@ def wheel(place, folder):
            "except sqlite3.OperationalError: pass")
     if run([inside, "-c", ask], cwd=folder) != "583200\n":
         raise Failure("tessera.load: the relief has another number of cells, or loading is still allowed")
-    # Without extension loading: a connection that lacks it, and a Python that does, if there is one.
+    # The error message without extension loading: for an object that lacks it, and for a Python that lacks it, if one is installed.
     refuse = "import sqlite3, tessera\ntry: tessera.load({})\nexcept RuntimeError as e: print('was built without loadable extensions' in str(e))"
     if run([inside, "-c", refuse.format("object()")], cwd=folder) != "True\n":
         raise Failure("tessera.load does not say that extension loading is missing")

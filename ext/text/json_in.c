@@ -1,7 +1,8 @@
-/* json_in.c: a JSON array as the values of a cell; a JSON object as the options of a function.
+/* json_in.c: reads a JSON array as the values of a cell, and JSON objects and arrays as the options of functions.
  *
- * Elements of an array are numbers, true and false, null (NaN, no time), and strings: datetimes, and integers that JSON's
- * readers would round. Objects are read by SQLite's own functions.
+ * The values of a cell are parsed here, because SQLite's JSON functions would turn large integers into floats. Elements
+ * are numbers, true, false, null (NaN or NaT), and strings that hold datetimes or numbers. Options are read by SQLite's
+ * json_each.
  */
 #include "text/json_in.h"
 
@@ -20,8 +21,8 @@ static bool json_in_is_time(tsr_datatype datatype) {
   return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
 }
 
-/* What null stands for, where there is such a value: NaN or NaT. */
-static bool take_null(tsr_datatype datatype, uint8_t *value) {
+/* Writes NaN or NaT, for which null stands. Returns false if the datatype has neither. */
+static bool parse_null(tsr_datatype datatype, uint8_t *value) {
   int64_t nat = INT64_MIN;
   if (json_in_is_time(datatype)) memcpy(value, &nat, 8);
   else if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) tsr_datatype_fill(datatype, value);
@@ -29,17 +30,18 @@ static bool take_null(tsr_datatype datatype, uint8_t *value) {
   return true;
 }
 
-static int json_in_take_text(tsr_datatype datatype, const char *text, bool quoted, bool integers, uint8_t *value,
-                             tsr_error *error) {
-  if (!quoted && !strcmp(text, "null") && take_null(datatype, value)) return TSR_OK;
+static int parse_element_text(tsr_datatype datatype, const char *text, bool quoted, bool integers, uint8_t *value,
+                              tsr_error *error) {
+  if (!quoted && !strcmp(text, "null") && parse_null(datatype, value)) return TSR_OK;
   if (quoted || integers || !json_in_is_time(datatype)) return tsx_number_parse(datatype, text, quoted, value, error);
   int64_t number;
   int code = tsx_number_parse(TSR_INT64, text, false, &number, error);
   return code < 0 ? code : tsx_time_of_integer(datatype, number, value, error);
 }
 
-/* One element. Returns what is behind it, NULL on failure. */
-static const char *take_element(tsr_datatype datatype, const char *p, bool integers, uint8_t *value, tsr_error *error) {
+/* Parses one element. Returns the text after it, or NULL with an error. */
+static const char *parse_element(tsr_datatype datatype, const char *p, bool integers, uint8_t *value,
+                                 tsr_error *error) {
   char text[ELEMENT_MAX];
   bool quoted = *p == '"';
   if (quoted) p++;
@@ -50,37 +52,36 @@ static const char *take_element(tsr_datatype datatype, const char *p, bool integ
   }
   memcpy(text, p, size);
   text[size] = 0;
-  return json_in_take_text(datatype, text, quoted, integers, value, error) < 0 ? NULL : p + size + quoted;
+  return parse_element_text(datatype, text, quoted, integers, value, error) < 0 ? NULL : p + size + quoted;
 }
 
 int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
                      tsr_error *error) {
-  uint64_t n = 0, each = tsr_datatype_size(datatype);
+  uint64_t n = 0, value_size = tsr_datatype_size(datatype);
   const char *p = json_in_skip_blanks(text);
   if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no JSON array", text);
   p = json_in_skip_blanks(p + 1);
   while (*p != ']') {
-    if (!(p = take_element(datatype, p, integers, values + n * each, error))) return error->code;
+    if (!(p = parse_element(datatype, p, integers, values + n * value_size, error))) return error->code;
     n++;
     p = json_in_skip_blanks(p);
     if (*p == ',' && *json_in_skip_blanks(p + 1) != ']') p = json_in_skip_blanks(p + 1);
     else if (*p != ']')
       return tsx_fail(error, TSR_MISMATCH,
-                      *p ? "broken JSON at '%.40s': , or ] is wanted" : "broken JSON: its end is missing", p);
+                      *p ? "broken JSON at '%.40s': expected ',' or ']'" : "broken JSON: its end is missing", p);
   }
-  if (*json_in_skip_blanks(p + 1))
-    return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' is behind its end", p + 1);
+  if (*json_in_skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' follows its end", p + 1);
   *count = n;
   return TSR_OK;
 }
 
-static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_taker take, void *argument,
-                tsr_error *error) {
+static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_reader read,
+                     void *argument, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   const char *text = (const char *)sqlite3_value_text(json);
   int code = TSR_OK, rc;
   if (!text || *json_in_skip_blanks(text) != (array ? '[' : '{'))
-    return tsx_fail(error, TSR_MISMATCH, "%s: a JSON %s is wanted", what, array ? "array" : "object");
+    return tsx_fail(error, TSR_MISMATCH, "%s: expected a JSON %s", what, array ? "array" : "object");
   rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
   if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
   while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -88,7 +89,7 @@ static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, 
                          .type = (const char *)sqlite3_column_text(statement, 1),
                          .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
     if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
-    else code = take(argument, &o, error);
+    else code = read(argument, &o, error);
     sqlite3_value_free(o.value);
     rc = SQLITE_OK;
   }
@@ -102,12 +103,12 @@ static int each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, 
   return code;
 }
 
-int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_reader read, void *argument,
                      tsr_error *error) {
-  return each(db, json, false, what, take, argument, error);
+  return read_each(db, json, false, what, read, argument, error);
 }
 
-int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_taker take, void *argument,
+int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_reader read, void *argument,
                       tsr_error *error) {
-  return each(db, json, true, what, take, argument, error);
+  return read_each(db, json, true, what, read, argument, error);
 }

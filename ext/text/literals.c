@@ -1,5 +1,7 @@
-/* literals.c: values written as text become the bytes of cells, exactly: what does not fit its datatype is an error
- * that says the limits, never a value nearby (but for decimal fractions, which floats round).
+/* literals.c: converts values that are written as text into the bytes of cells.
+ *
+ * Integers are parsed digit by digit into a sign and a 64-bit magnitude, also where they are written like 1e3 or 10.0: a
+ * double has only 53 bits. Floats go through strtod, with the decimal point that the host's locale expects.
  */
 #include "text/literals.h"
 
@@ -16,7 +18,7 @@
 
 #define LITERALS_NUMBER_MAX 400 /* characters of a number */
 
-static int literals_no_value(tsr_datatype datatype, const char *text, tsr_error *error) {
+static int fail_mismatch(tsr_datatype datatype, const char *text, tsr_error *error) {
   return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no %s", text, tsr_datatype_name(datatype));
 }
 
@@ -28,7 +30,7 @@ static bool looks_like_number(const char *text) {
          strpbrk(text, "0123456789");
 }
 
-/* The text with the decimal point of the host's locale, which strtod() wants. */
+/* Returns the text with the decimal point of the host's locale, which strtod() expects. `out` is room for a copy. */
 static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16]) {
   const char *point = strchr(text, '.');
   if (!point) return text;
@@ -39,10 +41,10 @@ static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16
 
 static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   char copy[LITERALS_NUMBER_MAX + 16], *end = copy;
-  if (!looks_like_number(text)) return literals_no_value(datatype, text, error);
+  if (!looks_like_number(text)) return fail_mismatch(datatype, text, error);
   const char *local = localized(text, copy);
   double d = strtod(local, &end);
-  if (*end) return literals_no_value(datatype, text, error);
+  if (*end) return fail_mismatch(datatype, text, error);
   if (tsr_datatype_size(datatype) == 8) {
     memcpy(value, &d, 8);
     return TSR_OK;
@@ -60,29 +62,30 @@ static bool literals_is_signed(tsr_datatype datatype) {
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
 }
 
-static int literals_outside(tsr_datatype datatype, const char *text, uint64_t most, tsr_error *error) {
+static int fail_outside(tsr_datatype datatype, const char *text, uint64_t max, tsr_error *error) {
   if (literals_is_signed(datatype))
     return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: %lld to %lld", text, tsr_datatype_name(datatype),
-                    -(long long)most - 1, (long long)most);
+                    -(long long)max - 1, (long long)max);
   return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: 0 to %llu", text, tsr_datatype_name(datatype),
-                  (unsigned long long)most);
+                  (unsigned long long)max);
 }
 
-/* Digits, or a number that happens to be whole, as 1e3 and 10.0 are: sign and magnitude. */
+/* Parses a number whose value is an integer, also one like 1e3 or 10.0, into sign and magnitude. Sets *too_large, and
+ * leaves *magnitude undefined, if the magnitude needs more than 64 bits. */
 static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, uint64_t *magnitude, bool *too_large,
                        tsr_error *error) {
   const char *p = text;
   uint64_t v = 0;
   int exponent = 0;
   *too_large = false;
-  if (!looks_like_number(text)) return literals_no_value(datatype, text, error);
+  if (!looks_like_number(text)) return fail_mismatch(datatype, text, error);
   *negative = *p == '-';
   if (*p == '-' || *p == '+') p++;
   for (; *p >= '0' && *p <= '9'; p++)
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
-  if (*p) { /* exactly: a double has 53 bits */
+  if (*p) { /* a fraction or an exponent: the double only tells whether the value is an integer, it has 53 bits */
     double d;
-    if (parse_float(TSR_FLOAT64, text, &d, error) < 0 || d != floor(d)) return literals_no_value(datatype, text, error);
+    if (parse_float(TSR_FLOAT64, text, &d, error) < 0 || d != floor(d)) return fail_mismatch(datatype, text, error);
     const char *e = p + strcspn(p, "eE"), *end = e;
     if (*e) {
       const long given = strtol(e + 1, NULL, 10);
@@ -93,7 +96,7 @@ static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, 
     for (p += *p == '.'; p < end; p++, exponent--)
       if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
     for (; exponent < 0 && v && !*too_large; exponent++, v /= 10)
-      if (v % 10) return literals_no_value(datatype, text, error);
+      if (v % 10) return fail_mismatch(datatype, text, error);
     for (; exponent > 0 && v && !*too_large; exponent--)
       if (__builtin_mul_overflow(v, 10, &v)) *too_large = true;
   }
@@ -106,10 +109,10 @@ static int literals_parse_integer(tsr_datatype datatype, const char *text, void 
   bool negative = false, too_large = false;
   int code = parse_whole(datatype, text, &negative, &magnitude, &too_large, error);
   if (code < 0) return code;
-  uint64_t most = UINT64_MAX >> (64 - size * 8 + (literals_is_signed(datatype) ? 1 : 0));
-  uint64_t least = literals_is_signed(datatype) ? most + 1 : 0; /* how far below 0 */
-  if (tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN) most = 1;
-  if (too_large || magnitude > (negative ? least : most)) return literals_outside(datatype, text, most, error);
+  uint64_t max = UINT64_MAX >> (64 - size * 8 + (literals_is_signed(datatype) ? 1 : 0));
+  uint64_t max_negative = literals_is_signed(datatype) ? max + 1 : 0; /* the largest magnitude of a negative number */
+  if (tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN) max = 1;
+  if (too_large || magnitude > (negative ? max_negative : max)) return fail_outside(datatype, text, max, error);
   if (negative) magnitude = 0 - magnitude;
   memcpy(value, &magnitude, size);
   return TSR_OK;
@@ -137,7 +140,7 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
     return literals_parse_integer(datatype, text, value, error);
   case TSR_KIND_SIGNED:
   case TSR_KIND_UNSIGNED: return literals_parse_integer(datatype, text, value, error);
-  default: return literals_no_value(datatype, text, error);
+  default: return fail_mismatch(datatype, text, error);
   }
 }
 
@@ -154,7 +157,7 @@ int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_
     return TSR_OK;
   }
   if (!is_year)
-    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: ISO-8601 text is wanted, or the option datetimes=integer",
+    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: expected ISO-8601 text, or the option datetimes=integer",
                     (long long)number, tsr_datatype_name(datatype));
   sqlite3_snprintf(sizeof text, text, "%lld", (long long)number);
   return tsx_number_parse(datatype, text, true, value, error);
@@ -162,7 +165,7 @@ int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_
 
 /* ---- Strings ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t take_character(const uint8_t *p, unsigned size) {
+static uint32_t decode_character(const uint8_t *p, unsigned size) {
   static const uint8_t first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
   uint32_t c = p[0] & first[size];
   for (unsigned i = 1; i < size; i++) c = c << 6 | (p[i] & 0x3F);
@@ -181,7 +184,7 @@ int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uin
   for (uint64_t i = 0; i < size;) {
     unsigned bytes = tsx_utf8_size(p + i, size - i);
     if (!bytes) return tsx_fail(error, TSR_MISMATCH, "byte %llu of the text is no UTF-8", (unsigned long long)i);
-    uint32_t c = take_character(p + i, bytes);
+    uint32_t c = decode_character(p + i, bytes);
     i += bytes;
     if (unit == 2 && c > 0xFFFF && datatype == TSR_UCS2)
       return tsx_fail(error, TSR_RANGE, "U+%X is outside UCS2: up to U+FFFF", (unsigned)c);

@@ -1,19 +1,23 @@
-/* literals.h: values written as text become the bytes of cells, exactly: what does not fit its datatype is an error
- * that says the limits, never a value nearby (but for decimal fractions, which floats round). */
+/* literals.h: converts values that are written as text into the bytes of cells. The conversion is exact: a value that
+ * does not fit its datatype is an error that names the limits, never a value nearby. (Decimal fractions are the
+ * exception: they are rounded to the nearest float.) */
 #ifndef TSX_LITERALS_H
 #define TSX_LITERALS_H
 
 #include "tessera.h"
 
-/* Text as one value of a number, BOOL, datetime or time; `quoted`: datetimes are ISO-8601 text, else raw integers.
- * Messages begin with the text; TSR_MISMATCH: it is no such value, TSR_RANGE: it is outside the datatype. */
+/* Converts a NUL-terminated text to one number, BOOL, datetime or time; `value` has room for 8 bytes. If `quoted` is
+ * set, datetimes and times are ISO-8601 text, otherwise raw integers. Error messages begin with the text.
+ * Returns TSR_MISMATCH if the text is not a value of the datatype, TSR_RANGE if its value lies outside of it. */
 int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error);
 
-/* What a whole number means as a datetime or time in ISO text's place: the value itself if it has no text, else the
- * digits are a year's. */
+/* Interprets an SQL integer that stands where ISO-8601 text of a datetime or time belongs. If tsr_datetime_print has no
+ * text for the number as a raw value, the number is that raw value. Otherwise digits from 1000 to 9999 are a year.
+ * Returns TSR_MISMATCH for any other number, and for one that can be read in both ways. */
 int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error);
 
-/* UTF-8 as the bytes of a string type, or of anything whose values are bytes. `out` has room for 4 * size bytes. */
+/* Converts `size` bytes of UTF-8 to the encoding of a string datatype (UTF-8, UTF-16, UTF-32, UCS-2, UCS-4). For
+ * datatypes of one byte the bytes are copied as they are. `out` has room for 4 * size bytes; `out_size` is in bytes. */
 int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uint8_t *out, uint64_t *out_size,
                      tsr_error *error);
 

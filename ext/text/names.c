@@ -1,5 +1,8 @@
-/* names.c: the names of dimensions, attributes and enumerations in SQL. Stored names are any bytes, may be empty, and
- * differ by case alone; columns need distinct names in UTF-8.
+/* names.c: maps the stored names of dimensions, attributes and enumerations to names that SQL can use.
+ *
+ * A stored name may hold any bytes, may be empty, and may differ from another one only in case. The columns of a table
+ * need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of the
+ * names that are taken.
  */
 #include "text/names.h"
 
@@ -38,15 +41,15 @@ char *tsx_name_text(const char *name) {
   return text || failed ? text : sqlite3_mprintf("");
 }
 
-typedef struct name_set { /* the fields' names so far, found without regard to case */
-  char **names;
-  uint32_t *slots; /* a field's number + 1; 0: free */
-  uint32_t *numbers; /* [field]: up to which number names made of this one have been tried */
-  uint32_t mask;
+typedef struct name_set { /* a hash set of the names that are taken, compared without regard to case */
+  char **names; /* by field */
+  uint32_t *slots; /* a field's number + 1; 0: the slot is free */
+  uint32_t *numbers; /* by field: how many suffixes to this field's name have been tried */
+  uint32_t mask; /* the number of slots, a power of two, minus 1 */
 } name_set;
 
-/* The slot that holds a name, or where it belongs. The seed differs from call to call, so that nobody can choose names
- * that meet in one slot. */
+/* Returns the slot that holds a name, or the free slot where the name belongs. The hash is seeded with an address, which
+ * differs between calls, so that the author of an array cannot choose names that all collide. */
 static uint32_t find_slot(const name_set *set, const char *name) {
   uint64_t hash = 14695981039346656037u ^ (uintptr_t)set->names;
   for (const char *p = name; *p; p++) {
@@ -58,7 +61,7 @@ static uint32_t find_slot(const name_set *set, const char *name) {
   return slot;
 }
 
-static char *names_name_of(const tsr_schema *schema, uint32_t field, const name_set *set) {
+static char *make_name(const tsr_schema *schema, uint32_t field, const name_set *set) {
   const tsr_field *f = &schema->fields[field];
   uint32_t number = f->is_dimension ? field : field - schema->dimension_count;
   char *base = *f->name ? tsx_name_text(f->name) : sqlite3_mprintf("%s%u", f->is_dimension ? "dim" : "attr", number);
@@ -84,7 +87,7 @@ char **tsx_names_make(const tsr_schema *schema) {
   if (set.slots) memset(set.slots, 0, (slots + count) * sizeof *set.slots);
   if (set.slots) set.numbers = set.slots + slots;
   for (uint32_t i = 0; i < count && !failed; i++) {
-    set.names[i] = names_name_of(schema, i, &set);
+    set.names[i] = make_name(schema, i, &set);
     failed = !set.names[i];
     if (!failed) set.slots[find_slot(&set, set.names[i])] = i + 1;
   }

@@ -1,23 +1,27 @@
-/* names.h: the names of dimensions, attributes and enumerations in SQL. */
+/* names.h: maps the stored names of dimensions, attributes and enumerations to names that SQL can use: distinct without
+ * regard to case, not empty, in UTF-8. */
 #ifndef TSX_NAMES_H
 #define TSX_NAMES_H
 
 #include "tessera.h"
 
-/* The names of all fields of a schema as a table shows them: anonymous fields are attr0, dim1...; a name that collides
- * with an earlier one gets _2, _3...; bytes that are no UTF-8 are %XX. One block for each and one for all, of
- * sqlite3_malloc; NULL: out of memory. */
+/* Makes the names of all fields of a schema, dimensions first, as a table shows them. Anonymous fields are called dim0,
+ * dim1, ... and attr0, attr1, ...; a name that equals an earlier one gets the suffix _2, _3, ...; a byte that is not part
+ * of valid UTF-8 becomes %XX. The caller frees the result with tsx_names_free. Returns NULL if memory is lacking. */
 char **tsx_names_make(const tsr_schema *schema);
-void tsx_names_free(char **names, const tsr_schema *schema); /* NULL is fine */
+void tsx_names_free(char **names, const tsr_schema *schema); /* NULL is allowed */
 
-/* TSR_ERROR with this message, and behind it the names from `first` to `end`, as many as there is room for. */
+/* Returns TSR_ERROR with the formatted message, to which the names from `first` up to, not including, `end` are appended
+ * as far as there is room. */
 int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* How many bytes the UTF-8 character at p has; 0 if it is none. At most `left` bytes are looked at. */
+/* Returns the size in bytes of the UTF-8 character at p, or 0 if the bytes there are not valid UTF-8. Reads at most
+ * `left` bytes; `left` is at least 1. */
 unsigned tsx_utf8_size(const uint8_t *p, uint64_t left);
 
-/* Any stored name as text: bytes that are no UTF-8 are %XX. sqlite3_malloc'ed. */
+/* Returns a stored name as valid UTF-8; a byte that is not part of valid UTF-8 becomes %XX. The caller frees the result
+ * with sqlite3_free. Returns NULL if memory is lacking. */
 char *tsx_name_text(const char *name);
 
 #endif

@@ -1,6 +1,4 @@
-/* tokens.c: SQL text as tokens, as the arguments of CREATE VIRTUAL TABLE have them: comments and blanks are skipped,
- * names may be in double quotes, backticks or brackets, strings are in single quotes, quotes are doubled inside.
- */
+/* tokens.c: splits SQL text into tokens by SQLite's rules, as far as the arguments of CREATE VIRTUAL TABLE need them. */
 #include "text/tokens.h"
 
 #include <ctype.h>
@@ -11,7 +9,7 @@
 static bool begins_word(unsigned char c) { return isalpha(c) || c == '_' || c >= 0x80; }
 static bool is_in_word(unsigned char c) { return begins_word(c) || isdigit(c) || c == '$'; }
 
-/* A comment that is not closed reaches to the end, as in SQLite. */
+/* A block comment that is not closed extends to the end of the text, as in SQLite. */
 static const char *tokens_skip_blanks(const char *p) {
   for (;;) {
     if (isspace((unsigned char)*p)) {
@@ -27,7 +25,7 @@ static const char *tokens_skip_blanks(const char *p) {
   }
 }
 
-/* Behind the closing quote, or NULL. */
+/* Returns the text after the closing quote, or NULL if there is none. */
 static const char *skip_quoted(const char *p, char close) {
   for (; *p; p++) {
     if (*p != close) continue;
@@ -37,6 +35,7 @@ static const char *skip_quoted(const char *p, char close) {
   return NULL;
 }
 
+/* Returns the text after the number, or NULL if a letter follows it directly. */
 static const char *skip_number(const char *p) {
   while (isdigit((unsigned char)*p)) p++;
   if (*p == '.') p++;
@@ -108,7 +107,7 @@ uint64_t tsx_token_copy(const tsx_token *token, char *out) {
   case TSX_TOKEN_NAME:
     for (p++, end--; p < end; p++) {
       out[n++] = *p;
-      if (*p == end[0] && *end != ']') p++; /* a quote that is doubled */
+      if (*p == end[0] && *end != ']') p++; /* a doubled quote */
     }
     break;
   case TSX_TOKEN_BLOB:
@@ -117,10 +116,10 @@ uint64_t tsx_token_copy(const tsx_token *token, char *out) {
       if (high < 0 || low < 0) break;
       out[n++] = (char)(high << 4 | low);
     }
-    if (p != end) n = TSX_TOKEN_NOTHING;
+    if (p != end) n = TSX_TOKEN_INVALID;
     break;
   default: memcpy(out, p, token->size); n = token->size;
   }
-  out[n == TSX_TOKEN_NOTHING ? 0 : n] = 0;
+  out[n == TSX_TOKEN_INVALID ? 0 : n] = 0;
   return n;
 }

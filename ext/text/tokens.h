@@ -1,5 +1,8 @@
-/* tokens.h: SQL text as tokens, as the arguments of CREATE VIRTUAL TABLE have them: comments and blanks are skipped,
- * names may be in double quotes, backticks or brackets, strings are in single quotes, quotes are doubled inside. */
+/* tokens.h: splits SQL text into tokens, for the arguments of CREATE VIRTUAL TABLE, which SQLite passes on as source
+ * text. Comments and white space are skipped. Names may stand in double quotes, backticks or brackets, strings in single
+ * quotes; a quote inside is doubled.
+ *
+ *   for (tsx_tokens tokens = tsx_tokens_of(text); tokens.token.kind != TSX_TOKEN_END; tsx_tokens_next(&tokens)) ... */
 #ifndef TSX_TOKENS_H
 #define TSX_TOKENS_H
 
@@ -11,30 +14,35 @@ typedef enum tsx_token_kind {
   TSX_TOKEN_NAME, /* in double quotes, backticks or brackets */
   TSX_TOKEN_STRING,
   TSX_TOKEN_BLOB, /* x'..' */
-  TSX_TOKEN_NUMBER, /* without its sign */
-  TSX_TOKEN_MARK, /* any other character */
-  TSX_TOKEN_BAD /* a quote that is not closed, or 12abc */
+  TSX_TOKEN_NUMBER, /* without a sign */
+  TSX_TOKEN_MARK, /* any other single character */
+  TSX_TOKEN_BAD /* the rest of the text: a quote that is not closed, or a number like 12abc */
 } tsx_token_kind;
 
 typedef struct tsx_token {
   tsx_token_kind kind;
-  const char *text; /* as it stands in the source */
-  uint64_t size;
+  const char *text; /* in the source, with its quotes; not NUL-terminated */
+  uint64_t size; /* in bytes */
 } tsx_token;
 
 typedef struct tsx_tokens {
-  const char *at; /* behind the token */
-  tsx_token token; /* the present one */
+  const char *at; /* the source after the current token */
+  tsx_token token; /* the current token */
 } tsx_tokens;
 
-tsx_tokens tsx_tokens_of(const char *text); /* stands at the first token */
+/* Returns an iterator at the first token of a NUL-terminated text, which the caller keeps alive. */
+tsx_tokens tsx_tokens_of(const char *text);
 void tsx_tokens_next(tsx_tokens *tokens);
-bool tsx_token_is(const tsx_token *token, const char *word); /* this word, in any case, or mark */
 
-/* What it means: without quotes, bytes of a blob. `out` has room for token->size + 1 bytes; returns how many were
- * written, a NUL is added. */
-#define TSX_TOKEN_NOTHING UINT64_MAX /* a blob that has no pairs of hex digits */
+/* Returns true if the token is this word without quotes, in any case, or this mark. */
+bool tsx_token_is(const tsx_token *token, const char *word);
+
+/* Writes the token's value to `out`: without quotes, doubled quotes undone, a blob as its bytes. A NUL is appended;
+ * `out` has room for token->size + 1 bytes. Returns the number of bytes before that NUL, or TSX_TOKEN_INVALID for a blob
+ * that is not made of pairs of hex digits. */
 uint64_t tsx_token_copy(const tsx_token *token, char *out);
-int tsx_hex_digit(char c); /* its value, or -1 */
+#define TSX_TOKEN_INVALID UINT64_MAX
+
+int tsx_hex_digit(char c); /* the digit's value, or -1 */
 
 #endif

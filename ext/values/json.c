@@ -1,9 +1,9 @@
-/* json.c: JSON text of values and boxes.
+/* json.c: writes values, intervals and boxes of arrays as JSON text.
  *
- * Numbers as they are: floats with 17 digits, infinities as 9e999 and -9e999, NaN as null; unsigned values past the
- * signed range, which SQLite's JSON functions would round, as the texts that columns show. Datetimes are ISO text, or integers where they
- * have none. A box is an object keyed by the dimensions' names in SQL, with [low, high] for each; an end that is open
- * is null.
+ * Floats have 17 digits, infinities are 9e999 and -9e999, NaN is null. Unsigned values above INT64_MAX are strings, as in
+ * the columns of tables, since SQLite's JSON functions would round such numbers. Datetimes and times are ISO-8601 text; a
+ * value without such text is its raw integer, NaT is null. A box is an object keyed by the dimensions' names in SQL, with
+ * [low, high] for each; an open end is null.
  */
 #include "values/json.h"
 
@@ -25,9 +25,9 @@ static void json_append_float(sqlite3_str *out, double value) {
   } else {
     char text[40];
     int size = snprintf(text, sizeof text, "%.17g", value);
-    bool plain = true; /* only digits: still a real number, so it gets a fraction */
+    bool plain = true; /* the text has only digits: ".0" is appended, so that readers see a real number */
     for (int i = 0; i < size; i++) {
-      if (text[i] == ',') text[i] = '.'; /* the host's locale */
+      if (text[i] == ',') text[i] = '.'; /* snprintf follows the host's locale */
       if (text[i] != '-' && (text[i] < '0' || text[i] > '9')) plain = false;
     }
     sqlite3_str_append(out, text, size);

@@ -1,21 +1,31 @@
-/* json.h: JSON text of values and boxes. */
+/* json.h: writes values, intervals and boxes of arrays as JSON text. The tessera_* tables show domains, slices and
+ * values of cells in this form, and json_in.h and values/slice.h read it back.
+ *
+ * All functions append to a string of SQLite's. The caller owns it and asks it for errors (sqlite3_str_errcode). */
 #ifndef TSX_JSON_H
 #define TSX_JSON_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
+/* Appends one value of a datatype whose values are numbers, datetimes or times. `value` points to
+ * tsr_datatype_size(datatype) bytes of any alignment. Datetimes and times are ISO-8601 text, or raw integers if
+ * `datetimes_integer` is set. */
 void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *value, bool datetimes_integer);
-void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size); /* a string; bytes that are no UTF-8 are %XX */
 
-/* One end of an interval, or null where it is open. `uint64_signed`, here and below: as with the option uint64=signed. */
+/* Appends `size` bytes as a JSON string. A byte that is not part of valid UTF-8 becomes %XX. */
+void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size);
+
+/* Appends the low or the high end of an interval of `dimension`, or null if that end is open. If `uint64_signed` is set,
+ * here and in the functions below, UINT64 values appear as with the table option uint64=signed. */
 void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
                   bool uint64_signed);
 
-/* [low, high] */
+/* Appends [low, high]. */
 void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool uint64_signed);
 
-/* {"day":[1,366]}: one interval per dimension, keyed by their names in SQL */
+/* Appends an object like {"day":[1,366]} with one interval for each dimension of the schema. `names` are the fields'
+ * names in SQL (tsx_names_make), `intervals` one for each dimension. */
 void tsx_json_box(sqlite3_str *out, const tsr_schema *schema, char *const *names, const tsr_interval *intervals,
                   bool uint64_signed);
 

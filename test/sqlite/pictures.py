@@ -316,22 +316,22 @@ def test_what_is_refused():
         same(e.code in (code, None), True, f"{options}: code {e.code}")
     refused({"widht": 3}, "no option is called 'widht': width, height, min, max, flip, colormap, nodata", ERROR)
     refused({"colormap": "gray"}, "no option is called 'colormap': width, height, min, max, flip", ERROR, "tessera_preview")
-    refused({"colormap": "jet"}, "'colormap': none is called 'jet': viridis, magma, inferno, turbo, coolwarm, gray, terrain", ERROR)
-    refused({"colormap": 3}, "'colormap': the name of a colour map is wanted", MISMATCH)
-    refused({"width": 0}, "'width': a number above 0 is wanted", RANGE)
-    refused({"width": -5}, "'width': a number above 0 is wanted", RANGE)
-    refused({"width": 1.5}, "'width': a whole number is wanted", MISMATCH)
-    refused({"width": "wide"}, "'width': a number is wanted", MISMATCH)
-    refused({"width": None}, "'width': a number is wanted", MISMATCH)
+    refused({"colormap": "jet"}, "'colormap': no map is called 'jet': viridis, magma, inferno, turbo, coolwarm, gray, terrain", ERROR)
+    refused({"colormap": 3}, "'colormap': expected the name of a colour map", MISMATCH)
+    refused({"width": 0}, "'width': expected a number above 0", RANGE)
+    refused({"width": -5}, "'width': expected a number above 0", RANGE)
+    refused({"width": 1.5}, "'width': expected an integer", MISMATCH)
+    refused({"width": "wide"}, "'width': expected a number", MISMATCH)
+    refused({"width": None}, "'width': expected a number", MISMATCH)
     refused({"min": "deep"}, "'min': 'deep'", MISMATCH)
-    refused('{"max": 9e999}', "'max': a finite number is wanted", RANGE)
+    refused('{"max": 9e999}', "'max': expected a finite number", RANGE)
     refused({"min": 5, "max": 5}, "'min' is not below 'max'", RANGE)
-    refused({"flip": 1}, "'flip': true or false is wanted", MISMATCH)
+    refused({"flip": 1}, "'flip': expected true or false", MISMATCH)
     for colour in ("#12345", "#12345g", "#123456789", "red", "", "#"):
         refused({"nodata": colour}, "is no colour", MISMATCH)
-    refused("[1]", "options: a JSON object is wanted", MISMATCH)
+    refused("[1]", "options: expected a JSON object", MISMATCH)
     refused('{"width":', "options: malformed JSON", MISMATCH)
-    refused("", "options: a JSON object is wanted", MISMATCH)
+    refused("", "options: expected a JSON object", MISMATCH)
     before = host.memory_used()
     for options in ({"width": 10**5, "height": 10**5}, {"width": 2**31 - 1}, {"width": 2**31}, {"width": 65536, "height": 1}, {"width": 1, "height": 65536}, {"width": 10**300}, '{"height":99999999999999999999}'):
         for function in ("tessera_png", "tessera_preview"):
@@ -340,8 +340,8 @@ def test_what_is_refused():
     for sql, text in (("SELECT tessera_png(?, 'sst')", "3 dimensions are left (month, j, i): give one value of all but two in the slice"),
                       ("SELECT tessera_png(?, 'nothing')", "has no attribute 'nothing'"),
                       ("SELECT tessera_png(?, 'sst', '{\"day\":1}')", "the array has no dimension 'day'"),
-                      ("SELECT tessera_png(?, 3)", "argument 2: text is wanted"),
-                      ("SELECT tessera_png(NULL, 'sst') WHERE ? IS NOT NULL", "argument 1: text is wanted")):
+                      ("SELECT tessera_png(?, 3)", "argument 2: expected text"),
+                      ("SELECT tessera_png(NULL, 'sst') WHERE ? IS NOT NULL", "argument 1: expected text")):
         holds(db.error(sql, (climate,)).text, text)
     db.query("CREATE VIRTUAL TABLE s USING tessera(contig TEXT DIMENSION, p INT32 DIMENSION(0, 9), q INT32 DIMENSION(0, 9), name TEXT, v INT32, w INT32[3])")
     for sql, text in (("SELECT tessera_png('db:s', 'v')", "array db:s has no cells there"),

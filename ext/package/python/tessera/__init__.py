@@ -13,7 +13,7 @@ __all__ = ["load", "loadable_path"]
 
 
 def loadable_path():
-    """The extension's file, for hosts that load it themselves: `connection.load_extension(tessera.loadable_path())`."""
+    """Returns the path of the extension, for programs that load it themselves: `connection.load_extension(tessera.loadable_path())`."""
     folder = os.path.dirname(os.path.abspath(__file__))
     for name in ("tessera.so", "tessera.dylib"):
         if os.path.exists(os.path.join(folder, name)):
@@ -22,7 +22,7 @@ def loadable_path():
 
 
 def load(connection):
-    """Loads tessera into a connection of sqlite3 or of apsw. Loading of further extensions is off afterwards, as it is by default."""
+    """Loads tessera into a connection of sqlite3 or apsw. Afterwards extension loading is disabled again, as it is by default."""
     if not hasattr(connection, "enable_load_extension"):
         raise RuntimeError(
             f"tessera cannot be loaded: the {type(connection).__module__} module of {sys.executable} was built without loadable extensions "
