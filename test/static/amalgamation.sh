@@ -1,7 +1,7 @@
 #!/bin/sh
-# amalgamation.sh: one tessera.c and one tessera.h, compiled without a warning in every way in which they are meant to be, by each compiler
-# that is there: a loadable extension, which answers the demo's questions and shows its entry point alone; a part of a program with
-# SQLite; the core alone.
+# amalgamation.sh: makes the amalgamation (tessera.c and tessera.h) and compiles it without warnings with each installed compiler, in each
+# of the ways that tessera.c names: as a loadable extension, which runs the demo's queries and exports its entry point only; as a part of
+# a program with SQLite; as the core without SQLite.
 #
 # usage: amalgamation.sh PYTHON ROOT DIRECTORY SHELL ARRAYS
 set -eu

@@ -1,4 +1,5 @@
-/* counted_memory.h: memory for tests that counts its blocks (none are left, or something leaks) and can run out. */
+/* counted_memory.h: an allocator for tests that counts its blocks, so that a test sees leaks, and that can fail on
+ * request. */
 #ifndef COUNTED_MEMORY_H
 #define COUNTED_MEMORY_H
 
@@ -7,15 +8,15 @@
 #include <stdlib.h>
 
 typedef struct counted_memory {
-  _Atomic int blocks; /* workers allocate, too */
-  _Atomic long calls; /* that gave memory */
-  long left; /* allocations that succeed, where there are no workers; < 0: all */
-  _Atomic long each; /* of so many calls one fails; 0: none */
-  _Atomic long asked; /* calls of which this is said */
-  _Atomic bool failed; /* one did not */
+  _Atomic int blocks; /* allocated now; atomic, since workers allocate, too */
+  _Atomic long calls; /* calls that returned memory */
+  long left; /* this many calls succeed, then all fail (for tests without workers); < 0: no limit */
+  _Atomic long each; /* every each-th call fails; 0: none */
+  _Atomic long asked; /* calls counted for `each` */
+  _Atomic bool failed; /* a call has failed */
 } counted_memory;
 
-/* As an environment's `reallocate`; its argument is the counted_memory. */
+/* The callback for tsr_environment_options.reallocate; its argument is the counted_memory. */
 static inline void *counted_reallocate(void *argument, void *pointer, uint64_t size) {
   counted_memory *m = argument;
   if (size == 0) {

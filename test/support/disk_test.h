@@ -1,5 +1,5 @@
-/* disk_test.h: for tests of arrays on disk: a directory of their own, an environment, an error; and the path of the array
- * in hand. */
+/* disk_test.h: the fixture for tests of arrays on disk: a temporary directory (`top`), an environment, an error, and the
+ * path of the test's current array (`path`). */
 #ifndef DISK_TEST_H
 #define DISK_TEST_H
 
@@ -49,7 +49,7 @@ static inline void remove_within(tsr_store *store, const char *directory) {
   tsr__listing_release(&entries);
   assert_int_equal(tsr__store_remove(store, directory, NULL), TSR_OK);
 }
-/* A directory with all in it. */
+/* Removes a directory and everything in it. */
 static inline void remove_tree(const char *directory) {
   tsr_store *store = open_store(directory);
   remove_within(store, "");
@@ -62,25 +62,27 @@ static inline int teardown(void **state) {
   return 0;
 }
 
-/* The same where the tests have removed all that they made. */
+/* The teardown for tests that remove all of their files themselves: fails if the directory is not empty. */
 static inline int teardown_empty(void **state) {
   tsr_environment_close(environment);
   return rmdir(top);
 }
 
-/* `path` is that of an array which is not there yet. */
+/* Sets `path` to a path at which no array exists yet. */
 static inline void new_path(void) { snprintf(path, sizeof path, "%s/a%u", top, arrays++); }
 
+/* Fails the test, with the error's message, unless the code is a success. */
 static inline void ok(int code) {
   if (code < 0) fail_msg("%s: %s", tsr_code_name(code), error.message);
 }
 
+/* Fails the test unless the code is `expected` and the error's message contains `says`. */
 static inline void refused(int code, int expected, const char *says) {
   if (code != expected || !strstr(error.message, says))
     fail_msg("%s \"%s\" instead of %s with \"%s\"", tsr_code_name(code), error.message, tsr_code_name(expected), says);
 }
 
-/* A dimension of INT32; `extent` 0: none. */
+/* Returns a dimension of INT32; extent 0: without a tile extent. */
 static inline tsr_field int32_dimension(char *name, int32_t low, int32_t high, uint8_t extent) {
   tsr_field field = {.name = name, .datatype = TSR_INT32, .values_per_cell = 1, .has_domain = true};
   memcpy(field.low, &low, sizeof low);
@@ -90,7 +92,8 @@ static inline tsr_field int32_dimension(char *name, int32_t low, int32_t high, u
   return field;
 }
 
-/* Labels of text, as an initializer: all of them in one string, and where each one begins and the last one ends. */
+/* An initializer for an enumeration with text labels: `texts` is all labels in one string, the last arguments are the
+ * offsets at which each label begins and the last one ends. */
 #define LABELS(of, type, texts, ...)                                                                                   \
   {                                                                                                                    \
     .name = (of), .loaded = true, .datatype = (type), .values_per_label = TSR_VARIABLE,                                \
@@ -100,7 +103,8 @@ static inline tsr_field int32_dimension(char *name, int32_t low, int32_t high, u
     }                                                                                                                  \
   }
 
-/* How many entries a directory of the array has; or how many that begin with a dot: what is provisional. */
+/* Returns the number of entries in a directory of the array. With `hidden` it counts the names that begin with a dot,
+ * which are provisional files. */
 static inline uint64_t count_entries(const char *directory, bool hidden) {
   tsr_store *store = open_store(path);
   tsr_listing entries = {0};

@@ -1,5 +1,5 @@
-/* filter_harness.h: one filter alone, both ways, for the tests of filter_*.c. Input is copied to blocks of just its
- * size, so that AddressSanitizer sees a read past its end. */
+/* filter_harness.h: runs a single filter in both directions, for the tests of filter_*.c. Input is copied to blocks of its
+ * exact size, so that AddressSanitizer sees a read beyond its end. */
 #ifndef TSR_TEST_FILTER_HARNESS_H
 #define TSR_TEST_FILTER_HARNESS_H
 
@@ -36,17 +36,17 @@ static inline void harness_close(harness *h) {
   assert_int_equal(h->memory.used, 0);
 }
 
-static inline tsr_filter_context harness_context(harness *h, uint64_t most, uint8_t *target) {
+static inline tsr_filter_context harness_context(harness *h, uint64_t max_size, uint8_t *target) {
   return (tsr_filter_context){.filter = &h->filter,
                               .shape = &h->shape,
                               .datatype = h->shape.datatype,
                               .arena = &h->arena,
-                              .most = most,
+                              .most = max_size,
                               .target = target,
                               .codec = h->methods->codec};
 }
 
-/* Bytes in a block of their own; never NULL. */
+/* Returns a copy in a block of its exact size; the pointer is never NULL. */
 static inline tsr_part harness_copy(const void *bytes, uint64_t size) {
   tsr_part part = {malloc(size ? size : 1), size};
   assert_non_null(part.data);
@@ -74,8 +74,8 @@ static inline tsr_part harness_hex(const char *text) {
   return part;
 }
 
-/* Backward, as the first filter of a pipeline over a chunk of `size` bytes (or one that is not the first, if
- * `in_arena`). On success *out and *left (what remains of the metadata) are the caller's to free. */
+/* Runs the filter backward over a chunk of `size` decoded bytes, as the first filter of a pipeline, or as a later one if
+ * `in_arena` is set. On success the caller frees *out and *left, the metadata that the filter has not consumed. */
 static inline int harness_decode(harness *h, tsr_part metadata, tsr_part data, uint64_t size, bool in_arena,
                                  tsr_part *out, tsr_part *left) {
   tsr_part in[2] = {harness_copy(metadata.data, metadata.size), harness_copy(data.data, data.size)};
@@ -96,7 +96,7 @@ static inline int harness_decode(harness *h, tsr_part metadata, tsr_part data, u
   return rc;
 }
 
-/* Forward; everything is joined and the caller's. */
+/* Runs the filter forward. The parts of its output are joined; the caller frees *metadata and *data. */
 static inline int harness_encode(harness *h, const tsr_chunk *in, tsr_part *metadata, tsr_part *data) {
   tsr_filter_context context = harness_context(h, 0, NULL);
   tsr_chunk out = {0};
@@ -114,8 +114,8 @@ static inline void harness_equal(tsr_part a, tsr_part b) {
   assert_memory_equal(a.data, b.data, a.size);
 }
 
-/* Each beginning of metadata and of data, and each byte changed in some ways: an error or an answer, nothing else.
- * Beginnings are always errors. */
+/* Decodes each proper prefix of metadata and data, which must be an error, and each byte changed in some ways, which may
+ * be an error or not. */
 static inline void harness_damage(harness *h, tsr_part metadata, tsr_part data, uint64_t size) {
   tsr_part out = {0}, left = {0}, both[2] = {metadata, data};
   for (int which = 0; which < 2; which++)
@@ -138,7 +138,8 @@ static inline void harness_damage(harness *h, tsr_part metadata, tsr_part data, 
       }
 }
 
-/* What TileDB stored (metadata and data of one chunk, hexadecimal) gives these bytes; damaged it gives errors. */
+/* Checks that metadata and data of one chunk as TileDB has stored them (in hexadecimal) decode to these bytes, and that
+ * damaged ones give errors. */
 static inline void harness_stored(harness *h, const char *metadata, const char *data, const char *bytes) {
   tsr_part m = harness_hex(metadata), d = harness_hex(data), expected = harness_hex(bytes), out = {0}, left = {0};
   for (int in_arena = 0; in_arena < 2; in_arena++) {
@@ -154,7 +155,7 @@ static inline void harness_stored(harness *h, const char *metadata, const char *
   free(expected.data);
 }
 
-/* The same, and the bytes give what TileDB stored. */
+/* Checks that, and that encoding the bytes gives exactly what TileDB has stored. */
 static inline void harness_same(harness *h, const char *metadata, const char *data, const char *bytes) {
   harness_stored(h, metadata, data, bytes);
   tsr_part expected[2] = {harness_hex(metadata), harness_hex(data)}, given = harness_hex(bytes), m = {0}, d = {0};
@@ -168,7 +169,7 @@ static inline void harness_same(harness *h, const char *metadata, const char *da
   free(expected[1].data);
 }
 
-/* Forward and backward gives the same bytes, and leaves the metadata of earlier filters. */
+/* Checks that forward and backward give the same bytes, and that the metadata of earlier filters is left as it was. */
 static inline void harness_round_trip(harness *h, const tsr_chunk *in) {
   tsr_part m = {0}, d = {0}, out = {0}, left = {0}, data = harness_join(in->data, in->data_count),
            earlier = harness_join(in->metadata, in->metadata_count);
@@ -184,8 +185,8 @@ static inline void harness_round_trip(harness *h, const tsr_chunk *in) {
   free(earlier.data);
 }
 
-/* Datatypes whose values the filter looks at from version 20 on: before, it passes bytes and metadata on; then there are
- * `metadata` bytes. */
+/* Checks that below format version 20 the filter passes on bytes and metadata of some datatypes unchanged, and that from
+ * version 20 on it filters them, with `metadata` bytes of metadata. */
 static inline void harness_passes_before_20(harness *h, uint64_t metadata) {
   tsr_part m = {0}, d = {0}, bytes = harness_hex("0500000003000000"), earlier = harness_hex("0102");
   tsr_chunk chunk = {&earlier, 1, &bytes, 1};
@@ -205,7 +206,7 @@ static inline void harness_passes_before_20(harness *h, uint64_t metadata) {
   free(earlier.data);
 }
 
-/* More than the budget allows is refused, and leaves nothing behind. */
+/* Checks that a filter that needs more than its budget fails and frees all of its memory. */
 static inline void harness_out_of_budget(const tsr_filter_methods *methods) {
   uint8_t bytes[8192] = {0};
   tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
@@ -216,8 +217,8 @@ static inline void harness_out_of_budget(const tsr_filter_methods *methods) {
   harness_close(&h);
 }
 
-/* Round trips of `count` sizes, with values that are random, or small steps, or extremes; in one part, and in two of
- * whole values with metadata of an earlier filter. */
+/* Makes round trips of many sizes, with values that are random, or small steps, or extremes; in one part, and in two parts
+ * of whole values with metadata of an earlier filter. */
 static inline void harness_sizes(harness *h, unsigned width, unsigned sizes) {
   uint64_t state = 88172645463325252u, room = (uint64_t)sizes * width;
   uint8_t *bytes = malloc(room + 1);

@@ -1,5 +1,5 @@
-/* filter_test.h: what the tests of filters share: tiles as hexadecimal text, decoding with every kind of damage, round
- * trips. Input is copied to blocks of its exact size, so that a sanitizer sees a byte read beyond it.
+/* filter_test.h: what the tests of filter pipelines share: tiles as hexadecimal text, decoding with every kind of damage,
+ * round trips. Input is copied to blocks of its exact size, so that AddressSanitizer sees a read beyond its end.
  */
 #ifndef FILTER_TEST_H
 #define FILTER_TEST_H
@@ -38,7 +38,7 @@ static inline bytes unhex(const char *text) {
   return b;
 }
 
-/* Memory, and a pipeline made of its stored form. */
+/* Memory, and a pipeline that was decoded from its stored form. */
 typedef struct bench {
   tsr_memory memory;
   tsr_arena arena;
@@ -64,7 +64,7 @@ static inline void bench_close(bench *b) {
   assert_int_equal(b->memory.used, 0);
 }
 
-/* Decodes into blocks of the exact size; offsets too if cells is not UINT64_MAX. On success the result is compared. */
+/* Decodes into blocks of the exact size, with offsets if cells is not UINT64_MAX. On success compares the result. */
 static inline int bench_decode(bench *b, const uint8_t *tile, uint64_t size, bytes expected, const uint64_t *offsets,
                                uint64_t cells) {
   bytes in = copy_bytes(tile, size), out = {malloc(expected.size + 1), expected.size};
@@ -96,8 +96,8 @@ static inline int bench_encode(bench *b, bytes in, const uint64_t *offsets, uint
   return rc;
 }
 
-/* Damage of every kind: never success with other bytes than expected, unless `lax` (a filter without any check may give
- * other bytes), never a crash. */
+/* Decodes with every kind of damage. Decoding must not crash, and must not succeed with other bytes than expected; the
+ * latter is allowed if `lax` is set, for filters that check nothing. */
 static inline void bench_damage(bench *b, bytes tile, bytes expected, const uint64_t *offsets, uint64_t cells,
                                 bool lax) {
   for (uint64_t size = 0; size < tile.size; size++)
@@ -125,7 +125,7 @@ static inline void bench_damage(bench *b, bytes tile, bytes expected, const uint
   free(got);
   free(out);
   free(other.data);
-  /* a tile that should be larger or smaller */
+  /* decoding to a larger or smaller size than the tile's */
   bytes more = {calloc(expected.size + 1, 1), expected.size + 1};
   assert_int_equal(bench_decode(b, tile.data, tile.size, more, offsets, cells), TSR_CORRUPT);
   free(more.data);
@@ -136,7 +136,7 @@ static inline void bench_damage(bench *b, bytes tile, bytes expected, const uint
   }
 }
 
-/* Whatever the budget, the answer is right or TSR_BUDGET, and nothing stays behind. */
+/* Decodes within budgets of all sizes: the result is right or TSR_BUDGET, and all memory is freed. */
 static inline void bench_budgets(bench *b, bytes tile, bytes expected, const uint64_t *offsets, uint64_t cells) {
   uint64_t used = b->memory.used;
   int rc = TSR_BUDGET;
@@ -158,7 +158,8 @@ static inline void bench_budgets(bench *b, bytes tile, bytes expected, const uin
   b->memory.limit = UINT64_MAX;
 }
 
-/* A tile as TileDB wrote it: decoded, damaged, decoded within every budget, encoded by us and decoded again. */
+/* Decodes a tile as TileDB wrote it, with every kind of damage and within every budget; encodes its bytes and decodes them
+ * again. */
 static inline void check_tile(const char *pipeline, tsr_datatype datatype, uint32_t version, const uint8_t *key,
                               const char *tile_text, const char *expected_text, bool lax) {
   bench b;

@@ -1,5 +1,5 @@
-/* format_test.h: what the tests of stored objects share: bytes from hexadecimal text, bytes put together, and damage of
- * every kind. Input is copied to blocks of its exact size, so that a sanitizer sees a byte read beyond it.
+/* format_test.h: what the tests of core/format share: making bytes, also from hexadecimal text, and decoding them with
+ * every kind of damage. Input is copied to blocks of its exact size, so that AddressSanitizer sees a read beyond its end.
  */
 #ifndef FORMAT_TEST_H
 #define FORMAT_TEST_H
@@ -17,7 +17,7 @@
 #include "base/input.h"
 #include "base/memory.h"
 
-/* ---- Memory that is counted: every test gives all of it back ---- */
+/* ---- Memory: room_close checks that all of it was given back ---- */
 
 typedef struct room {
   tsr_memory root, memory;
@@ -36,7 +36,7 @@ static inline void room_close(room *r) {
   assert_int_equal(r->memory.used, 0);
 }
 
-/* ---- Bytes, put together ---- */
+/* ---- Making bytes ---- */
 
 typedef struct bytes {
   uint8_t *data;
@@ -71,7 +71,7 @@ static inline void drop(bytes *b) {
   free(b->data);
   *b = (bytes){0};
 }
-/* A copy in a block of exactly its size. */
+/* Returns a copy in a block of exactly its size. */
 static inline bytes exact(const void *data, uint64_t size) {
   bytes b = {malloc(size ? size : 1), size, size};
   if (size) memcpy(b.data, data, size);
@@ -80,10 +80,11 @@ static inline bytes exact(const void *data, uint64_t size) {
 
 /* ---- Damage ---- */
 
-/* Decodes and lets go: what is left in the arena does not matter. */
+/* Decodes an object and discards it. Memory that it leaves in the arena does not matter. */
 typedef int (*decode_function)(tsr_input in, tsr_arena *arena, tsr_error *error);
 
-/* On any answer that is no success: code and message are there, and say the same. */
+/* Decodes a copy of the bytes within a budget of `limit` bytes. Checks that an error has a message, and the code that is
+ * returned. */
 static inline int decode_once(decode_function decode, const uint8_t *data, uint64_t size, uint64_t limit,
                               tsr_error *error) {
   room r;
@@ -100,6 +101,7 @@ static inline int decode_once(decode_function decode, const uint8_t *data, uint6
   return code;
 }
 
+/* Fails the test unless decoding returns `code` with a message that contains `says`. */
 static inline void assert_refused(decode_function decode, const bytes *b, int code, const char *says) {
   tsr_error error;
   int got = decode_once(decode, b->data, b->size, UINT64_MAX, &error);
@@ -113,7 +115,7 @@ static inline void assert_accepted(decode_function decode, const bytes *b) {
   if (code < 0) fail_msg("%s %s", tsr_code_name(code), error.message);
 }
 
-/* Every beginning of good bytes is refused as damaged. */
+/* Checks that every proper prefix of valid bytes is refused as damaged. */
 static inline void assert_truncation_refused(decode_function decode, const bytes *b) {
   assert_accepted(decode, b);
   for (uint64_t size = 0; size < b->size; size++) {
@@ -123,14 +125,14 @@ static inline void assert_truncation_refused(decode_function decode, const bytes
   }
 }
 
-/* Every bit is turned, every byte is set to 0 and 255, every u32 and u64 to the most and to 2^31, 2^32 and 2^60: the
- * answer does not matter, but it comes, and what is claimed is refused before memory is taken for it: so many bytes take
- * no more than this. */
+/* Flips every bit, sets every byte to 0 and 255, and every u32 and u64 to the maximum and to 2^31, 2^32 and 2^60. The result
+ * does not matter, but decoding must return, and it must refuse a size that the bytes claim before it allocates memory for
+ * it: decoding takes no more than CLAIMS_MAX bytes. */
 #ifndef CLAIMS_MAX
 #define CLAIMS_MAX(size) (((uint64_t)64 << 10) + 64 * (size))
 #define CLAIMS_REFUSED   1
 #else
-#define CLAIMS_REFUSED 0 /* the test's own budget stops some */
+#define CLAIMS_REFUSED 0 /* with the budget that the test has defined, TSR_BUDGET is allowed */
 #endif
 static inline void survive_flips(decode_function decode, const bytes *b) {
   static const uint64_t claims[] = {UINT64_MAX, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 60};
@@ -149,7 +151,7 @@ static inline void survive_flips(decode_function decode, const bytes *b) {
     }
 }
 
-/* Under each budget too small there is TSR_BUDGET; some budget is enough. */
+/* Checks that decoding returns TSR_BUDGET under each budget that is too small, and that some budget suffices. */
 static inline void assert_budgets(decode_function decode, const bytes *b) {
   uint64_t limit = 0, refused = 0;
   tsr_error error;

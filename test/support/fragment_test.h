@@ -1,5 +1,5 @@
-/* fragment_test.h: fragment metadata of every version written by hand, over a schema of three attributes (a int32, s
- * ASCII of variable size, n nullable int64) and two dimensions (x int32 -10..9 by 5, y int32 or ASCII).
+/* fragment_test.h: writes fragment metadata of every version byte by byte, for a schema with three attributes (a int32, s
+ * ASCII of variable size, n nullable int64) and two dimensions (x int32 from -10 to 9 with extent 5, y int32 or ASCII).
  */
 #ifndef FRAGMENT_TEST_H
 #define FRAGMENT_TEST_H
@@ -27,7 +27,7 @@ typedef struct fixture {
   uint64_t footer_at;
   tsr_field fields[5];
   tsr_schema schema;
-  char *looked_for; /* the schema's name that was asked for last */
+  char *looked_for; /* the name of the schema that the decoder looked up last */
 } fixture;
 
 static inline void set32(uint8_t *to, int32_t value) { tsr__store32(to, (uint32_t)value); }
@@ -93,7 +93,7 @@ static inline void put8(tsr_buffer *out, uint8_t value) { put(out, &value, 1); }
 static inline void put32(tsr_buffer *out, uint32_t value) { put(out, &value, 4); }
 static inline void put64(tsr_buffer *out, uint64_t value) { put(out, &value, 8); }
 
-/* A generic tile without filters; returns where it stands. */
+/* Appends a generic tile without filters. Returns its offset. */
 static inline uint64_t put_generic(tsr_buffer *out, uint32_t version, const tsr_buffer *content) {
   uint64_t at = out->size;
   put32(out, version);
@@ -135,15 +135,15 @@ static inline uint64_t put_list(tsr_buffer *out, uint32_t version, uint64_t coun
   return at;
 }
 
-typedef struct shape { /* of the metadata that is written; `= {0}` with a version is sparse */
+typedef struct shape { /* the metadata to write; with all but the version zero it is that of a sparse fragment */
   uint32_t version;
   bool dense, empty, times, deletes, footer_only;
   uint64_t tiles, last;
-  const char *sections; /* `section_size` bytes behind the processed conditions' offset (23) */
+  const char *sections; /* `section_size` bytes after the offset of the processed conditions (version 23) */
   uint64_t section_size;
 } shape;
 
-/* Tile i of a part begins at 100 * i, the file has 100 * tiles + 7 bytes. */
+/* Writes the metadata. In each data file tile i begins at 100 * i, and the file has 100 * tiles + 7 bytes. */
 static inline void put_metadata(fixture *f, const shape *s) {
   uint32_t v = s->version, attributes = f->schema.attribute_count, dimensions = f->schema.dimension_count;
   uint32_t slots = attributes + 1 + (v >= 5 ? dimensions : 0) + s->times + 2 * s->deletes;
@@ -213,7 +213,7 @@ static inline void put_metadata(fixture *f, const shape *s) {
   if (v >= 7) {
     for (uint32_t i = 0; i < slots; i++) put64(out, at[0]);
   }
-  if (v >= 11) { /* minima, maxima, sums, null counts: of a all, of s minima and maxima, of the others none */
+  if (v >= 11) { /* statistics: `a` has all, `s` has minima and maxima, the other fields have none */
     for (int row = 0; row < 4; row++) {
       for (uint32_t i = 0; i < slots; i++) {
         uint64_t none = at[5];
@@ -231,7 +231,7 @@ static inline void put_metadata(fixture *f, const shape *s) {
   tsr__buffer_release(&content);
 }
 
-/* The bytes of `out` as a file, which the caller closes. */
+/* Writes the bytes of `out` to a file and opens it; the caller closes it. */
 static inline tsr_file *as_file(fixture *f) {
   tsr_file *file;
   (void)tsr__store_remove(f->store, "m", NULL);

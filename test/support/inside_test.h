@@ -1,5 +1,5 @@
-/* inside_test.h: for tests of what looks inside: an environment whose memory counts its blocks and can run out, and a
- * store in memory that is not charged to it. */
+/* inside_test.h: the fixture for tests of modules below an open array: an environment whose memory counts its blocks and
+ * can run out, and a store in memory whose memory is not charged to that environment. */
 #ifndef INSIDE_TEST_H
 #define INSIDE_TEST_H
 

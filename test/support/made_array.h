@@ -1,6 +1,6 @@
-/* made_array.h: arrays with cells, for tests of reading: a schema of up to three dimensions (int32, the
- * first may be ASCII) and the attributes "a" (int32) and "s" (nullable UTF8, made of a's value); fragments whose
- * metadata stand in memory and whose tiles, unfiltered, lie in a store in memory. */
+/* made_array.h: makes arrays with cells for the tests of core/read. The schema has up to three dimensions (int32, the first
+ * may be ASCII) and the attributes "a" (int32) and "s" (nullable UTF8, derived from the value of a). The fragments' metadata
+ * are structures in memory, their tiles lie, without filters, in a store in memory. */
 #ifndef MADE_ARRAY_H
 #define MADE_ARRAY_H
 
@@ -27,7 +27,7 @@
 
 #define MADE_DIMENSIONS 3
 #define MADE_ATTRIBUTES 2
-#define MADE_TILE       512u /* cells, at most */
+#define MADE_TILE       512u /* the maximum number of cells in a tile */
 
 /* ---- The array ---- */
 typedef struct made_array {
@@ -42,7 +42,7 @@ typedef struct made_array {
   const tsr_condition *condition_list[4];
   int64_t slots[MADE_DIMENSIONS + MADE_ATTRIBUTES];
   char names[MADE_DIMENSIONS][2];
-  uint64_t chunk; /* bytes of a chunk, whole cells; 0: a tile has one */
+  uint64_t chunk; /* bytes of a chunk, a multiple of the cell size; 0: each tile is one chunk */
   tsr_buffer parts[(MADE_ATTRIBUTES + 1 + MADE_DIMENSIONS + 3) * TSR_PART_COUNT]; /* of the fragment being made */
 } made_array;
 
@@ -50,7 +50,8 @@ static int32_t made_fill = -5;
 
 static inline void made_set32(uint8_t *to, int32_t value) { tsr__store32(to, (uint32_t)value); }
 
-/* `text`: the first dimension is a string. Dense: domain low..high in each dimension, tiles of `extents`. */
+/* Opens an array. If `text` is set, the first dimension is a string. The domain of each int32 dimension is low..high; a
+ * dense array has tiles of `extents`. */
 static inline void made_open(made_array *m, bool dense, uint32_t dimensions, bool text, int32_t low, int32_t high,
                              const int32_t *extents) {
   memset(m, 0, sizeof *m);
@@ -123,8 +124,8 @@ static inline void made_close(made_array *m) {
 /* ---- Fragments ---- */
 typedef struct made_cell {
   int32_t at[MADE_DIMENSIONS];
-  char text[8]; /* in place of at[0] */
-  int32_t value; /* s is null where it is divisible by 5, else value % 4 times the letter of value % 7 */
+  char text[8]; /* the coordinate in place of at[0], if the first dimension is a string */
+  int32_t value; /* of a; s is null if it is divisible by 5, else a letter for value % 7, repeated value % 4 times */
   uint64_t time, deleted;
 } made_cell;
 
@@ -134,7 +135,7 @@ static inline void *made_array_of(tsr_fragment *f, uint64_t count, uint64_t size
   return memory;
 }
 
-/* A fragment of `tiles` tiles without data: time range start..end, slots present as said. */
+/* Adds a fragment of `tiles` tiles without data, with the time range start..end. */
 static inline tsr_fragment *made_fragment(made_array *m, uint64_t start, uint64_t end, uint64_t tiles, bool dense,
                                           bool times, bool deletes) {
   const uint32_t n = m->schema.dimension_count;
@@ -181,7 +182,7 @@ static inline tsr_fragment *made_fragment(made_array *m, uint64_t start, uint64_
   return f;
 }
 
-/* Appends a part of a slot's tile `number`, in chunks of m->chunk bytes. Tiles are added in order. */
+/* Appends one part of tile `number` of a slot, in chunks of m->chunk bytes. Tiles are added in order. */
 static inline void made_part(made_array *m, tsr_fragment *f, uint32_t slot, tsr_part_kind part, uint64_t number,
                              const void *bytes, uint64_t size) {
   tsr_buffer *b = &m->parts[slot * TSR_PART_COUNT + part];
@@ -198,7 +199,7 @@ static inline void made_part(made_array *m, tsr_fragment *f, uint32_t slot, tsr_
   f->metadata.slots[slot].file_size[part] = f->metadata.slots[slot].offsets[part][number + 1] = b->size;
 }
 
-/* Writes the files of the parts. */
+/* Writes the parts to the fragment's files. */
 static inline void made_flush(made_array *m, tsr_fragment *f) {
   for (uint32_t i = 0; i < f->metadata.slot_count * TSR_PART_COUNT; i++) {
     char path[160];
@@ -225,7 +226,7 @@ static inline uint64_t made_string(int32_t value, char *out) {
 }
 static inline bool made_null(int32_t value) { return value % 5 == 0; }
 
-/* The attributes of a tile. */
+/* Appends the attributes of a tile. */
 static inline void made_attributes(made_array *m, tsr_fragment *f, uint64_t number, const int32_t *values,
                                    uint64_t count) {
   uint64_t *offsets = calloc(count, 8), size = 0;
@@ -246,7 +247,7 @@ static inline void made_attributes(made_array *m, tsr_fragment *f, uint64_t numb
   free(validity);
 }
 
-/* A sparse fragment of these cells, `capacity` to a tile; its R-tree has one level. */
+/* Adds a sparse fragment of these cells, `capacity` in each tile. Its R-tree has one level. */
 static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t end, const made_cell *cells,
                                         uint64_t count, bool times, bool deletes) {
   const uint32_t n = m->schema.dimension_count;
@@ -333,7 +334,7 @@ static inline tsr_fragment *made_sparse(made_array *m, uint64_t start, uint64_t 
   return f;
 }
 
-/* A dense fragment: box low..high in ordinals; value(x) gives the cell's `a` from its ordinals. */
+/* Adds a dense fragment with the box low..high, in ordinals; value() returns the `a` of a cell from its ordinals. */
 static inline tsr_fragment *made_dense(made_array *m, uint64_t start, const uint64_t *low, const uint64_t *high,
                                        int32_t (*value)(uint64_t start, const uint64_t *ordinals)) {
   const tsr_grid *grid = &m->snapshot.grid;
@@ -365,7 +366,7 @@ static inline tsr_fragment *made_dense(made_array *m, uint64_t start, const uint
   int32_t *values = calloc(grid->tile_cells, 4);
   for (uint64_t t = 0; t < tiles; t++) {
     uint64_t at[MADE_DIMENSIONS], rest = t;
-    for (uint32_t k = n; k-- > 0;) { /* the fastest first */
+    for (uint32_t k = n; k-- > 0;) { /* the last dimension varies fastest */
       const uint32_t d = grid->col_major_tiles ? n - 1 - k : k;
       at[d] = first[d] + rest % counts[d];
       rest /= counts[d];
@@ -389,7 +390,7 @@ static inline tsr_fragment *made_dense(made_array *m, uint64_t start, const uint
   return f;
 }
 
-/* The union of the fragments' boxes. */
+/* Finishes a dense array: sets its non-empty domain to the union of the fragments' boxes. */
 static inline void made_finish_dense(made_array *m) {
   tsr_snapshot *s = &m->snapshot;
   const uint32_t n = s->grid.dimensions;
@@ -409,7 +410,7 @@ static inline void made_finish_dense(made_array *m) {
 }
 
 /* ---- Requests and rows ---- */
-#define MADE_RANGES 4 /* of one dimension, at most */
+#define MADE_RANGES 4 /* the maximum number of ranges of one dimension */
 typedef struct made_request {
   tsr_ranges dimensions[MADE_DIMENSIONS];
   tsr_range ranges[MADE_DIMENSIONS][MADE_RANGES];
@@ -418,7 +419,7 @@ typedef struct made_request {
 } made_request;
 
 static uint32_t made_random_state = 1;
-static inline uint32_t made_random(uint32_t below) { /* the same numbers everywhere */
+static inline uint32_t made_random(uint32_t below) { /* the same numbers on all platforms */
   made_random_state = made_random_state * 1664525u + 1013904223u;
   return (made_random_state >> 8) % below;
 }
@@ -428,7 +429,7 @@ static inline int32_t made_value(uint64_t start, const uint64_t *ordinals) {
   return (int32_t)(start * 100 + ordinals[0] * 20 + ordinals[1]);
 }
 
-/* A dense one, of 0 to side - 1: up to three fragments of random boxes; only the statistics are left to be given. */
+/* Makes a dense array with the domain 0 to side - 1 and up to three fragments with random boxes, without statistics. */
 static inline void made_random_dense(made_array *m, int32_t side,
                                      int32_t (*value)(uint64_t start, const uint64_t *ordinals)) {
   const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
@@ -448,7 +449,7 @@ static inline void made_random_dense(made_array *m, int32_t side,
   made_finish_dense(m);
 }
 
-/* Up to three fragments for a sparse one: of 60 cells, `across` side by side, two in three. */
+/* Adds up to three fragments to a sparse array: each has about two thirds of 60 cells, which lie `across` in a row. */
 static inline void made_random_sparse(made_array *m, bool text, int32_t across) {
   for (uint64_t f = 0, fragments = 1 + made_random(3); f < fragments; f++) {
     made_cell cells[60];
@@ -465,7 +466,8 @@ static inline void made_random_sparse(made_array *m, bool text, int32_t across) 
   }
 }
 
-/* Gives a fragment the statistics of `a`, tile by tile, over all cells of the tile. `sums` are theirs, to be changed. */
+/* Gives a fragment the statistics of `a` for each tile, over all of the tile's cells. *sums receives the sums, which the
+ * test may change. */
 static inline const tsr_statistics *made_statistics(made_array *m, tsr_fragment *fragment, uint64_t **sums) {
   const uint64_t tiles = fragment->metadata.tile_count;
   int32_t *min = made_array_of(fragment, tiles, 4), *max = made_array_of(fragment, tiles, 4);
@@ -489,7 +491,7 @@ static inline const tsr_statistics *made_statistics(made_array *m, tsr_fragment 
   return s;
 }
 
-/* Up to three ranges in each int32 dimension, within low..high; or all of it. */
+/* Makes a request of up to three random ranges within low..high in each int32 dimension, or of the whole dimension. */
 static inline void made_random_request(made_request *r, uint32_t dimensions, bool text, int32_t low, int32_t high) {
   memset(r, 0, sizeof *r);
   for (uint32_t d = 0; d < dimensions; d++) {
@@ -547,7 +549,7 @@ static inline void made_check_column(const tsr_column *c, uint64_t i, int32_t va
   assert_memory_equal((const char *)c->values + c->offsets[j], expected, size);
 }
 
-/* Reads everything that the reader gives into rows; a negative code is returned. */
+/* Reads all cells of the reader into rows. Returns their number, or a negative code. */
 static inline int64_t made_read(tsr_reader *reader, const made_array *m, made_row *rows, uint64_t room,
                                 tsr_error *error) {
   const uint32_t n = m->schema.dimension_count;

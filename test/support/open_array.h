@@ -1,5 +1,5 @@
-/* open_array.h: for tests of one open array: a tiny one in a store in memory, all of which is charged to an environment
- * whose memory counts its blocks. */
+/* open_array.h: the fixture for tests of one open array: a tiny array (tiny_array.h) in a store in memory. All memory is
+ * charged to an environment that counts its blocks. */
 #ifndef OPEN_ARRAY_H
 #define OPEN_ARRAY_H
 
@@ -22,7 +22,7 @@ static tsr_store *store;
 static tsr_array *array;
 static tsr_error error;
 
-/* The store, before its schemas are written, and the array, after that. */
+/* A test calls setup_store, writes schemas and fragments into the store, and then calls setup_array. */
 static inline int setup_store(void) {
   const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &counted};
   counted = (counted_memory){.left = -1};

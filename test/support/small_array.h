@@ -1,5 +1,6 @@
-/* small_array.h: arrays on disk with one int32 dimension "x" from 0 to 99 in tiles of ten and the int32 attributes "a" and "n",
- * dense or sparse: cells are written at chosen times, values are x + 100 * time for both attributes, and read back as a text.
+/* small_array.h: small arrays on disk, dense or sparse, with one int32 dimension "x" from 0 to 99 in tiles of ten and the
+ * int32 attributes "a" and "n". Tests write cells at chosen times, with the value x + 100 * time in both attributes, and
+ * read them back as a text.
  */
 #ifndef SMALL_ARRAY_H
 #define SMALL_ARRAY_H
@@ -41,11 +42,11 @@ static inline tsr_array *make_small(uint32_t version, bool dense, bool duplicate
   return make_sized(version, dense, duplicates, 99);
 }
 
-/* The value of a cell that is written at a time. */
+/* Returns the value of a cell that is written at this time. */
 static inline int32_t value_at(int32_t x, uint64_t time) { return x + 100 * (int32_t)(time % 100000); }
 
-/* Cells first..last with values of their own; `attributes` as many as the array's, all with the same bytes. `name` is the
- * fragment's. Prepared only where there is an owner. */
+/* Prepares a commit of the cells first..last at this time, with the same values in all attributes of the array. `name`
+ * receives the fragment's name; it may be NULL. With an owner the prepared commit is marked as that owner's. */
 static inline tsr_writer *prepare_small(tsr_array *array, uint64_t time, int32_t first, int32_t last, const char *owner,
                                         char name[128]) {
   const tsr_writer_options options = {.time = time, .unsynced = true, .owner = owner};
@@ -81,7 +82,7 @@ static inline void write_small(tsr_array *array, uint64_t time, int32_t first, i
   tsr_writer_close(writer);
 }
 
-/* "x=a " of all cells that were written, by x. */
+/* Returns all written cells as "x=a x=a ...", ordered by x, or the error's message. */
 static inline const char *cells_of(tsr_array *array, uint64_t as_of) {
   static char text[4096];
   struct {

@@ -1,5 +1,6 @@
-/* tiny_array.h: arrays small enough to be written by hand, for tests of what is above the decoders. One int32
- * dimension "x" from 0 to 99 with extent 10, capacity 5, any attributes; fragments are footers without data. */
+/* tiny_array.h: writes the files of tiny arrays byte by byte, for tests of modules above the decoders. An array has one
+ * int32 dimension "x" from 0 to 99 with extent 10, capacity 5, and any attributes; its fragments are footers without
+ * data. */
 #ifndef TINY_ARRAY_H
 #define TINY_ARRAY_H
 
@@ -15,7 +16,7 @@ typedef struct tiny_attribute {
   const char *name;
   tsr_datatype datatype;
   bool nullable;
-  const char *enumeration; /* its name; its file is the same name with _0 behind */
+  const char *enumeration; /* the enumeration's name, or NULL; its file is called so with _0 appended */
 } tiny_attribute;
 
 static inline void tiny_put(tsr_store *store, const char *path, const void *bytes, uint64_t size) {
@@ -51,7 +52,7 @@ static inline void tiny_no_filters(tsr_buffer *out) {
   tiny_u32(out, 0);
 }
 
-/* A generic tile of one chunk without filters. */
+/* Appends a generic tile of one chunk without filters. */
 static inline void tiny_generic(tsr_buffer *out, const tsr_buffer *content) {
   tiny_u32(out, 22);
   tiny_u64(out, 20 + content->size);
@@ -126,13 +127,14 @@ static inline void tiny_schema(tsr_store *store, const char *path, bool dense, u
   tsr__buffer_release(&b);
 }
 
-typedef struct tiny_fragment { /* of the version in its name: 22 or 14 */
-  const char *name, *schema; /* names */
+typedef struct tiny_fragment { /* its format version, 22 or 14, is the one in its name */
+  const char *name,
+      *schema; /* the names of the fragment and of its schema; a leading slash: the layout before version 12 */
   uint32_t attributes;
   bool dense, times;
   int32_t low, high;
   uint64_t tiles, last_cells; /* sparse */
-  const char *processed; /* the name of one condition that it has been through */
+  const char *processed; /* the name of one delete condition that has been applied to its cells, or NULL */
 } tiny_fragment;
 
 static inline void tiny_footer(tsr_buffer *out, const tiny_fragment *f) {
@@ -157,11 +159,11 @@ static inline void tiny_footer(tsr_buffer *out, const tiny_fragment *f) {
   if (version >= 16) tiny_u64(out, f->processed ? 8 : 0);
 }
 
-/* Its metadata file only; it is not committed. */
+/* Writes the fragment's metadata file; the fragment is not committed. */
 static inline void tiny_put_fragment(tsr_store *store, const tiny_fragment *f) {
   tsr_buffer b = {.memory = store->memory}, content = {.memory = store->memory};
   char path[256];
-  tiny_u64(&b, 0); /* so that offset 0 stands before the footer */
+  tiny_u64(&b, 0); /* the footer's offsets of 0 must lie before the footer */
   if (f->processed) {
     char entry[128];
     uint64_t size = (uint64_t)snprintf(entry, sizeof entry, "__commits/%s.del", f->processed);
@@ -180,7 +182,7 @@ static inline void tiny_put_fragment(tsr_store *store, const tiny_fragment *f) {
   tsr__buffer_release(&content);
 }
 
-/* "Delete where <field> is not above 5": keeps cells with field > 5. */
+/* Appends the delete condition that keeps the cells with field > 5. */
 static inline void tiny_condition(tsr_buffer *out, const char *field) {
   int32_t five = 5;
   tsr_buffer content = {.memory = out->memory};
