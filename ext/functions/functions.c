@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "functions/restrict.h"
 #include "connection/sqlite_api.h"
 #include "definition/arguments.h"
 #include "database/store_tables.h"

@@ -1,4 +1,4 @@
-"""tessera_aggregate against SQLite's own aggregates: over the same rows of every array of the corpus both must say the same, for
+"""Compares tessera_aggregate with SQLite's own aggregates over the same rows, for every array of the corpus, with
 random attributes, boxes, groups and times.
 
 usage: aggregate.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]

@@ -1,8 +1,8 @@
-"""The corpus: arrays that TileDB wrote, and what they must hold.
+"""The corpus: arrays that TileDB wrote, with their expected contents.
 
-Each array lies beside a NAME.json with its expected contents (see "Corpus" in docs/testing.md). This module finds them and knows
-how an expected value appears in SQL with the options below, under which every byte can be told apart:
-datetimes=integer, enums=code, vectors=json.
+Beside each array is a NAME.json with the contents (see "Corpus" in docs/testing.md). This module finds the arrays, and
+converts expected values to the form in which SQL shows them with the options datetimes=integer, enums=code,
+vectors=json, under which different stored bytes look different.
 """
 import json
 import math

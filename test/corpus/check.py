@@ -1,5 +1,5 @@
-"""tessera_check over every array of the corpus: what TileDB wrote is sound, so nothing but notes may come. Of arrays that TileDB itself
-cannot read the check must say why.
+"""Runs tessera_check on every array of the corpus. TileDB's arrays are sound, so only notes may come. For arrays that
+TileDB itself cannot read the check must say why.
 
 usage: check.py EXTENSION CORPUS [PATTERN]
 """

@@ -1,6 +1,6 @@
-"""Consolidates a copy of every array of the corpus that has several fragments, and vacuums it. What is read between any two
-times is the same before and after; after the vacuum it is, but for times that lie inside of merged fragments without the
-times of their cells.
+"""Consolidates and vacuums a copy of every array of the corpus that has several fragments. After the consolidation
+every range of times must read as before. After the vacuum the same holds, except for times within merged fragments that
+have no times of cells.
 
 usage: consolidate.py EXTENSION CORPUS [PATTERN]
 Without a pattern one array in three is taken; with '' all are.

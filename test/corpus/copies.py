@@ -1,6 +1,6 @@
-"""Takes every array of the corpus through tessera_copy, tessera_import and tessera_export: the same rows and metadata come out, and the
-export is the array byte by byte. (What tessera_ddl says of each array, corpus/create makes.) One array in five is also copied with
-other tiles, and tessera_check finds nothing in either copy.
+"""Passes every array of the corpus through tessera_copy, tessera_import and tessera_export: rows and metadata must stay
+the same, and the export must equal the array byte by byte. One array in five is also copied with other tiles.
+tessera_check must find nothing in the copies. (corpus/create.py tests tessera_ddl.)
 
 usage: copies.py EXTENSION CORPUS [PATTERN]
 With a pattern, '' for example, each array is copied with other tiles.

@@ -1,5 +1,5 @@
-"""Makes an array like every array of the corpus from what tessera_ddl says of it, and asks the new one the same: text and schema must
-be equal.
+"""Creates, for every array of the corpus, an array from the statement that tessera_ddl gives. The statement and the
+schema of the new array must equal those of the old one.
 
 usage: create.py EXTENSION CORPUS [PATTERN]
 """

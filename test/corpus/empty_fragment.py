@@ -1,5 +1,6 @@
-"""TileDB 1.6 and 1.7 left a fragment without cells where a sparse array was given one (`one_cell` of the corpus). Such a fragment is put in front
-of, between and behind the fragments of every sparse array of the same schema: the rows stay the same, and tessera_check finds nothing wrong.
+"""Fragments without cells, as TileDB 1.6 and 1.7 wrote them for sparse arrays (`one_cell` of the corpus). Such a
+fragment is put before, between and after the fragments of every sparse array with the same schema: the rows must stay
+the same, and tessera_check must find nothing.
 
 usage: empty_fragment.py EXTENSION CORPUS
 """

@@ -1,5 +1,6 @@
-"""Looks inside every array and group of the corpus through the tessera_* tables, and compares with what TileDB said of them:
-schemas, enumerations, fragments, metadata at every time that was read, members; tiles must add up to their fragments and files.
+"""Compares the tessera_* tables with TileDB's own description of every array and group of the corpus: schemas,
+enumerations, fragments, members, and metadata at every time of the description. The sizes of tiles must add up to those
+of their fragments and files.
 
 usage: inside.py EXTENSION CORPUS [PATTERN]
 """

@@ -1,4 +1,5 @@
-"""For tests that make arrays of one version out of those of another: tiles and generic tiles, taken apart and made."""
+"""Takes tiles and generic tiles apart and makes new ones, for tests that derive arrays of one format version from
+arrays of another."""
 import ctypes
 import struct
 import zlib

@@ -1,4 +1,5 @@
-"""tessera_partitions of every array of the corpus: each row lies in just one part, by its condition and by its slice alike.
+"""tessera_partitions for every array of the corpus: each row must be in exactly one part, by the part's condition and
+by its slice.
 
 usage: partitions.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]
 """

@@ -1,13 +1,15 @@
-"""Every query with pushdown and without: generated comparisons over the dimensions and attributes of the corpus' arrays, and orders,
-groups and distinct values of dimensions.
+"""Runs generated queries over the arrays of the corpus with pushdown and without, and compares the rows: comparisons of
+dimensions and attributes, and orders, groups and distinct values of dimensions.
 
-A subquery that SQLite cannot flatten keeps comparisons from the table: what it answers, the table must answer. Values on the
-right are taken from the cells of the array and bent: neighbours, other types, text of numbers, extremes, NULL. They are literals,
-parameters, or columns of a table with each affinity, in lists, in subqueries and in joins.
+A subquery that SQLite cannot flatten keeps comparisons away from the table; its rows are the expected ones. The values
+in comparisons are taken from the cells of the array and changed: to neighbours, other types, numbers as text, extremes,
+NULL. They appear as literals, parameters, or columns of a table with each affinity, in lists, in subqueries and in
+joins.
 
-Left out is what means more to the table than to SQLite (docs/sql.md, "Comparing"): with columns of UINT64, which have no affinity, text of
-digits in another form than theirs, and columns that give such a column their own affinity; with datetimes, ISO text of another precision
-than the column's, and of any where some of its values have no text. sqlite/comparing.py asks for these.
+Not generated are comparisons that mean more to the table than to SQLite (docs/sql.md, "Comparing"): UINT64 columns,
+which have no affinity, with text of digits in another form than theirs, or with columns whose affinity would apply to
+them; datetimes with ISO text of another precision than the column's, or with any text if some values of the column have
+no text. sqlite/comparing.py tests these.
 
 usage: pushdown.py EXTENSION CORPUS [QUERIES_PER_ARRAY [SEED [PATTERN]]]
 """

@@ -1,5 +1,5 @@
-"""Reads every array of the corpus through the extension, at every time that its description names, and compares every cell.
-With --database each array is first brought into the database by tessera_import, and read from there.
+"""Reads every array of the corpus at every time that its description has, and compares every cell. With --database each
+array is first brought into the database by tessera_import and read from there.
 
 usage: read.py [--database] EXTENSION CORPUS [PATTERN]
 """

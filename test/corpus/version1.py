@@ -1,6 +1,7 @@
-"""Format version 1 as its document describes it: no library at hand writes it. Arrays of version 2 (TileDB 1.5) are taken and made into
-such: version numbers in schema and fragments; and where no compressor is among the filters of the coordinates, the dimensions of a
-cell stand together in __coords.tdb. They must read as before, and tessera_check finds nothing wrong.
+"""Arrays of format version 1, as its document describes it; no available library writes it. They are derived from
+arrays of version 2 (TileDB 1.5): the version numbers in schema and fragments are changed; and if the filters of the
+coordinates have no compressor, the dimensions of each cell are put together in __coords.tdb. The arrays must read as
+before, and tessera_check must find nothing.
 
 usage: version1.py EXTENSION CORPUS
 """

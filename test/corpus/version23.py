@@ -1,5 +1,6 @@
-"""Format version 23 as its document describes it: no library at hand writes it. Arrays of version 22 are taken and made into such: version
-numbers in schema, footers and names, and optional sections at the end of each footer, known and unknown ones. They must read as before.
+"""Arrays of format version 23, as its document describes it; no available library writes it. They are derived from
+arrays of version 22: the version numbers in schema, footers and names are changed, and optional sections, known and
+unknown ones, are appended to each footer. The arrays must read as before.
 
 usage: version23.py EXTENSION CORPUS
 """

@@ -1,5 +1,5 @@
-/* clock.c: a clock that is set back, while a commit waits for its moment and after it, or that leaps ahead. The linker puts
- * clock_gettime and nanosleep in the place of the system's (--wrap): time passes while somebody sleeps, and not else.
+/* clock.c: commits and readers while the system's clock is set back, during a commit or after it, or leaps ahead. The
+ * linker replaces clock_gettime and nanosleep by the functions here (--wrap), so time passes in nanosleep only.
  */
 #include "array/array.h"
 #include "array/environment.h"
@@ -11,7 +11,7 @@
 #define YEAR  (UINT64_C(365) * 86400 * 1000)
 
 static uint64_t now; /* microseconds */
-static uint64_t sleeps, set_at, set_to; /* at which sleep the clock is set, and to what; 0: never */
+static uint64_t sleeps, set_at, set_to; /* the clock is set to `set_to` at the sleep number `set_at`; 0: never */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
@@ -25,7 +25,7 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left) {
   (void)left;
   now += (uint64_t)wanted->tv_nsec / 1000;
   if (++sleeps == set_at) now = set_to * 1000;
-  assert_true(sleeps < 20000); /* 4 seconds */
+  assert_true(sleeps < 20000); /* 4 seconds: a longer wait is a fault */
   return 0;
 }
 
@@ -34,7 +34,7 @@ static void set_clock(uint64_t milliseconds) {
   sleeps = set_at = 0;
 }
 
-/* Writes cells at the time that the clock says; returns the commit's. */
+/* Writes cells at the clock's time. Returns the commit's time. */
 static uint64_t write_now(tsr_array *array, int32_t first, int32_t last) {
   char name[128];
   unsigned long long time = 0;
@@ -48,7 +48,8 @@ static tsr_array *make_at(uint64_t time) {
   return make_small(TSR_FORMAT_WRITE_MAX, false, false);
 }
 
-/* A commit of the same millisecond waits for the next one. A clock that is set back by a year then is not waited for. */
+/* A second commit within a millisecond waits for the next millisecond. If the clock is set back by a year meanwhile, the
+ * commit does not wait for it. */
 static void test_set_back_while_a_commit_waits(void **state) {
   tsr_array *array = make_at(START);
   assert_int_equal(write_now(array, 0, 0), START);
@@ -64,7 +65,8 @@ static void test_set_back_while_a_commit_waits(void **state) {
   tsr_array_close(array);
 }
 
-/* By less than two seconds: the connection goes on from its own last commit, which it sees, and others do not yet. */
+/* The clock is set back by less than two seconds: the connection's next commit takes a time after its own last one, which
+ * it sees; other connections do not see it yet. */
 static void test_set_back_after_a_commit(void **state) {
   tsr_array *array = make_at(START);
   tsr_environment *other;
@@ -110,7 +112,8 @@ static void test_metadata_and_transactions(void **state) {
   tsr_array_close(array);
 }
 
-/* What was written while the clock was a year ahead stays there; what comes after it has been put right does not wait for it. */
+/* Commits that were written while the clock was a year ahead keep their times; a commit after the clock was corrected does
+ * not wait for these times. */
 static void test_a_leap_ahead(void **state) {
   tsr_array *array = make_at(START);
   set_clock(START + YEAR);

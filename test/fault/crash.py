@@ -1,6 +1,7 @@
-"""A transaction that writes to arrays and to an ordinary table is cut off at a system call, or the call fails: the disk is full, or
-broken. The database is opened again: there is all of the transaction or nothing of it, in the arrays as in the table, seen through
-this database; whoever else looks at an array sees all or nothing too. Then the next transaction works, and leaves nothing pending.
+"""Cuts off a transaction that writes to arrays and to an ordinary table at a system call: the process dies there, or
+the call fails because the disk is full or broken. Then the database is opened again, and the test checks that the
+arrays and the table have all of the transaction or nothing of it, through this database and, for each array alone, for
+other programs; and that the next transaction succeeds and leaves nothing pending.
 
 usage: crash.py EXTENSION CORPUS [all|SAMPLES [SEED [SCENARIO]]]      (to be preloaded: inject.c as a library)
 """

@@ -1,6 +1,7 @@
-"""What keeps arrays healthy (consolidation, vacuum, metadata, schemas that change, groups, copies) is cut off at a system call, or the
-call fails. Afterwards the array opens, tessera_check has nothing but notes, and at every time there is what was there before, or what
-is there after the operation. Done once more, it ends in that state.
+"""Cuts off maintenance (consolidation, vacuum, metadata, schema evolution, groups, copies) at a system call: the
+process dies there, or the call fails. Then the test checks that the array opens, that tessera_check finds nothing but
+notes, and that at each time the array is as before the operation or as after it. The operation is then run again, and
+must leave the array as after the operation.
 
 usage: crash_upkeep.py EXTENSION CORPUS [all|SAMPLES [SEED [SCENARIO]]]      (to be preloaded: inject.c as a library)
 """

@@ -1,10 +1,12 @@
-/* crashes.c: the power fails. Each scenario (scenarios.c) runs once on a disk that keeps a log; the log is cut at each
- * change, and what was not forced to the disk by then is lost, torn or there (disk.h). Then a process finds the rest: there is
- * all of the transaction that was at work or nothing of it, at every time, here and for others; a transaction that had
- * succeeded is there; tessera_check finds nothing; and it goes on.
+/* crashes.c: simulates power failures. Each scenario (scenarios.c) runs once on a disk that keeps a log. The log is cut at
+ * each change, and the changes that were not synced by then are lost, torn or kept (disk.h). A new process then opens the
+ * rest of the disk, and the test checks that
+ *   - the transaction that was running is there completely or not at all, at every time, for this database and for others
+ *   - a transaction that had succeeded is there
+ *   - tessera_check finds nothing, and the next statements succeed.
  *
- * usage: crashes CORPUS [SAMPLES [SEED [SCENARIO]]]      SAMPLES cuts of each scenario, one loss each; 0: all of both
- *        crashes CORPUS SCENARIO CUT LOSS      this one, and what lies on the disk then
+ * usage: crashes CORPUS [SAMPLES [SEED [SCENARIO]]]      SAMPLES cuts of each scenario, with one loss each; 0: all cuts, all losses
+ *        crashes CORPUS SCENARIO CUT LOSS      this crash only; prints the contents of the disk after it
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
-#define CHANCES 6 /* losses by chance, besides the DISK_LOSSES that have names */
+#define CHANCES 6 /* the number of random losses, besides the DISK_LOSSES that have names */
 
 static const char *const losses[DISK_LOSSES] = {"all is lost that was not forced", "nothing is lost", "bytes are lost",
                                                 "half of the bytes is lost",       "bytes are zeros", "names are lost",
@@ -30,7 +32,7 @@ static void tell(const course *c, unsigned cut, unsigned loss, const char *what)
   printf(": %s\n", what);
 }
 
-/* The steps between which a state must lie: *low == *high where nothing was at work. */
+/* Finds the steps after which the state may be that of the disk: *low or *high, which are equal if no step was running. */
 static void allowed(const course *c, unsigned cut, int *low, int *high) {
   int step = 0;
   while (step < c->step_count && c->marks[step + 1] <= cut) step++;
@@ -43,7 +45,7 @@ static void allowed(const course *c, unsigned cut, int *low, int *high) {
   *high = c->ends[step] ? step + 1 : *low;
 }
 
-/* Writes through this connection; another one looks at it. */
+/* Runs the scenario's `again` through this connection, and looks at the result through another one. */
 static bool go_on(const course *c, sqlite3 *writer, const text *seen, unsigned cut, unsigned loss, int low, int high) {
   const scenario *s = c->scenario;
   const int statements = c->setup_count + c->step_count;

@@ -1,5 +1,6 @@
-"""Damaged arrays: files cut, lengthened, overwritten and flipped at random, then opened and read. Whatever was done to an array or a group,
-each statement must give rows or an error of SQLite's, in bounded time and memory; and the table can still be dropped.
+"""Damages arrays and groups (files are truncated, extended, overwritten and flipped at random), then opens and reads
+them. Each statement must return rows or an SQLite error, in bounded time and memory; and the table can still be
+dropped.
 
 usage: damage.py EXTENSION CORPUS [ROUNDS_PER_ARRAY [SEED [PATTERN]]]
 """

@@ -1,5 +1,6 @@
-"""tessera_check against damage of every kind: each case damages a copy of a sound array in one way, and expects just the findings that say
-so. Then, at random, damage of any kind: the check must give rows or an error of SQLite's, and find something wherever a scan fails.
+"""Runs tessera_check on damage of every kind. Each case damages a copy of a sound array in one way and expects exactly
+the findings for it. A last test damages arrays at random: the check must return rows or an SQLite error, and find
+something whenever a scan of the array fails.
 
 usage: damage_check.py EXTENSION CORPUS [PATTERN]
 """

@@ -1,6 +1,7 @@
-/* disk.c: the nodes of the disk, its faults, its log, and its crashes. See disk.h.
+/* disk.c: the nodes of the disk in memory, its faults, its log, and its crashes (disk.h).
  *
- * A node is known by its number and lives as long as the disk. A directory's bytes are not used, a file's names neither.
+ * A node is a file or a directory. Its number identifies it as long as the disk lives. A directory has no bytes, a file no
+ * names.
  */
 
 #include <stdio.h>
@@ -31,9 +32,9 @@ typedef struct bytes {
 } bytes;
 
 typedef struct change { /* since the last sync */
-  char *gone, *come; /* of a directory: the name that goes, and the one that comes; NULL: none */
+  char *gone, *come; /* in a directory: the name that is removed, and the name that is added; NULL: none */
   int node;
-  bool cut; /* of a file: to `offset`; else `what` is written there */
+  bool cut; /* in a file: truncated to `offset`; otherwise `what` is written at `offset` */
   uint64_t offset;
   bytes what;
 } change;
@@ -59,11 +60,11 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 const char *const disk_fault_names[DISK_FAULTS] = {"none", "EIO", "ENOSPC", "short read", "EIO after it was done"};
 
 static void *need(void *memory) {
-  if (!memory) abort(); /* the tests' own memory, not what they take away */
+  if (!memory) abort(); /* this is the test's own memory, which no injected fault concerns */
   return memory;
 }
 
-/* ---- Pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- Names and bytes --------------------------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text) { return text ? need(strdup(text)) : NULL; }
 
@@ -196,7 +197,7 @@ bool disk_is_path(const char *path) {
   return !strncmp(path, DISK_ROOT, size) && (!path[size] || path[size] == '/');
 }
 
-/* The node of a path; *parent: the directory that it is or would be in, *last: its name there. */
+/* Finds the node of a path. *parent is the directory that the node is or would be in, *last the node's name there. */
 static int walk(const disk *d, const char *path, int *parent, const char **last) {
   int at = 0;
   *parent = -1;
@@ -260,7 +261,7 @@ static uint64_t mix(uint64_t digest, const void *data, uint64_t size) {
 static uint64_t digest_of(const disk *d, int number) {
   const node *n = &d->nodes[number];
   uint64_t digest = mix(n->directory + 1u, n->bytes.data, n->bytes.size), inner = 0;
-  for (unsigned i = 0; i < n->names.count; i++) { /* in any order */
+  for (unsigned i = 0; i < n->names.count; i++) { /* the sum does not depend on the order of the names */
     const uint64_t child = digest_of(d, n->names.items[i].node);
     inner += mix(child, n->names.items[i].name, strlen(n->names.items[i].name));
   }
@@ -324,7 +325,8 @@ static bool concerns(disk_fault fault, disk_act act) {
   }
 }
 
-/* The errno to fail with, 0: go on. `late`: only where it is to be done nevertheless. */
+/* Counts a call. Returns the errno with which the call fails, or 0. It is asked twice about a call that changes the disk:
+ * before the change, and with `late` after it, for DISK_LATE. */
 static int judge(disk_act act, bool late) {
   disk_fault fault = (disk_fault)atomic_load(&armed);
   if (!concerns(fault, act) || late != (fault == DISK_LATE)) return 0;
@@ -342,7 +344,7 @@ typedef struct logged {
   disk_act act;
   char *path, *to;
   int node;
-  bool flag; /* a directory is made; a rename is exclusive */
+  bool flag; /* DISK_MAKE: the node is a directory; a rename: the target must not exist */
   uint64_t offset;
   bytes what;
 } logged;
@@ -460,7 +462,7 @@ static void keep_log(const logged *l) {
   copy->what = copy_bytes(l->what);
 }
 
-/* Counts, fails, does and logs. */
+/* Makes a change: counts it, lets it fail if that is due, logs it. */
 static int act_on(disk *d, const logged *l) {
   bool counted = d == disk_now &&
                  !((l->act == DISK_WRITE || l->act == DISK_CUT || l->act == DISK_SYNC) && d->nodes[l->node].anonymous);
@@ -569,7 +571,7 @@ static void lose_bytes(node *n, unsigned loss, uint64_t *state, unsigned odds) {
     if (c->cut || now == LOST) continue;
     uint64_t size = c->what.size, end = c->offset + size;
     if (now == HALF) size /= 2;
-    if (now == ZERO && end > left.size) resize(&left, end); /* what was there before stays */
+    if (now == ZERO && end > left.size) resize(&left, end); /* bytes that were there before are kept */
     if (now != ZERO) put(&left, c->offset, c->what.data, size);
   }
   free(n->bytes.data);
@@ -590,7 +592,7 @@ disk *disk_crash(const disk *d, unsigned loss) {
   return left;
 }
 
-/* ---- Bringing in ------------------------------------------------------------------------------------------------- */
+/* ---- Copying from the real file system --------------------------------------------------------------------------- */
 
 static int import_file(disk *d, const char *real, const char *path) {
   FILE *file = fopen(real, "rb");

@@ -1,12 +1,12 @@
-/* disk.h: a disk in memory that fails when it is told to, keeps a log of what was done to it, and forgets in a crash what
- * was not forced to it. It has two faces: the store in which the core finds arrays (disk_store.c), and the file system in
- * which SQLite finds databases (disk_vfs.c); so arrays and database stand in one log.
+/* disk.h: a disk in memory that fails on request, keeps a log of its changes, and loses unsynced changes in a simulated
+ * crash. It has two interfaces: a store, through which the core accesses arrays (disk_store.c), and a VFS, through which
+ * SQLite accesses databases (disk_vfs.c). So the changes of arrays and databases are in one log.
  *
- * What is durable, as POSIX promises it and no more: the bytes of a file as they were at its last sync; the names in a
- * directory as they were at its last sync. Each change since then may be there or not after a crash, a write in part too.
- * A rename within a directory is one change.
+ * Durable is what POSIX guarantees and no more: the bytes of a file as they were at the file's last sync, and the names in a
+ * directory as they were at the directory's last sync. After a crash each later change may be there or not; a write may be
+ * there in part. A rename within a directory is one change.
  *
- * Paths begin with DISK_ROOT; other paths lead to the real file system, which the faces leave alone.
+ * The paths of this disk begin with DISK_ROOT. All other paths lead to the real file system.
  */
 #ifndef FAULT_DISK_H
 #define FAULT_DISK_H
@@ -19,17 +19,17 @@
 #define DISK_ROOT "/disk"
 
 typedef struct disk disk;
-extern disk *disk_now; /* the one that both faces show */
+extern disk *disk_now; /* the disk that both interfaces use */
 
-disk *disk_new(void); /* DISK_ROOT, an empty directory */
-disk *disk_copy(const disk *d); /* nothing is locked in it */
+disk *disk_new(void); /* has the empty directory DISK_ROOT */
+disk *disk_copy(const disk *d); /* without the locks */
 void disk_free(disk *d); /* NULL is fine */
 bool disk_is_path(const char *path);
 /* Copies a directory of the real file system to `path`, all of it durable. */
 int disk_import(disk *d, const char *real, const char *path);
 void disk_print(const disk *d, FILE *to); /* names and sizes, for failed tests */
 
-/* ---- What can be done: 0 or more, or -errno ---------------------------------------------------------------------- */
+/* ---- Calls: they return 0 or more, or -errno --------------------------------------------------------------------- */
 
 typedef enum disk_act {
   DISK_LOOK, /* open, list, stat */
@@ -43,8 +43,8 @@ typedef enum disk_act {
   DISK_REMOVE
 } disk_act;
 
-int disk_find(disk *d, const char *path, bool *directory); /* its number; -ENOENT */
-int disk_make(disk *d, const char *path, bool directory); /* its number; -EEXIST, -ENOENT */
+int disk_find(disk *d, const char *path, bool *directory); /* returns the node's number, or -ENOENT */
+int disk_make(disk *d, const char *path, bool directory); /* returns the node's number, or -EEXIST, -ENOENT */
 int disk_write(disk *d, int file, uint64_t offset, const void *bytes, uint64_t size);
 int disk_cut(disk *d, int file, uint64_t size);
 int disk_sync(disk *d, int node); /* a file or a directory */
@@ -53,63 +53,63 @@ int disk_remove(disk *d, const char *path); /* -ENOTEMPTY */
 uint64_t disk_size(const disk *d, int file);
 int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size,
               bool database); /* -ENODATA past the end */
-/* The entries of a directory, by index; false past the last. */
+/* Gives the entry of a directory at an index. Returns false past the last one. */
 bool disk_entry(const disk *d, int directory, unsigned index, const char **name, bool *is_directory);
-uint64_t disk_changes(const disk *d, int directory); /* counts up */
-uint64_t disk_digest(const disk *d); /* of all names and bytes */
-bool disk_locked(const disk *d); /* is any file? */
-int disk_look(void); /* is counted, and may fail: before disk_find and the like */
-int disk_anonymous(disk *d); /* a file without a name; nothing of it is counted or logged */
+uint64_t disk_changes(const disk *d, int directory); /* a number that each change of the directory raises */
+uint64_t disk_digest(const disk *d); /* a hash of all names and bytes */
+bool disk_locked(const disk *d); /* true if any file is locked */
+int disk_look(void); /* counts a call of kind DISK_LOOK, which may fail: call it before disk_find and the like */
+int disk_anonymous(disk *d); /* makes a file without a name; calls on it are neither counted nor logged */
 
 typedef struct disk_lock { /* of SQLite's, on a file */
   int shared;
-  const void *reserved, *pending, *exclusive; /* who has it */
+  const void *reserved, *pending, *exclusive; /* the holders */
 } disk_lock;
 disk_lock *disk_lock_of(disk *d, int file);
 
 /* ---- Faults ------------------------------------------------------------------------------------------------------ */
 
 typedef enum disk_fault {
-  DISK_NO_FAULT, /* counts the calls */
-  DISK_EIO, /* any call */
-  DISK_FULL, /* a call that needs room */
-  DISK_SHORT, /* a read of an array's file ends early: somebody has cut it */
-  DISK_LATE, /* any call that changes the disk: it is done, and fails nevertheless */
+  DISK_NO_FAULT, /* calls are counted, none fails */
+  DISK_EIO, /* any call fails with EIO */
+  DISK_FULL, /* a call that needs space fails with ENOSPC */
+  DISK_SHORT, /* a read of an array's file ends early, as if the file had been truncated */
+  DISK_LATE, /* a call that changes the disk makes its change and returns an error nevertheless */
   DISK_FAULTS
 } disk_fault;
 extern const char *const disk_fault_names[DISK_FAULTS];
 
-/* The calls that a fault concerns are counted from 1; those from `from` on, and before `to`, fail. */
+/* Arms a fault. The calls that the fault concerns are counted from 1; calls `from` to `to` - 1 fail. */
 void disk_arm(disk_fault fault, long from, long to);
-long disk_disarm(void); /* how many were counted */
-long disk_failed(void); /* how many have failed since it was armed */
+long disk_disarm(void); /* returns the number of calls that were counted */
+long disk_failed(void); /* returns the number of calls that have failed since the fault was armed */
 
 /* ---- The log ----------------------------------------------------------------------------------------------------- */
 
-void disk_log_begin(void); /* from now on changes of this disk_now are logged; an old log goes */
-unsigned disk_log_end(void); /* how many there are */
+void disk_log_begin(void); /* logs the changes of the present disk_now from now on; discards an older log */
+unsigned disk_log_end(void); /* returns the number of logged changes */
 unsigned disk_log_size(void);
-void disk_log_apply(disk *d, unsigned index); /* does the change again, on a copy of what it was done to */
+void disk_log_apply(disk *d, unsigned index); /* repeats the change on a copy of the disk as it was before the change */
 void disk_log_print(unsigned index, char text[200]);
 
 typedef enum disk_loss {
-  DISK_LOSE_ALL, /* nothing is left that was not forced */
-  DISK_LOSE_NOTHING, /* only the process has died */
-  DISK_LOSE_BYTES, /* names are there, files as they were at their last sync */
-  DISK_LOSE_HALF, /* names are there, half of the bytes */
-  DISK_ZEROS, /* names and sizes are there, bytes that were not forced are zeros */
-  DISK_LOSE_NAMES, /* bytes are there, names are not */
-  DISK_LAST_NAME, /* bytes are there, and of the names of each directory that were not forced the last alone */
-  DISK_LOSSES /* this and more: by chance, with the number as seed */
+  DISK_LOSE_ALL, /* all unsynced changes are lost */
+  DISK_LOSE_NOTHING, /* nothing is lost: only the process has died */
+  DISK_LOSE_BYTES, /* unsynced names are kept, unsynced writes are lost */
+  DISK_LOSE_HALF, /* unsynced names are kept, and half of the unsynced writes */
+  DISK_ZEROS, /* unsynced names and file sizes are kept, unsynced bytes are zeros */
+  DISK_LOSE_NAMES, /* unsynced writes are kept, unsynced names are lost */
+  DISK_LAST_NAME, /* unsynced writes are kept, and the last unsynced name of each directory */
+  DISK_LOSSES /* this and higher numbers: each change is lost or kept at random, with the number as seed */
 } disk_loss;
-disk *disk_crash(const disk *d, unsigned loss); /* what is left, all of it durable */
+disk *disk_crash(const disk *d, unsigned loss); /* returns the disk after a crash, all of it durable */
 
-/* ---- The faces, and what else is not left to chance -------------------------------------------------------------- */
+/* ---- The two interfaces, and the clock --------------------------------------------------------------------------- */
 
 int disk_vfs_register(void); /* as SQLite's default */
-extern _Atomic int disk_files_open; /* of both faces */
+extern _Atomic int disk_files_open; /* through both interfaces */
 
-void disk_clock_set(int64_t milliseconds); /* since 1970; from there each look at it is a microsecond later */
+void disk_clock_set(int64_t milliseconds); /* since 1970; each call that reads the clock advances it by a microsecond */
 void disk_random_seed(uint64_t seed);
 void disk_random(void *bytes, size_t size);
 

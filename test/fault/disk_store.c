@@ -1,6 +1,6 @@
-/* disk_store.c: the disk as the core sees it. The linker puts __wrap_tsr__store_posix_open in the place of
- * tsr__store_posix_open (--wrap), so that every directory that the engine opens below DISK_ROOT is one of this disk; what it
- * asks of the system besides (resolved paths, the clock, random bytes) comes from here, too.
+/* disk_store.c: the store of the disk in memory, for the core. The linker replaces tsr__store_posix_open by
+ * __wrap_tsr__store_posix_open (--wrap), so that every directory that the engine opens below DISK_ROOT is on this disk. The
+ * other system calls that the engine makes (realpath, the clock, random bytes) are replaced here, too.
  */
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ typedef struct full_path {
   char text[2000];
 } full_path;
 
-/* As store_posix.c tells it. */
+/* Gives the same error message as store_posix.c. */
 static int fail_system(int number, const char *what, tsr_error *error) {
   int code = number == ENOSPC                          ? TSR_FULL
              : number == ENOENT || number == ENOTDIR   ? TSR_NOT_FOUND
@@ -145,7 +145,7 @@ static int sync_directory(tsr_store *store, const char *path, tsr_error *error) 
   return found < 0 ? fail_system(-found, "syncing the directory", error) : TSR_OK;
 }
 
-/* Missing parents are made, each durable in its own, as store_posix.c does. */
+/* Makes the missing parents, and syncs the parent of each, as store_posix.c does. */
 static int make_root(char *text) {
   int code = 0;
   for (char *slash = strchr(text + 1, '/'); code >= 0; slash = strchr(slash + 1, '/')) {
@@ -230,7 +230,7 @@ int __wrap_tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store
   return TSR_OK;
 }
 
-/* A database on this disk stays the same file in a crash. */
+/* The identity of a database file on this disk survives a crash. */
 int __real_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
 int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
 int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
@@ -283,8 +283,8 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
   return (ssize_t)size;
 }
 
-/* zstd asks the processor what it can do whenever a decoder is made: where the machine is a virtual one, that takes longer
- * than most tiles. Decoders are used again. */
+/* zstd executes CPUID whenever a decoder is made. On virtual machines that takes longer than decoding most tiles, so decoders
+ * are reused here. */
 static struct {
   pthread_mutex_t mutex;
   ZSTD_DCtx *spare[16];

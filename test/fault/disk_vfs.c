@@ -1,6 +1,6 @@
-/* disk_vfs.c: the disk as SQLite sees it: a VFS, the default one of the program. Journals are made durable as SQLite's
- * own on Unix does it: the directory is forced with the first sync of a journal, and with a removal that asks for it.
- * Files without a name are in memory and never fail. Locks are kept, but are not calls that fail.
+/* disk_vfs.c: the VFS of the disk in memory, which is the program's default VFS. It syncs as SQLite's own VFS for Unix: the
+ * first sync of a journal syncs its directory, too, and so does a removal with syncDir. Files without a name never fail.
+ * Locks are real, but calls that lock never fail.
  */
 
 #include <stdio.h>
@@ -15,14 +15,14 @@
 typedef struct vfs_file {
   sqlite3_file base;
   int node, level; /* SQLITE_LOCK_... */
-  bool unforced; /* its name has not been forced to the disk */
-  bool temporary; /* goes when it is closed */
+  bool unforced; /* the directory has not been synced since the file was made */
+  bool temporary; /* removed when it is closed */
   char path[300];
 } vfs_file;
 
 static int code_of(int code, int other) { return code >= 0 ? SQLITE_OK : code == -ENOSPC ? SQLITE_FULL : other; }
 
-/* Of the directory that a file is in. */
+/* Syncs the directory that a file is in. */
 static int sync_parent(const char *path) {
   char directory[300];
   snprintf(directory, sizeof directory, "%s", path);

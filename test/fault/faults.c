@@ -1,10 +1,13 @@
-/* faults.c: the n-th allocation fails, or the n-th call to the disk: once, or from then on. Each scenario (scenarios.c) runs
- * so for every n until none is reached. A statement fails with a clear error or gives the right rows; then the arrays are as
- * before the statement or as after it, at all times; the same connection goes on, another one is not locked out and sees the
- * same; tessera_check finds nothing; no memory and no file is left when all is closed.
+/* faults.c: the n-th allocation fails, or the n-th call to the disk, either once or from then on. Each scenario (scenarios.c)
+ * runs with a fault for every n up to the number of calls, and the test checks that
+ *   - a statement fails with a clear error or gives the right rows
+ *   - the arrays are then as before the statement or as after it, at all times
+ *   - the same connection can go on; another one is not locked out and sees the same
+ *   - tessera_check finds nothing
+ *   - no memory and no open file is left when everything is closed.
  *
  * usage: faults CORPUS [SAMPLES [SEED [SCENARIO]]]      about SAMPLES faults of each kind in each scenario; 0: all of them
- *        faults CORPUS SCENARIO KIND N once|on          this one
+ *        faults CORPUS SCENARIO KIND N once|on          this fault only
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,13 +18,13 @@
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
-/* ---- What fails -------------------------------------------------------------------------------------------------- */
+/* ---- Faults ------------------------------------------------------------------------------------------------------ */
 
-#define MEMORY 0 /* else a disk_fault */
+#define MEMORY 0 /* the kind of a fault; all others are those of disk_fault */
 
 static sqlite3_mem_methods real;
 static atomic_long allocations, memory_from, memory_to, memory_failed;
-static sqlite3_int64 idle; /* bytes that SQLite holds where no connection is open */
+static sqlite3_int64 idle; /* bytes that SQLite has allocated while no connection is open */
 
 static int memory_fails(void) {
   long n = atomic_fetch_add(&allocations, 1) + 1;
@@ -36,7 +39,7 @@ static void *counted_realloc(void *p, int size) { return memory_fails() ? NULL :
 typedef struct fault {
   int kind;
   long n;
-  bool on; /* all from the n-th on; else it alone */
+  bool on; /* all calls from the n-th on fail; otherwise the n-th only */
 } fault;
 
 static const char *kind_name(int kind) { return kind == MEMORY ? "out of memory" : disk_fault_names[kind]; }
@@ -50,7 +53,7 @@ static void arm(const fault *f) {
   disk_arm((disk_fault)f->kind, f->n, f->kind == MEMORY ? 0 : to);
 }
 
-/* How many calls there were, failed or not. */
+/* Returns the number of calls that were counted, failed or not. */
 static long disarm(int kind) {
   const long calls = disk_disarm();
   atomic_store(&memory_to, 0);
@@ -66,7 +69,7 @@ static int problems;
 typedef struct trial {
   const course *c;
   fault f;
-  int step; /* that failed, or that was the last */
+  int step; /* the step that failed, or the last one */
   int code;
   char *message; /* of sqlite3_mprintf */
   bool done; /* all steps have succeeded */
@@ -83,7 +86,7 @@ static void tell(trial *t, const char *what, const char *detail) {
   printf(": %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
 }
 
-/* Messages that say nothing. */
+/* Error messages that are too vague to be allowed. */
 static bool is_clear(const trial *t) {
   static const char *const empty[] = {"not an error", "SQL logic error", "unknown error", "constraint failed"};
   const int code = t->code & 0xff;
@@ -102,7 +105,8 @@ static void run_steps(trial *t, sqlite3 *db) {
     t->step = i;
     session_clock(c->setup_count + i);
     t->code = text_step(db, c->scenario->steps[i], &rows, &t->message);
-    const bool tells = strstr(c->scenario->steps[i], "tessera_check") && failures(t->f.kind); /* it says what failed */
+    const bool tells =
+        strstr(c->scenario->steps[i], "tessera_check") && failures(t->f.kind); /* it reports the fault in its rows */
     if (t->code == SQLITE_OK && !tells &&
         strcmp(rows.bytes ? rows.bytes : "", c->rows[i].bytes ? c->rows[i].bytes : ""))
       tell(t, "it has succeeded with other rows", rows.bytes ? rows.bytes : "none");
@@ -112,7 +116,7 @@ static void run_steps(trial *t, sqlite3 *db) {
   t->done = true;
 }
 
-/* The states between which the arrays may stand: those of *low and *high. */
+/* Finds the steps whose states the arrays may be in: *low or *high. */
 static void allowed(const trial *t, int *low, int *high) {
   const course *c = t->c;
   if (t->step < 0) *low = *high = 0;
@@ -123,8 +127,8 @@ static void allowed(const trial *t, int *low, int *high) {
   }
 }
 
-/* Disks that were examined from end to end, and found to be in order, between two states: what a connection finds there
- * that has nothing to do with a fault is always the same, and is not looked at again. */
+/* Digests of disks that were examined completely and found sound, with the two states that were allowed. The examination of
+ * the same disk would give the same result, so it is skipped. */
 static struct {
   uint64_t *items;
   size_t count;
@@ -153,7 +157,7 @@ static uint64_t which_disk(int low, int high) {
   return disk_digest(disk_now) * 31 + (uint64_t)(low * 2 * STEPS_MAX + high);
 }
 
-/* `moment`: what was seen of the past; 0: all. */
+/* `moment`: the time in the past that was looked at; 0: all times. */
 static void compare(trial *t, const text *got, const text *states, int low, int high, int moment, const char *what) {
   text before = {0}, after = {0};
   if (t->bad) return;
@@ -169,7 +173,7 @@ static void compare(trial *t, const text *got, const text *states, int low, int 
   text_free(&after);
 }
 
-/* Another connection: not locked out, and sees the same. */
+/* Checks that another connection is not locked out and sees the same. */
 static void look_from_outside(trial *t, int low, int high) {
   const course *c = t->c;
   sqlite3 *db = NULL;
@@ -220,7 +224,8 @@ static void examine(trial *t, sqlite3 *db) {
   text_free(&found);
 }
 
-/* False when the fault was not reached. *calls: how many it could have been. */
+/* Runs the scenario with a fault. Returns false if the fault was not reached. *calls is the number of calls that the fault
+ * concerns. */
 static bool run(const course *c, const fault *f, long *calls) {
   trial t = {.c = c, .f = *f, .step = -1};
   sqlite3 *db = NULL;
@@ -231,7 +236,7 @@ static bool run(const course *c, const fault *f, long *calls) {
   if (f->on && db && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   const bool failed = failures(f->kind) > 0;
   *calls = disarm(f->kind);
-  if (t.step < 0) { /* this connection has no tessera, and says so */
+  if (t.step < 0) { /* loading the extension into this connection has failed, with an error */
     sqlite3_close(db);
     db = NULL;
     if (session_open(c->scenario, &db) != SQLITE_OK) tell(&t, "another connection cannot open", sqlite3_errmsg(db));
@@ -256,7 +261,7 @@ static bool run(const course *c, const fault *f, long *calls) {
   return failed;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------------------------- */
+/* ---- All faults -------------------------------------------------------------------------------------------------- */
 
 static uint64_t chance(uint64_t *state) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -268,7 +273,7 @@ static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed
   long total, calls;
   run(c, &none, &total);
   if (kind == DISK_LATE && !c->marks[c->step_count]) return;
-  if (kind == MEMORY) samples *= 4; /* there are many more of them */
+  if (kind == MEMORY) samples *= 4; /* there are many more allocations than calls to the disk */
   long step = samples ? 1 + 2 * total / samples : 1, runs = 0;
   for (int on = 0; on < 2; on++)
     for (long n = 1 + (samples ? (long)(chance(seed) % (uint64_t)step) : 0); problems < 20; n += step, runs++) {
@@ -303,7 +308,7 @@ static void run_one(const scenario *s, char **words) {
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
-  setvbuf(stdout, NULL, _IOLBF, 0); /* sanitizers end the process without flushing it */
+  setvbuf(stdout, NULL, _IOLBF, 0); /* sanitizers end the process without flushing stdout */
   const unsigned samples = argc > 2 ? (unsigned)atoi(argv[2]) : 4;
   const uint64_t seed = argc > 3 ? (uint64_t)atoll(argv[3]) : 1;
   sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);

@@ -1,6 +1,6 @@
-/* inject.c: a library to be preloaded. It counts the system calls that change files; at the one that it was armed for the
- * process dies, or the call fails. Armed and asked through the two functions that it exports; calls of other threads
- * count, too.
+/* inject.c: a library for LD_PRELOAD that counts the system calls that change files. At the call that it is armed for the
+ * process dies, or the call fails. It exports two functions, which arm it and return the count. Calls of all threads are
+ * counted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 typedef enum fault {
-  NOTHING, /* counts */
+  NOTHING, /* calls are counted only */
   KILL, /* the process dies before the call */
-  KILL_WITHIN, /* ... of a write when half is written, of all else after it */
-  FULL, /* from this call on nothing can be written or made */
+  KILL_WITHIN, /* the process dies in a write when half is written, in all other calls after the call */
+  FULL, /* from this call on no call can write or create: ENOSPC */
   EIO_ONCE, /* this call fails */
-  EIO_ALWAYS /* this one and all after it */
+  EIO_ALWAYS /* this call and all later ones fail */
 } fault;
 
-/* What the calls do: FULL concerns those that need room. */
+/* The kinds of calls: FULL concerns those that need space. */
 typedef enum kind { WRITE, MAKE, SYNC, REMOVE, RENAME } kind;
 
 static atomic_int armed = -1;
@@ -38,13 +38,14 @@ void inject_arm(int what, long at) {
   atomic_store(&armed, what);
 }
 
-/* How many calls were counted. */
+/* Returns the number of calls that were counted. */
 long inject_disarm(void) {
   atomic_store(&armed, -1);
   return atomic_load(&calls);
 }
 
-/* 0: go on; else the errno to fail with. *half: a write is to be cut. *dies: then the process goes. */
+/* Counts a call. Returns 0 if the call shall be made, or the errno with which it fails. *half is set if only half of a write
+ * shall be made, *dies if the process shall die after the call. */
 static int judge(kind what, bool *dies) {
   int now = atomic_load(&armed);
   *dies = false;
@@ -67,7 +68,7 @@ static int judge(kind what, bool *dies) {
   static type (*real)(__VA_ARGS__);                                                                                    \
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, name)
 
-/* A call that fails with -1. */
+/* Defines a call that returns -1 on failure. */
 #define CALL(what, call)                                                                                               \
   bool dies;                                                                                                           \
   int number = judge(what, &dies);                                                                                     \
@@ -166,7 +167,7 @@ int mkdirat(int directory, const char *path, mode_t mode) {
 
 static mode_t mode_of(int flags, va_list arguments) { return flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0; }
 
-/* Only those that make a file count. */
+/* Only calls that create a file are counted. */
 #define OPEN(name)                                                                                                     \
   int name(const char *path, int flags, ...) {                                                                         \
     REAL(int, #name, const char *, int, ...);                                                                          \
@@ -180,7 +181,7 @@ static mode_t mode_of(int flags, va_list arguments) { return flags & O_CREAT ? (
 OPEN(open)
 OPEN(open64)
 
-/* renameat2, which older C libraries have no name for; all others go through. */
+/* renameat2, for which older C libraries have no function. All other system calls are passed on. */
 long syscall(long call, ...) {
   REAL(long, "syscall", long, ...);
   long a[6];

@@ -1,4 +1,4 @@
-/* scenario.c: how a scenario runs, and how its states are seen and compared. See scenario.h. */
+/* scenario.c: runs scenarios, records their states and compares them (scenario.h). */
 
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_LATER 1000 /* statements */
+#define AGAIN_LATER 1000 /* statements after the first: the time of `again` */
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,7 @@ static void add_line(sqlite3 *db, const char *label, char *sql, text *state) {
   sqlite3_free(message);
 }
 
-/* For each tessera table: calls it with its name. */
+/* Calls a function with the name of each tessera table. */
 static void each_table(sqlite3 *db, void (*visit)(void *argument, sqlite3 *db, const char *name), void *argument,
                        text *errors) {
   sqlite3_stmt *statement = NULL;
@@ -111,7 +111,7 @@ static void look_at(void *argument, sqlite3 *db, const char *name) {
   char label[100], sql[300];
   snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"", name);
   add_line(db, name, sql, l->state);
-  for (int i = 1; i <= l->statements; i++) { /* before the first statement nothing was written */
+  for (int i = 1; i <= l->statements; i++) { /* moment 0 has no cells */
     if (l->moment && i != l->moment) continue;
     snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"(%lld)", name, (long long)(CLOCK_START + i * 1000 - 1));
     snprintf(label, sizeof label, "%s at %d", name, i);
@@ -164,11 +164,11 @@ bool state_is(const scenario *s, const text *state, const text *before, const te
   }
 }
 
-static bool has_line(const text *state, const char *wanted, size_t wanted_size) {
+static bool has_line(const text *state, const char *expected, size_t expected_size) {
   const char *at = state->bytes, *line;
   size_t size;
   while ((line = next_line(&at, &size)))
-    if (size == wanted_size && !memcmp(line, wanted, size)) return true;
+    if (size == expected_size && !memcmp(line, expected, size)) return true;
   return false;
 }
 
@@ -183,15 +183,15 @@ bool state_between(const text *state, const text *before, const text *after) {
   return true;
 }
 
-void state_differ(const text *got, const text *wanted, FILE *to) {
-  const char *at[2] = {got->bytes, wanted->bytes};
+void state_differ(const text *got, const text *expected, FILE *to) {
+  const char *at[2] = {got->bytes, expected->bytes};
   for (int told = 0; told < 4;) {
     size_t size[2] = {0, 0};
     const char *line[2];
     for (int i = 0; i < 2; i++) line[i] = next_line(&at[i], &size[i]);
     if (!line[0] && !line[1]) break;
     if (line[0] && line[1] && size[0] == size[1] && !memcmp(line[0], line[1], size[0])) continue;
-    fprintf(to, "    got    %.*s\n    wanted %.*s\n", line[0] ? (int)(size[0] < 700 ? size[0] : 700) : 0,
+    fprintf(to, "    got      %.*s\n    expected %.*s\n", line[0] ? (int)(size[0] < 700 ? size[0] : 700) : 0,
             line[0] ? line[0] : "", line[1] ? (int)(size[1] < 700 ? size[1] : 700) : 0, line[1] ? line[1] : "");
     told++;
   }
@@ -222,7 +222,7 @@ static void look_beside(void *argument, sqlite3 *db, const char *name) {
   outside *o = argument;
   char path[200], sql[400];
   snprintf(path, sizeof path, DISK_ROOT "/%s", name);
-  if (disk_find(disk_now, path, NULL) < 0) return; /* an array inside the database */
+  if (disk_find(disk_now, path, NULL) < 0) return; /* the array is in the database */
   snprintf(sql, sizeof sql, "CREATE VIRTUAL TABLE \"%s\" USING tessera('%s')", name, path);
   bool array = sqlite3_exec(o->db, sql, NULL, NULL, NULL) == SQLITE_OK;
   snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"", name);
@@ -290,7 +290,7 @@ static bool run(sqlite3 *db, const char *sql, int number, text *rows) {
   return code == SQLITE_OK;
 }
 
-/* What `again` makes of the state that a disk is in. */
+/* Records the state after `again`, on a copy of a disk. */
 static bool look_later(course *c, int index, const disk *d) {
   sqlite3 *db = NULL;
   disk *kept = disk_now;
@@ -323,7 +323,8 @@ static void mark_transactions(course *c) {
   }
 }
 
-/* The states after each step, seen by another connection on a copy of the disk: a look changes nothing. */
+/* Records the states after each step, through another connection on a copy of the disk, so that the course is not
+ * disturbed. */
 static bool look_now(course *c, int index) {
   disk *live = disk_now, *copy = disk_copy(live);
   bool fine = true;
@@ -373,7 +374,7 @@ bool course_run(course *c, const scenario *s, const char *corpus) {
   disk_log_begin();
   for (int i = 0; fine && i < c->step_count; i++) {
     c->marks[i] = disk_log_size();
-    disk_random_seed(100 + (uint64_t)i); /* the looks between have begun anew */
+    disk_random_seed(100 + (uint64_t)i); /* recording the state in between has changed the random sequence */
     fine &= run(db, s->steps[i], c->setup_count + i, &c->rows[i]);
     unsigned logged = disk_log_size();
     c->marks[i + 1] = logged;

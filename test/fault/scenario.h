@@ -1,8 +1,9 @@
-/* scenario.h: what the fault loops and the crash loops do, what an array looks like before and after, and how two looks are
- * compared. A scenario runs on a disk of its own (disk.h), in one database, DISK_ROOT/t.db.
+/* scenario.h: the scenarios that faults.c and crashes.c run, and the states of arrays before and after each step, which
+ * they compare. A scenario runs on a disk of its own (disk.h), in one database, DISK_ROOT/t.db. A state is a text: the rows
+ * of all tables, at the present and at each earlier time.
  *
- * The clock stands at CLOCK_START + 1000 * n when statement n of a scenario begins, so commits have the same times in each
- * run, and a look at all moments between two statements sees every state.
+ * When statement n of a scenario begins, the clock is set to CLOCK_START + 1000 * n. So commits have the same times in each
+ * run, and the times between two statements ("moments") show every state.
  */
 #ifndef FAULT_SCENARIO_H
 #define FAULT_SCENARIO_H
@@ -16,26 +17,31 @@
 
 #define DATABASE DISK_ROOT "/t.db"
 
-/* Steps that are no SQL (steps.c). COMMIT, twice, while another connection reads the table `o`, which has two rows: both
- * meet SQLITE_BUSY, as they should, and the transaction goes on. */
+/* Steps that are not SQL (steps.c).
+ * BUSY_COMMIT: executes COMMIT twice while another connection reads the table `o`, which has two rows. Both fail with
+ * SQLITE_BUSY, as they should, and the transaction stays open. */
 #define BUSY_COMMIT "a COMMIT that meets a reader"
-/* What a crash leaves between the database's commit and the array's: the last commit through table `t` is prepared. */
+/* CUT_OFF: turns the last commit through table `t` back into a prepared one, as a crash between the database's commit and
+ * the array's leaves it. */
 #define CUT_OFF(t) "cut off " t
-/* A statement of somebody else, whose table `t` has the same array; one that sees no prepared commit of `t`, as TileDB. */
+/* ASIDE: executes a statement in another database, whose table `t` has the same array. UNAWARE: the same, while the prepared
+ * commits of `t` are hidden, as from TileDB. */
 #define ASIDE(t, sql)   "aside " t ":" sql
 #define UNAWARE(t, sql) "unaware " t ":" sql
 
 typedef struct scenario {
   const char *name;
-  const char *copies[8]; /* arrays of the corpus and where they come to lie: "new/dense/x", "/disk/t", ..., NULL */
-  const char *setup[STEPS_MAX]; /* each ends with NULL */
+  const char *copies[8]; /* arrays of the corpus and their paths on the disk: "new/dense/x", "/disk/t", ..., NULL */
+  const char *setup[STEPS_MAX]; /* statements; this and the following lists end with NULL */
   const char *steps[STEPS_MAX];
-  const char *again[STEPS_MAX]; /* what must work afterwards, whatever has happened */
-  const char *also[8]; /* queries that belong to the state, beside all rows of all tables at all times */
-  bool
-      partial; /* likewise, and a moment within what was merged may look as between (below version 12 fragments go one by one) */
-  bool interleaved; /* maintenance that ends travel in time: a moment may look as before while another looks as after */
-  bool extra; /* PRAGMA synchronous=EXTRA: a commit to the database alone is durable when it returns */
+  const char *again[STEPS_MAX]; /* statements that must succeed afterwards, whatever has failed */
+  const char *also[8]; /* queries whose rows belong to the state, besides all rows of all tables at all times */
+  /* For maintenance that removes the past. `interleaved`: after a failure some moments may look as before the step, others as
+   * after it. `partial`: moments of the past may even look different from both (below format version 12 a vacuum removes
+   * fragments one by one). */
+  bool partial;
+  bool interleaved;
+  bool extra; /* PRAGMA synchronous=EXTRA: a commit to the database alone is durable when COMMIT returns */
 } scenario;
 extern const scenario *const scenarios[]; /* ends with NULL */
 
@@ -47,28 +53,31 @@ typedef struct text {
 } text;
 void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_free(text *t);
-/* Runs it; rows as lines, in their order, or sorted. The SQLite code; *message as of sqlite3_exec. */
+/* Runs a statement and gives its rows as lines, in their order or sorted. Returns SQLite's code; *message is as with
+ * sqlite3_exec. */
 int text_query(sqlite3 *db, const char *sql, bool sorted, text *rows, char **message);
 
-/* The same of a step. */
+/* Does the same for a step, which need not be SQL. */
 int text_step(sqlite3 *db, const char *sql, text *rows, char **message);
 
 /* ---- States ------------------------------------------------------------------------------------------------------ */
 
-/* Everything that can be seen through the database, after so many statements: what lies behind them need not be looked at.
- * `moment`: of the past only this one is looked at; 0: all. */
+/* Gives the state that the database shows: the present, and the moments of the first `statements` statements. If `moment`
+ * is not 0, it is the only moment of the past that is looked at. */
 void state_look(sqlite3 *db, const scenario *s, int statements, int moment, text *state);
-/* What a look at one moment would have seen. */
+/* Reduces a state to the present and one moment of the past. */
 void state_at(const text *state, int moment, text *brief);
-/* Equal, or where a mixture is fine each line in one of both. `after` may be NULL. */
+/* Returns true if the state equals `before` or `after`, which may be NULL, or is a mixture of both that the scenario allows
+ * (interleaved, partial). */
 bool state_is(const scenario *s, const text *state, const text *before, const text *after);
-/* Of what others see: each line is one of both, and what both have is there. */
+/* Returns true if each line of the state is in `before` or in `after`, and each line that both have is in the state. For
+ * states that others see (state_beside). */
 bool state_between(const text *state, const text *before, const text *after);
-void state_differ(const text *got, const text *wanted, FILE *to); /* the lines that are not the same */
-/* What is wrong with the arrays behind all tables by tessera_check, as lines; notes left out. */
+void state_differ(const text *got, const text *expected, FILE *to); /* prints the first lines that differ */
+/* Gives the errors and warnings of tessera_check for the arrays of all tables, as lines. */
 void state_check(sqlite3 *db, text *found);
-/* The same arrays as others see them, who do not know the database: a line for each table with its rows now;
- * none where no array is. */
+/* Gives the arrays as a program sees them that does not know the database: a line for each table, with its present rows; no
+ * line if there is no array. */
 void state_beside(const scenario *s, sqlite3 *db, text *state);
 
 /* ---- A scenario without faults ----------------------------------------------------------------------------------- */
@@ -76,23 +85,26 @@ void state_beside(const scenario *s, sqlite3 *db, text *state);
 typedef struct course {
   const scenario *scenario;
   int setup_count, step_count;
-  disk *base; /* after the setup, all durable */
+  disk *base; /* the disk after the setup, all of it durable */
   text rows[STEPS_MAX]; /* of each step */
-  text states[STEPS_MAX + 1]; /* before the first step, and after each */
-  text beside[STEPS_MAX + 1];
-  text later[STEPS_MAX + 1]; /* each state after `again` */
-  int began[STEPS_MAX]; /* the step with which the transaction of each step began: itself without BEGIN */
-  bool ends[STEPS_MAX]; /* a COMMIT, or not in a transaction */
-  unsigned marks[STEPS_MAX + 1]; /* how many changes the disk had seen before each step, and after the last */
+  text states[STEPS_MAX + 1]; /* before the first step, and after each step */
+  text beside[STEPS_MAX + 1]; /* the same, by state_beside */
+  text later[STEPS_MAX + 1]; /* the state after each of `states` and then `again` */
+  int began[STEPS_MAX]; /* by step: the step that began its transaction; without BEGIN the step itself */
+  bool ends[STEPS_MAX]; /* by step: true if it is a COMMIT or in no transaction */
+  unsigned marks[STEPS_MAX + 1]; /* by step: the number of changes to the disk before it; at the end, of all steps */
 } course;
-/* Runs it; what goes wrong without faults is printed, and false. The log holds the steps' changes. */
+/* Runs a scenario without faults. The disk's log has the changes of the steps afterwards. If anything fails, prints it and
+ * returns false. */
 bool course_run(course *c, const scenario *s, const char *corpus);
 void course_free(course *c);
 
-int session_open(const scenario *s, sqlite3 **db); /* of DISK_ROOT/t.db; SQLITE_OK only with the extension set up */
-/* Runs `again` at its own time, with the same random bytes each time: what went wrong, or NULL (to be freed with sqlite3_free). */
+/* Opens DISK_ROOT/t.db and loads the extension. Returns SQLite's code. */
+int session_open(const scenario *s, sqlite3 **db);
+/* Runs `again` at a fixed later time, with the same random bytes each time. Returns NULL, or an error message that the
+ * caller frees with sqlite3_free. */
 char *session_again(sqlite3 *db, const scenario *s);
-void session_clock(int statement);
-void session_begin(disk *d, uint64_t seed); /* d becomes disk_now; what is random depends on the seed */
+void session_clock(int statement); /* sets the clock to the time of a statement */
+void session_begin(disk *d, uint64_t seed); /* makes d the disk_now; random bytes depend on the seed */
 
 #endif

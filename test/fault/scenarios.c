@@ -1,5 +1,5 @@
-/* scenarios.c: what the fault loops and the crash loops do. A table NAME has its array in DISK_ROOT/NAME, or in the database;
- * no statement shows what chance has made.
+/* scenarios.c: the scenarios that faults.c and crashes.c run. The array of a table NAME is in DISK_ROOT/NAME or in the
+ * database. No statement shows anything random, like the names of fragments.
  */
 #include "scenario.h"
 
@@ -93,7 +93,8 @@ static const scenario two_arrays = {
               "COMMIT"},
     .also = {"SELECT * FROM o"}};
 
-/* A COMMIT meets a reader after all arrays are prepared, and is tried again: its time is that of the second try. */
+/* A COMMIT fails with SQLITE_BUSY after all arrays are prepared, and is tried again: the commit has the time of the last
+ * try. */
 static const scenario busy = {
     .name = "busy",
     .setup = {"CREATE TABLE o(x)", "INSERT INTO o VALUES(1), (2)",
@@ -120,8 +121,9 @@ static const scenario busy_old = {
     .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "INSERT INTO u VALUES(2, 2)"},
     .also = {"SELECT * FROM o"}};
 
-/* A commit that was cut off; others write some of its cells later, and somebody who does not know of it merges all. Then it
- * cannot keep its time: what is left of it becomes another commit. */
+/* After a crash a commit is prepared and not published. Others write some of its cells later, and a program that does not
+ * know of it merges all fragments. The commit cannot keep its time then: its cells that are still the newest become another
+ * commit. */
 static const scenario late_dense = {
     .name = "late, dense",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 19, 5), a INT, s TEXT)",
@@ -145,7 +147,7 @@ static const scenario late_sources = {
               "INSERT INTO t VALUES(12, 12)", "SELECT x, a FROM t WHERE x BETWEEN 2 AND 12 ORDER BY x"},
     .again = {"INSERT INTO t VALUES(3, 1), (10, 1)"}};
 
-/* Merged fragments before version 15 do not say when each cell was written. */
+/* Merged fragments of versions below 15 have no times of cells. */
 static const scenario late_sparse = {
     .name = "late, sparse",
     .setup =
@@ -172,7 +174,7 @@ static const scenario late_old = {
               "SELECT r, c, a FROM t WHERE a < 0 ORDER BY 1, 2"},
     .again = {"INSERT INTO t SELECT r, c, -4, 'again', 0, '[1,2,3]' FROM t WHERE r = 2 AND c = 2"}};
 
-/* Tiles encrypted, many filters, enumerations, all in one. */
+/* An array with encryption, many filters and enumerations. */
 static const scenario filters = {
     .name = "filters",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000, 10) FILTERS(double_delta, "
@@ -187,7 +189,8 @@ static const scenario filters = {
               "SELECT * FROM t WHERE k = 'k1' AND e = 'q' ORDER BY x"},
     .again = {"INSERT INTO t VALUES(7, 'again', 1, NULL, 1, 'q', 's', '[7]')"}};
 
-/* More than fits: runs go to the disk, and are merged by the commit, in passes. Few rows, and long, as all are looked at again and again. */
+/* A transaction that exceeds its memory: sorted runs are spilled to disk, and the commit merges them in passes. The rows are
+ * few and long, because all of them are compared after each fault. */
 static const scenario spill = {
     .name = "spill",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), s TEXT, capacity=8, "
@@ -197,7 +200,8 @@ static const scenario spill = {
               "SELECT count(*), sum(length(s)) FROM t"},
     .again = {"INSERT INTO t VALUES(7, 'seven')"}};
 
-/* The same of a dense array: every other cell, in no order, over what was written before; one box is all that this version has. */
+/* The same for a dense array: every other cell in random order, over cells that were written before. In this format version
+ * a commit has one box. */
 static const scenario spill_dense = {
     .name = "spill, dense",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, x INT DIMENSION(0, 99, 8), s TEXT NOT NULL, "
@@ -207,7 +211,7 @@ static const scenario spill_dense = {
               "SELECT count(*), sum(length(s)) FROM t"},
     .again = {"INSERT INTO t VALUES(7, 'seven')"}};
 
-/* ---- Arrays that come and go ------------------------------------------------------------------------------------- */
+/* ---- Creating and dropping arrays -------------------------------------------------------------------------------- */
 
 static const scenario create = {
     .name = "create",
@@ -264,7 +268,7 @@ static const scenario copies = {
     .also = {"SELECT o.path, a.* FROM tessera_objects('/disk') o, tessera_aggregate(o.path, 'a') a"},
     .extra = true};
 
-/* ---- What describes data ----------------------------------------------------------------------------------------- */
+/* ---- Schemas, metadata and groups -------------------------------------------------------------------------------- */
 
 static const scenario evolve = {
     .name = "evolve",
@@ -349,7 +353,7 @@ static const scenario merge_9 = {
     .again = {"INSERT INTO t VALUES(7, 7, 77, 'again', 1, '[7,8,9]')", "SELECT tessera_vacuum('db:t')"},
     .partial = true};
 
-/* Deleted cells go for good. */
+/* A consolidation with purge_deleted removes deleted cells. */
 static const scenario purge = {
     .name = "purge",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, s TEXT)",
@@ -360,7 +364,7 @@ static const scenario purge = {
     .again = {"INSERT INTO t VALUES(7, 77, 'again')"},
     .interleaved = true};
 
-/* ---- Inside the database ----------------------------------------------------------------------------------------- */
+/* ---- Arrays in the database -------------------------------------------------------------------------------------- */
 
 static const scenario inside = {
     .name = "inside the database",

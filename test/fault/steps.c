@@ -1,4 +1,4 @@
-/* steps.c: steps of a scenario that are no SQL. See scenario.h. */
+/* steps.c: the steps of scenarios that are not SQL (scenario.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 /* ---- A commit that meets a reader --------------------------------------------------------------------------------- */
 
-/* Twice: a reader that comes later is kept out by the lock that a COMMIT of SQLite's has got, and keeps. */
+/* Runs COMMIT twice while one reader is at work. (Each COMMIT cannot have a reader of its own: after the first one SQLite keeps
+ * its pending lock, which keeps new readers out.) */
 static int busy_commit(sqlite3 *db, char **message) {
   sqlite3 *other = NULL;
   sqlite3_stmt *reader = NULL;
@@ -38,8 +39,10 @@ static int busy_commit(sqlite3 *db, char **message) {
 
 /* ---- A commit that is cut off ------------------------------------------------------------------------------------- */
 
-typedef struct place { /* of a commit */
-  char array[100], commit[300], stem[200]; /* DISK_ROOT/t; relative to it; its name without suffix */
+typedef struct place { /* where a commit is */
+  char array[100]; /* DISK_ROOT/t */
+  char commit[300]; /* the path of the commit in the array */
+  char stem[200]; /* the name of the commit without its suffix */
   const char *suffix;
 } place;
 
@@ -77,7 +80,7 @@ static int write_all(const char *path, const text *bytes) {
   return file;
 }
 
-/* Fragments of a list, and its deletes, which stand beside it as files, too. */
+/* Adds the names of the fragments in a list (.con) to the marker, and removes the separate files of its delete conditions. */
 static int undo_list(const char *path, const place *p, text *marker) {
   text list = {0};
   int code = read_all(path, &list);
@@ -137,7 +140,7 @@ static int run_aside(const char *table, const char *sql, text *rows, char **mess
   return code;
 }
 
-/* Renames what is prepared to names that nobody knows, or back. */
+/* Renames prepared commits and their fragments to names that are no TileDB names, or back. */
 static int hide(const char *table, bool hidden) {
   static const char *const directories[] = {"", "/__commits", "/__fragments"};
   char names[20][300], from[600], to[600];
@@ -179,7 +182,7 @@ static int hide(const char *table, bool hidden) {
 static int run_unaware(const char *table, const char *sql, text *rows, char **message) {
   int code = hide(table, true) < 0 ? SQLITE_IOERR : run_aside(table, sql, rows, message);
   if (hide(table, false) < 0) code = SQLITE_IOERR;
-  if (code == SQLITE_IOERR && !*message) *message = sqlite3_mprintf("what is prepared cannot be hidden");
+  if (code == SQLITE_IOERR && !*message) *message = sqlite3_mprintf("cannot hide the prepared commits");
   return code;
 }
 

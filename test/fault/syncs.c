@@ -1,6 +1,5 @@
-/* syncs.c: what a vacuum removes from a directory is forced to the disk together: however many fragments and vacuum files there
- * are, each directory is synced at most twice for its removals, in each kind of vacuum. The disk in memory (disk.h) keeps a
- * log of all changes and syncs.
+/* syncs.c: a vacuum syncs its removals together. However many fragments and vacuum files there are, each directory is synced
+ * at most twice for its removals, in each kind of vacuum. The test reads the log of the disk in memory (disk.h).
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,8 +12,8 @@
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
-#define ROUNDS      6 /* merges */
-#define ROWS        8 /* fragments of each */
+#define ROUNDS      6 /* consolidations */
+#define ROWS        8 /* fragments before each of them */
 #define DIRECTORIES 5
 static const char *const directories[DIRECTORIES] = {"", "/__commits", "/__fragments", "/__fragment_meta", "/__meta"};
 
@@ -42,7 +41,7 @@ static long number_of(const char *query) {
   return number;
 }
 
-/* The directory of the array in which a path of the log stands; -1: another array's. */
+/* Returns the number of the array's directory that a path in the log belongs to, or -1 if it is another array's. */
 static int directory_of(const char *array, const char *logged) {
   const size_t size = strlen(array);
   if (strncmp(logged, array, size) != 0 || logged[size] != '/') return -1;
@@ -52,7 +51,7 @@ static int directory_of(const char *array, const char *logged) {
   return 0;
 }
 
-/* How often removals in each directory of the array were forced, in the log; and how many removals there were. */
+/* Counts in the log how often each directory of the array was synced after a removal, and the removals. */
 static int count(const char *array, int syncs[DIRECTORIES]) {
   int removals = 0, nodes[DIRECTORIES];
   bool removed[DIRECTORIES] = {0};
@@ -93,11 +92,11 @@ static int look(const char *array, const char *kind, int least) {
   printf("%s, %s: %d removals, syncs of / %d, __commits %d, __fragments %d, __fragment_meta %d, __meta %d\n", array,
          kind, removals, syncs[0], syncs[1], syncs[2], syncs[3], syncs[4]);
   if (removals >= least) return failed;
-  fprintf(stderr, "%s: vacuum of %s: %d removals, at least %d were expected\n", array, kind, removals, least);
+  fprintf(stderr, "%s: vacuum of %s: %d removals, expected at least %d\n", array, kind, removals, least);
   return 1;
 }
 
-/* Each round merges the fragments of the last one, too: a chain of vacuum files. */
+/* Each round consolidates the fragment of the last round, too, which makes a chain of vacuum files. */
 static void fill(const char *array, const char *table) {
   for (int round = 0; round < ROUNDS; round++) {
     for (int i = 0; i < ROWS; i++) {
@@ -117,7 +116,7 @@ static int look_at_all(const char *array, const char *table) {
   int failed = look(array, "fragments", ROUNDS * ROWS);
   failed |= look(array, "commits", 1) | look(array, "fragment_meta", 0) | look(array, "array_meta", ROUNDS);
   if (number_of(query) == before && before > 0) return failed;
-  fprintf(stderr, "%s: other rows after the vacuum\n", array);
+  fprintf(stderr, "%s: the rows have changed after the vacuum\n", array);
   return 1;
 }
 

@@ -1,5 +1,5 @@
-/* system.c: system calls as they may answer: interrupted (EINTR), with fewer bytes than were asked for, with an error, with the
- * end of a file that was longer. The linker puts these functions in their place (--wrap).
+/* system.c: the store for directories when system calls are interrupted (EINTR), transfer fewer bytes than requested, fail, or
+ * meet the end of a file that was longer before. The linker replaces the system calls by the functions here (--wrap).
  */
 #define _GNU_SOURCE /* off64_t */
 #include <errno.h>
@@ -20,9 +20,9 @@
 
 #define SIZE 100000
 
-static unsigned calls, fail_at; /* the call that fails, counted from 1; 0: none */
-static int fail_with; /* an errno; 0: no byte */
-static bool nervous; /* every other call is interrupted, the others do a part */
+static unsigned calls, fail_at; /* the number of the call that fails, from 1; 0: none */
+static int fail_with; /* the errno of that call; 0: it transfers no bytes */
+static bool nervous; /* every other call is interrupted, the others transfer a part */
 
 static bool interrupted(void) {
   calls++;
@@ -103,11 +103,11 @@ static tsr_file *create(void) {
   return file;
 }
 
-/* However often calls are interrupted, and however little each does. */
+/* Reads and writes succeed however often calls are interrupted, and however few bytes each call transfers. */
 static void test_interrupted_and_short(void **state) {
   tsr_file *file;
   arm(true, 0, 0);
-  calls = 1; /* open is interrupted first */
+  calls = 1; /* the first call, open, is interrupted */
   file = create();
   assert_int_equal(tsr__store_append(file, wanted, SIZE / 3, NULL), TSR_OK);
   assert_int_equal(tsr__store_append(file, wanted + SIZE / 3, SIZE - SIZE / 3, NULL), TSR_OK);
@@ -126,7 +126,7 @@ static void test_interrupted_and_short(void **state) {
   assert_int_equal(tsr__store_remove(store, "f", NULL), TSR_OK);
 }
 
-/* A write that fails, in the middle of its parts too, leaves the file as it was; the next one goes on from there. */
+/* A write that fails, also after a part of it, leaves the file as it was, and the next write continues from there. */
 static void test_failed_writes(void **state) {
   static const struct {
     int number, code;
@@ -162,7 +162,7 @@ static void test_failed_reads(void **state) {
     arm(true, at, EIO);
     assert_int_equal(tsr__store_read_at(file, 0, got, SIZE, &error), TSR_IO);
     assert_non_null(strstr(error.message, "reading"));
-    arm(true, at, 0); /* somebody has cut it */
+    arm(true, at, 0); /* as if the file had been truncated */
     assert_int_equal(tsr__store_read_at(file, 0, got, SIZE, &error), TSR_CORRUPT);
     assert_non_null(strstr(error.message, "the file ends at byte"));
   }
@@ -170,14 +170,14 @@ static void test_failed_reads(void **state) {
   assert_int_equal(tsr__store_sync(file, &error), TSR_IO);
   arm(false, 2, EIO); /* after open */
   assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_IO);
-  arm(false, 1, EACCES); /* what cannot be opened cannot be synced */
+  arm(false, 1, EACCES); /* no error: a directory that may not be opened cannot be synced */
   assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_OK);
   arm(false, 1, EMFILE);
   assert_int_equal(tsr__store_sync_directory(store, "", &error), TSR_IO);
   tsr__store_close_file(file);
   arm(false, 1, EMFILE);
   assert_int_equal(tsr__store_open_file(store, "f", &file, &error), TSR_IO);
-  arm(false, 1, EROFS); /* says which file, unlike a database that is read-only */
+  arm(false, 1, EROFS); /* the message names the file; a database that is read-only has another message */
   assert_int_equal(tsr__store_create_exclusive(store, "__commits", &file, &error), TSR_READONLY);
   assert_non_null(strstr(error.message, "__commits: creating: "));
   arm(false, 0, 0);
@@ -190,7 +190,7 @@ static int free_descriptor(void) {
   return descriptor;
 }
 
-/* Each open of the way from a bound's directory to a file: interrupted, and failed, which leaves nothing open. */
+/* Each open on the path from a bound's directory to a file is interrupted, and fails, which leaves no descriptor open. */
 static void test_a_bound(void **state) {
   tsr_bounds bounds = {0};
   tsr_store *bound;
@@ -216,7 +216,7 @@ static void test_a_bound(void **state) {
   assert_int_equal(listing.count, 1);
   tsr__listing_release(&listing);
   const int before = free_descriptor();
-  for (unsigned at = 1; at <= 4; at++) { /* deep, array, d, f */
+  for (unsigned at = 1; at <= 4; at++) { /* the parts of the path: deep, array, d, f */
     arm(false, at, EMFILE);
     assert_int_equal(tsr__store_open_file(bound, "d/f", &file, &error), TSR_IO);
     assert_int_equal(free_descriptor(), before);

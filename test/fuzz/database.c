@@ -1,4 +1,4 @@
-/* database.c: SQLite for fuzz targets (database.h). */
+/* database.c: SQLite connections for fuzz targets (database.h). */
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,16 +10,17 @@
 #include "base/memory.h"
 #include "database.h"
 
-#define ROWS_MAX   300
-#define STEPS_MAX  300 /* of 1,000 instructions of SQLite's machine */
+#define ROWS_MAX 300
+#define STEPS_MAX                                                                                                      \
+  300 /* calls of the progress handler, one in 1,000 bytecode instructions; then the statement is stopped */
 #define CHUNK      65536
-#define INPUTS_MAX 100 /* that connections serve */
+#define INPUTS_MAX 100 /* after so many inputs all connections are closed, and leaks are looked for */
 
 static int steps;
 
 static int progress(void *argument) { return ++steps > STEPS_MAX; }
 
-/* Other databases, and what writes files. */
+/* The authorizer: denies other databases and statements that write files. */
 static int authorize(void *argument, int action, const char *a, const char *b, const char *c, const char *d) {
   if (action == SQLITE_ATTACH) return SQLITE_DENY;
   if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_export") || !strcmp(b, "load_extension")))
@@ -76,8 +77,8 @@ static int64_t version_of(sqlite3_stmt *statement) {
 
 /* ---- One connection for many inputs ------------------------------------------------------------------------------ */
 
-static image *taken; /* those that have a connection */
-static unsigned inputs; /* that have been served */
+static image *taken; /* the images that have a connection */
+static unsigned inputs; /* the number of inputs since the connections were opened */
 
 static void let_go(image *from) {
   image **at = &taken;
@@ -88,12 +89,13 @@ static void let_go(image *from) {
   from->db = NULL;
 }
 
-/* What libFuzzer's sanitizer does not see, as it does not know SQLite's blocks (heap.c). */
+/* Checks for leaks after all connections were closed. LeakSanitizer does not see them, since it does not know the blocks of
+ * heap.c. */
 static void check_blocks(void) {
 #ifdef FUZZ_HEAP
   static long before;
   if (!before) before = heap_blocks();
-  CHECK(heap_blocks() <= before); /* else something has leaked: an input of the last hundred */
+  CHECK(heap_blocks() <= before); /* otherwise one of the last INPUTS_MAX inputs has leaked memory */
 #endif
 }
 
@@ -168,9 +170,9 @@ typedef struct putter {
   sqlite3_int64 next;
 } putter;
 
-static int64_t stamps; /* no two arrays have a stamp in common: what was read of another is not theirs */
+static int64_t stamps; /* no two arrays share a stamp, so that nothing cached of one is taken for another's */
 
-/* The id of an entry, which is made if it is missing; 0: it is there. */
+/* Makes an entry. Returns its id, or 0 if the entry exists already. */
 static sqlite3_int64 add_entry(putter *p, sqlite3_int64 parent, const char *name, int length, bool directory,
                                uint64_t size) {
   sqlite3_int64 id = 0;

@@ -1,11 +1,12 @@
-"""./run fuzz: runs fuzz targets, each for some time, on what is stored, on inputs made of the corpus of arrays, and on what earlier runs have found.
+"""./run fuzz: runs fuzz targets, each for some time, on the stored inputs, on inputs made from the corpus of arrays,
+and on inputs that earlier runs have found.
 
-usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the one with tests, which makes the first inputs. What begins with - goes to libFuzzer
-       fuzz.py FUZZ DEV keep TARGET               writes test/fuzz/corpus/TARGET.tar.xz anew: the smallest set that reaches what all inputs do
-       fuzz.py FUZZ DEV add TARGET NAME FILE      stores FILE, which was a finding and is none any more, as finding-NAME
+usage: fuzz.py FUZZ DEV run [TARGET] [SECONDS]    FUZZ: the build with libFuzzer; DEV: the build with tests, which makes the first inputs. Arguments that begin with - are libFuzzer's
+       fuzz.py FUZZ DEV keep TARGET               rewrites test/fuzz/corpus/TARGET.tar.xz: the smallest set with the coverage of all inputs
+       fuzz.py FUZZ DEV add TARGET NAME FILE      stores FILE, a finding that has been fixed, as finding-NAME
 
-Found inputs grow in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) lie in FUZZ/findings. Stored inputs whose names begin
-with "finding-" are kept whatever they reach.
+New inputs are collected in FUZZ/found/TARGET, findings (crashes, leaks, timeouts, too much memory) in FUZZ/findings. Stored
+inputs whose names begin with "finding-" are kept whatever they cover.
 """
 import hashlib
 import io

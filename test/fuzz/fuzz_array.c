@@ -1,8 +1,8 @@
-/* fuzz_array.c: a whole array, or group, that the input says file by file (tree.c), in a store of the host's: opened, looked
- * into, read in slices, in orders and with predicates, checked; and where the input's first byte asks for it, written to,
- * consolidated and vacuumed.
+/* fuzz_array.c: fuzzes an array or group whose files are the input (tree.c), in a store of the host. The target opens and
+ * inspects it, reads slices, in orders and with predicates, and checks it; if the flags in the input's first byte ask for it,
+ * it also writes, consolidates and vacuums.
  *
- * Whatever the files hold: an error that says what is wrong, or rows; in bounded memory; all of it given back.
+ * Whatever the files hold, each call must return rows or an error with a message, in bounded memory, and free all memory.
  */
 
 #include <stdlib.h>
@@ -21,11 +21,11 @@
 
 #define BATCHES_MAX 12
 #define ROWS_MAX    500
-#define CALLS_MAX   20000 /* of the host's interrupt: what takes longer is stopped */
+#define CALLS_MAX   20000 /* calls of the host's interrupt, after which the input is stopped */
 #define PEAK_MAX    ((uint64_t)160 << 20)
 #define PATH        "mem:a"
 
-/* In the first byte, beside the tree's. What is left out makes room for more inputs. */
+/* Flags in the first byte, beside those of the tree. Leaving work out makes room for more inputs. */
 enum {
   FLAG_MAINTAIN = 4,
   FLAG_WRITE = 8,
@@ -151,7 +151,7 @@ static void touch_batch(session *s, tsr_reader *reader, const tsr_batch *batch) 
   }
 }
 
-/* Reads what is asked for; the rowid of the first row, or 0. */
+/* Reads a request. Returns the rowid of the first row, or 0. */
 static int64_t read_rows(session *s, const tsr_request *request) {
   tsr_reader *reader;
   const tsr_batch *batch;
@@ -189,8 +189,7 @@ static void read_slices(session *s, uint8_t flags) {
   int code = tsr_snapshot_non_empty_domain(s->snapshot, &box, &s->error);
   if (!told(s, code) || code == 0 || dimensions > DIMENSIONS_MAX) return;
   touch_interval(s->schema, box);
-  for (uint32_t d = 0; d < dimensions;
-       d++) { /* from the low end, without it, on; the last dimension: the low end alone */
+  for (uint32_t d = 0; d < dimensions; d++) { /* values above the low end; in the last dimension the low end only */
     bool text = s->schema->fields[d].values_per_cell == TSR_VARIABLE;
     range[d].low = text ? box[d].low_text : box[d].low;
     range[d].low_size = box[d].low_size;
@@ -307,7 +306,7 @@ static void use_enumerations(session *s) {
   }
 }
 
-/* One cell, as the array's own non-empty domain has it, and the fill values. */
+/* Writes one cell, at the low end of the array's non-empty domain, with the fill values. */
 static void write_cell(session *s) {
   tsr_writer *writer;
   tsr_writer_options options = {.memory_bytes = FUZZ_MEMORY, .threads = 1, .unsynced = true};
@@ -363,7 +362,8 @@ static void use_array(session *s, uint8_t flags) {
     if (flags & FLAG_WRITE) write_cell(s);
     if (flags & FLAG_MAINTAIN) maintain(s);
     use_snapshot(s, flags, 0, TSR_TIME_NOW);
-    if (!(flags & FLAG_NO_PAST)) use_snapshot(s, flags, 5, 50); /* the corpus was written at times like these */
+    if (!(flags & FLAG_NO_PAST))
+      use_snapshot(s, flags, 5, 50); /* some arrays of the corpus were written at these times */
     tsr_array_close(s->array);
   }
   if (flags & FLAG_NO_CHECK) return;

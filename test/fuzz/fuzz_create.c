@@ -1,9 +1,9 @@
-/* fuzz_create.c: text and values that come in through SQL: arguments of CREATE VIRTUAL TABLE, definitions, JSON of options
- * and slices, NPY files, and values of every datatype, in and out.
+/* fuzz_create.c: fuzzes the texts and values that SQL passes in: the arguments of CREATE VIRTUAL TABLE, column definitions,
+ * the JSON of options and slices, NPY files, and values of every datatype, written and read.
  *
- *   u8 what to do | the rest: text, or for some: u8 a choice, text
+ *   u8 action | the rest: text; for some actions u8 choice, text
  *
- * Two tables are there: `d`, dense, and `s`, sparse, with every kind of column.
+ * The database has two tables with every kind of column: `d`, dense, and `s`, sparse.
  */
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ typedef struct input {
 static const char *rest(const input *i) { return (const char *)i->in.data + i->in.at; }
 static int rest_size(const input *i) { return (int)tsr__input_left(&i->in); }
 
-/* Binds what is left, as text or as bytes, to the last parameter; the others are bound by the caller. */
+/* Binds the rest of the input, as text or as a blob, to the last parameter; the caller binds the others. */
 static sqlite3_stmt *prepare(const input *i, const char *sql) {
   sqlite3_stmt *statement;
   CHECK(sqlite3_prepare_v2(i->db, sql, -1, &statement, NULL) == SQLITE_OK);
@@ -74,7 +74,7 @@ static void run_one_of(input *i, const char *const *statements, unsigned count) 
 
 /* ---- CREATE ----------------------------------------------------------------------------------------------------- */
 
-/* What was made is used, written as SQL, and made again from that, where it must be the same. */
+/* Uses the new table, converts it to SQL by tessera_ddl, and makes it again from that: both must be equal. */
 static void create(input *i) {
   sqlite3_str *text = sqlite3_str_new(i->db);
   sqlite3_str_appendall(text, "CREATE VIRTUAL TABLE t USING tessera(");
@@ -135,7 +135,7 @@ static void slices(input *i) {
       "SELECT * FROM tessera_aggregate('db:d', ?)", "SELECT tessera_npy('db:d', ?)");
 }
 
-/* Options, slices and colours of pictures. */
+/* Fuzzes the options, slices and colours of pictures. */
 static void pictures(input *i) {
   RUN_ONE_OF(i, "SELECT tessera_png('db:d', 'a', NULL, ?)", "SELECT tessera_png('db:d', 'f', ?)",
              "SELECT tessera_preview('db:d', 'a', ?)", "SELECT tessera_png('db:dt', 'a', ?)",
@@ -146,7 +146,7 @@ static void npy(input *i) {
   static const char *const names[] = {"a", "f", "v", "b", "c", "w"};
   const char *name = names[tsr__input_u8(&i->in) % 6];
   char sql[200];
-  /* one attribute of those that must all be given: the others' come from the array */
+  /* the input is the block of one attribute; blocks for the others, which must be given too, are read from the array */
   snprintf(sql, sizeof sql, "SELECT tessera_write_npy('db:n', '%s', ?, '{\"y\":1}')", name);
   char make[300];
   snprintf(make, sizeof make,
@@ -202,7 +202,7 @@ static void labels(input *i) {
 
 /* ---- Values ----------------------------------------------------------------------------------------------------- */
 
-/* Binds a value of the input: u8 kind, then 8 bytes or u8 length and as many. */
+/* Binds a value from the input: u8 kind, then 8 bytes, or u8 length and that many bytes. */
 static void bind(input *i, sqlite3_stmt *statement, int parameter) {
   uint64_t size;
   double real;
@@ -224,12 +224,13 @@ static void bind(input *i, sqlite3_stmt *statement, int parameter) {
   }
 }
 
-/* Most inputs are done within a transaction that is rolled back: files of so many columns take ten times as long. */
+/* Most inputs run within a transaction that is rolled back: a commit writes files for many columns and takes ten times as
+ * long. */
 static bool begin(input *i) {
   return tsr__input_left(&i->in) > 0 && i->in.data[i->in.at] % 4 != 0 && database_sql(i->db, "BEGIN") == SQLITE_DONE;
 }
 
-/* A row with a value in one column: written, and found again by what it reads as. */
+/* Writes a row with the value in one column, and finds the row again by the value that the column then shows. */
 static void values(input *i) {
   static const char *const columns[] = {"x",  "k",   "i8",  "u8", "i16", "u16", "u32", "i64", "u64", "f32", "f64", "bo",
                                         "ch", "chs", "asc", "u",  "w",   "ww",  "bl",  "wkt", "yr",  "mo",  "wk",  "dy",
@@ -248,7 +249,7 @@ static void values(input *i) {
   bind(i, statement, 1);
   int code = database_run(i->db, statement);
   sqlite3_finalize(statement);
-  if (code == SQLITE_DONE) { /* whatever was taken reads as something that finds it again */
+  if (code == SQLITE_DONE) { /* a value that was accepted reads as a value that finds the row */
     snprintf(
         sql, sizeof sql,
         "SELECT count(*) FROM %s AS o WHERE o.%s IS NOT NULL AND NOT EXISTS (SELECT 1 FROM %s AS p WHERE p.%s = o.%s)",
@@ -265,7 +266,7 @@ static void values(input *i) {
   if (begun) database_sql(i->db, "ROLLBACK");
 }
 
-/* The same comparison with pushdown and without. */
+/* Runs a comparison with pushdown and without. */
 static bool is_time(const char *column) {
   static const char *const columns[] = {"yr", "mo", "wk", "dy", "hr", "ms", "ns", "at", "th", "tn"};
   for (unsigned c = 0; c < sizeof columns / sizeof *columns; c++)
@@ -273,8 +274,9 @@ static bool is_time(const char *column) {
   return false;
 }
 
-/* What the table is given gives what SQLite gives; but ISO text, which begins with a digit, means an instant to a column of
- * datetimes, and is text to SQLite; and years past 9999, which are shown as integers, compare with numbers as numbers. */
+/* A comparison that the table gets must select the rows that SQLite selects. Left out are the comparisons of datetime columns
+ * with text that begins with a digit: ISO text is an instant for the table, and text for SQLite. Years after 9999, which are
+ * shown as integers, compare with numbers as numbers. */
 static void compare(input *i) {
   static const char *const columns[] = {"x",  "k",   "i8",  "u8", "i16", "u16", "u32", "i64", "u64", "f32", "f64", "bo",
                                         "ch", "chs", "asc", "u",  "w",   "ww",  "bl",  "wkt", "yr",  "mo",  "wk",  "dy",
@@ -309,7 +311,7 @@ static void times(input *i) {
              "SELECT * FROM tessera_check('db:s', ?)");
 }
 
-/* ISO text of every unit, both ways. */
+/* Parses and prints ISO text in every unit. */
 static void datetimes(input *i) {
   tsr_datatype datatype = (tsr_datatype)(TSR_DATETIME_YEAR + tsr__input_u8(&i->in) % 22);
   char text[48], again[48];

@@ -1,11 +1,12 @@
-/* fuzz_filters.c: pipelines over tiles, both ways.
+/* fuzz_filters.c: fuzzes filter pipelines over tiles, in both directions.
  *
- *   u8 what to do | u8 datatype | u8 version | u8 cell size | u8 flags: 1 encrypted | u8 largest chunk | u8 number of filters, then for each
- *   u8 type | u8 level | u8 reinterpret | u8 window, byte width, scale: an index into values that matter
+ *   u8 action | u8 datatype | u8 version | u8 cell size | u8 flags: 1 encrypted | u8 largest chunk
+ *   u8 number of filters, then for each: u8 type | u8 level | u8 reinterpret | u8 an index into interesting windows, byte widths
+ *   and scales
  *   the rest: data
  *
- * What is stored behind checksums, compression or encryption is made here: the first filters take the input's bytes as
- * their own stored form, and those behind them are run forward by the filters' encoders.
+ * Random bytes would not pass checksums, compression or encryption. So the first filters of a pipeline get the input's bytes as
+ * their stored form, and the later filters are run forward by their encoders.
  */
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static void read_filter(input *i, tsr_filter *filter) {
   uint8_t choice;
   *filter = (tsr_filter){.type = (tsr_filter_type)(tsr__input_u8(&i->in) % 20)};
   filter->level = (int8_t)tsr__input_u8(&i->in) % 6;
-  if (filter->type == TSR_FILTER_BZIP2) filter->level = 1; /* its room is the level's, for each chunk */
+  if (filter->type == TSR_FILTER_BZIP2) filter->level = 1; /* higher levels allocate much memory for each chunk */
   filter->reinterpret = tsr__input_u8(&i->in) % 44;
   choice = tsr__input_u8(&i->in);
   filter->window = windows[choice % 16];
@@ -81,7 +82,7 @@ static void read_filter(input *i, tsr_filter *filter) {
 
 /* ---- Backward --------------------------------------------------------------------------------------------------- */
 
-/* Decodes a stored tile; what comes does not matter, but chunks alone must give the same as all of them. */
+/* Decodes a stored tile. The result does not matter, but decoding some chunks must give the same bytes as decoding all. */
 static void backward(input *i, const uint8_t *bytes, uint64_t size) {
   uint64_t original;
   uint8_t *stored = fuzz_exact(bytes, size);
@@ -104,7 +105,7 @@ static void backward(input *i, const uint8_t *bytes, uint64_t size) {
   free(stored);
 }
 
-/* The same with offsets in the data. */
+/* Does the same for a tile that has offsets in its data. */
 static void backward_strings(input *i, const uint8_t *bytes, uint64_t size, uint64_t cells) {
   uint64_t original;
   uint8_t *stored = fuzz_exact(bytes, size);
@@ -134,8 +135,8 @@ static tsr_part take_part(input *i, uint64_t most) {
   return (tsr_part){(uint8_t *)bytes, size};
 }
 
-/* One chunk, whose stored form under the filters from `from` on is the input's: u16 metadata size, metadata, data. False if
- * an encoder refuses it. */
+/* Appends one chunk whose stored form under the filters from `from` on is taken from the input: u16 metadata size, metadata,
+ * data. Returns false if an encoder refuses it. */
 static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_max, tsr_buffer *out) {
   tsr_part metadata = take_part(i, tsr__input_u16(&i->in)), data = take_part(i, data_max);
   tsr_chunk chunk = {.metadata = &metadata, .metadata_count = metadata.size > 0, .data = &data, .data_count = 1};
@@ -181,7 +182,7 @@ static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_max, 
   return true;
 }
 
-/* u8 chunks, for each u32 original size, u16 data size, u16 metadata size, ... */
+/* Reads u8 number of chunks, then for each u32 original size, u16 data size, u16 metadata size, metadata, data. */
 static bool wrap_tile(input *i, uint32_t from, tsr_buffer *out) {
   uint64_t chunks = 1 + tsr__input_u8(&i->in) % 4;
   *out = (tsr_buffer){.memory = &i->room.memory};
@@ -216,7 +217,7 @@ static void run_strings(input *i) {
 
 /* ---- Forward, then backward ------------------------------------------------------------------------------------- */
 
-/* Only what a schema may have. scale_float rounds. */
+/* Round trips of pipelines that a schema may have. scale_float rounds, so it is left out of comparisons. */
 static bool allowed(input *i, uint32_t values_per_cell, bool *exact) {
   *exact = true;
   for (uint32_t f = 0; f < i->pipeline.count; f++) {
@@ -251,7 +252,7 @@ static void run_forward(input *i) {
   tsr__buffer_release(&tile);
 }
 
-/* u8 lengths of the cells, 0xff ends them; then their bytes. */
+/* Reads the lengths of the cells as u8 up to 0xff, then their bytes. */
 static void run_forward_strings(input *i) {
   uint64_t cells = 0, *offsets = calloc(FUZZ_INPUT + 2, 8), *again;
   bool exact;
@@ -304,8 +305,8 @@ static void run_stored_pipeline(input *i) {
   tsr__buffer_release(&out[1]);
 }
 
-/* u8 flags: 1 variable, 2 nullable, 4 coordinates, 8 of them split; u16 cells; u32 bytes of the variable part; then the
- * parts, wrapped, each by the pipeline of the input or none. */
+/* Reads u8 flags (1 variable, 2 nullable, 4 coordinates, 8 split coordinates), u16 number of cells, u32 bytes of the variable
+ * part, and then the parts, each wrapped by the pipeline of the input or by none. */
 static void run_tile(input *i) {
   static const tsr_filter gzip = {.type = TSR_FILTER_GZIP, .level = 1, .reinterpret = TSR_ANY};
   const tsr_pipeline plain = {.max_chunk_size = 65536},
@@ -385,7 +386,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   i.shape.key = tsr__input_u8(&i.in) & 1 ? key : NULL;
   i.pipeline.max_chunk_size = chunks[tsr__input_u8(&i.in) % 8];
   i.pipeline.count = tsr__input_u8(&i.in) % (FILTERS_MAX + 1);
-  if (i.pipeline.max_chunk_size < 100 && size > 256) i.pipeline.max_chunk_size = 100; /* some chunks, not thousands */
+  if (i.pipeline.max_chunk_size < 100 && size > 256) i.pipeline.max_chunk_size = 100; /* avoids thousands of chunks */
   i.pipeline.filters = i.filters;
   for (uint32_t f = 0; f < i.pipeline.count; f++) read_filter(&i, &i.filters[f]);
   actions[action % (sizeof actions / sizeof *actions)](&i);

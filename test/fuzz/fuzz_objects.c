@@ -1,9 +1,9 @@
-/* fuzz_objects.c: each object on disk through its decoder; what is accepted is used as the layers above do, and written
- * again: that must decode to the same.
+/* fuzz_objects.c: fuzzes the decoder of each object on disk. An object that is accepted is used as the layers above use it,
+ * and written again; the written bytes must decode to an equal object.
  *
- *   u8 kind of object | u8 flags: 1 wrapped in a generic tile with filters, 2 encrypted too | u8 version | pieces
+ *   u8 kind of object | u8 flags: 1 wrapped in a generic tile with filters, 2 also encrypted | u8 version | pieces
  *
- * Objects that need a schema have it as their first piece.
+ * If an object needs a schema, that is its first piece.
  */
 
 #include <stdlib.h>
@@ -36,14 +36,14 @@ typedef struct input {
   pieces pieces;
   style how;
   uint8_t version;
-  tsr_schema schema; /* of the first piece, where that was asked for */
+  tsr_schema schema; /* from the first piece, if the object needs one */
 } input;
 
 static const uint8_t key[TSR_KEY_SIZE] = "a key of thirty-two bytes, fixed";
 
 /* ---- Contents of generic tiles ---------------------------------------------------------------------------------- */
 
-/* The content of a piece, after its way through a generic tile. */
+/* Returns the content of a piece after it was wrapped as a generic tile and unwrapped. */
 static bool content(input *i, uint32_t number, tsr_buffer *out) {
   *out = (tsr_buffer){.memory = &i->room.root};
   if (number >= i->pieces.count) return false;
@@ -69,7 +69,7 @@ static bool told(input *i, int code) {
   return code >= 0;
 }
 
-/* Does it say the same, written again? Out of budget is an answer, too. */
+/* Checks that the schema, written and decoded again, is the same. TSR_BUDGET is allowed. */
 static bool fits(int code) {
   CHECK(code >= 0 || code == TSR_BUDGET);
   return code >= 0;
@@ -117,7 +117,7 @@ static void run_enumeration(input *i) {
   tsr_buffer bytes, out = {.memory = &i->room.memory};
   if (!content(i, 0, &bytes)) return;
   uint8_t *exact = fuzz_exact(bytes.data, bytes.size);
-  /* the schema says its name: here, what the content says */
+  /* an array has the enumeration's name from the schema; here it is taken from the content */
   tsr_input in = tsr__input(exact, bytes.size), peek = in;
   tsr__input_u32(&peek);
   uint32_t length = tsr__input_u32(&peek);
@@ -176,7 +176,7 @@ static void run_group(input *i) {
   tsr__buffer_release(&out);
 }
 
-/* ---- Delete conditions: on cells whose field is told by its name's first byte ----------------------------------- */
+/* ---- Delete conditions: the first byte of a name chooses the field ---------------------------------------------- */
 
 static const struct {
   tsr_datatype datatype;
@@ -218,7 +218,8 @@ static int get_column(void *argument, const char *field, const tsr_field **descr
 static void make_cells(cells *c) {
   memset(c, 0, sizeof *c);
   for (uint64_t r = 0; r < ROWS; r++) {
-    uint64_t value = r % 7 == 0 ? 0x4141414100000000u + r : r % 16; /* texts, numbers and floats, some of them equal */
+    uint64_t value = r % 7 == 0 ? 0x4141414100000000u + r
+                                : r % 16; /* these bits are used as texts, integers and floats; some are equal */
     tsr__store64(c->values + 8 * r, value);
     c->validity[r] = r % 5 != 0;
     c->offsets[r + 1] = c->offsets[r] + (r % 4) * 2;
@@ -280,7 +281,7 @@ static void join(input *i, uint32_t from, tsr_buffer *out) {
   pieces_join(&rest, &i->how, out);
 }
 
-/* A consolidated commits file, with the deletes in it. */
+/* Decodes a consolidated commits file and the delete conditions in it. */
 static void run_commits(input *i) {
   tsr_buffer file;
   tsr_commits commits;
@@ -318,7 +319,7 @@ static void run_names(input *i) {
   tsr__buffer_release(&file);
 }
 
-/* A generic tile whose every byte is the input's. */
+/* Decodes a generic tile that is raw input, header included. */
 static void run_tile(input *i) {
   tsr_buffer file, out = {.memory = &i->room.memory};
   tsr_generic_tile header;
@@ -338,12 +339,12 @@ static void run_tile(input *i) {
 
 static int visit(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
   uint64_t *next = argument;
-  CHECK(leaf >= *next); /* in order */
+  CHECK(leaf >= *next); /* leaves come in ascending order */
   *next = leaf + 1;
   return TSR_OK;
 }
 
-/* Everything, and on each dimension the box of the first leaf. */
+/* Queries everything, and for each dimension the range of the first leaf. */
 static void query(input *i, const tsr_schema *schema, const tsr_rtree *rtree) {
   void *block;
   uint64_t next = 0;
@@ -388,7 +389,7 @@ static void run_rtree(input *i) {
       tsr_input written = tsr__input(out.data, out.size);
       if (fits(tsr__rtree_decode(&written, &schema, version, &i->room.arena, &again, &i->error)))
         CHECK(again.levels == rtree.levels &&
-              (rtree.levels < 2 || again.fanout == rtree.fanout)); /* one level needs none */
+              (rtree.levels < 2 || again.fanout == rtree.fanout)); /* a tree of one level has no fanout */
     }
   }
   free(exact);
@@ -405,7 +406,7 @@ static int find_schema(void *argument, const char *name, const tsr_schema **sche
   return TSR_OK;
 }
 
-/* All that readers ask of it. */
+/* Makes all calls that readers make on fragment metadata. */
 static void use_metadata(input *i, tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *secret) {
   CHECK(metadata->schema == &i->schema);
   for (uint32_t s = 0; s < metadata->slot_count; s++) {
@@ -459,7 +460,7 @@ static void run_fragment(input *i) {
   tsr__store_close(store);
 }
 
-/* Consolidated fragment metadata: names, and footers. */
+/* Decodes consolidated fragment metadata: names and footers. */
 static void run_footers(input *i) {
   tsr_buffer bytes;
   tsr_footers footers;

@@ -1,9 +1,9 @@
-/* fuzz_sql.c: an array in a database, asked and changed by statements.
+/* fuzz_sql.c: fuzzes statements that read and change an array in a database, together with the array's files.
  *
- *   u8 which options the table has | u8 size of what the statements are made of, those bytes | the array (tree.c)
+ *   u8 options of the table | u8 size of the choices, the choices | the array (tree.c)
  *
- * Statements come of a grammar that reads a byte for each choice, so every input is SQL: what SQLite itself would refuse
- * is of no interest here.
+ * A grammar makes the statements; it reads one byte for each choice, so every input gives valid SQL. (Statements that SQLite's
+ * parser refuses are of no interest here.)
  */
 
 #include <string.h>
@@ -340,7 +340,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
     CHECK(sql);
     database_make(sql, &images[i]);
     sqlite3_free(sql);
-    /* the options of tables that are there already: what as_of says of a new array is refused */
+    /* only the options of existing arrays: CREATE refuses some, like as_of, for a new array */
     sql = sqlite3_mprintf("PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE VIRTUAL TABLE t USING "
                           "tessera(x INT32, " DATABASE_OPTIONS "%q)' WHERE name = 't'",
                           options[i]);
@@ -387,7 +387,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
   if (size < 3 || most < 3 || size < 2u + data[1]) return LLVMFuzzerMutate(data, size, most);
   size_t head = 2u + data[1];
   if (fuzz_random(&state) % 2) return head + tree_mutate(data + head, size - head, most - head, &state);
-  uint8_t sql[255]; /* the statements */
+  uint8_t sql[255]; /* the choices of the grammar */
   if (fuzz_random(&state) % 8 == 0) data[0] = (uint8_t)fuzz_random(&state);
   memcpy(sql, data + 2, data[1]);
   size_t more = TSR_MIN(sizeof sql, data[1] + (most - size));

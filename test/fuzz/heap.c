@@ -1,7 +1,7 @@
-/* heap.c: memory for SQLite while libFuzzer runs. SQLite asks for thousands of blocks for one input, and a third of all time went
- * into the sanitizer's malloc and into libFuzzer's count of its calls. Here blocks of up to 4 KiB come from one arena, from a list for each
- * size. What is not in use is poisoned, and what is given back waits at the end of its list: the sanitizer still sees who leaves a block, and
- * who comes back to it. This file is not instrumented. The replay under ctest keeps the C library's malloc.
+/* heap.c: SQLite's allocator while libFuzzer runs. SQLite allocates thousands of blocks for one input, and a third of the time
+ * was spent in AddressSanitizer's malloc and in libFuzzer's hooks of it. Here blocks of up to 4 KiB come from one arena, from a
+ * free list for each size. Free blocks are poisoned, and a freed block goes to the end of its list: so AddressSanitizer still
+ * detects reads beyond a block and uses after free. This file is not instrumented. The replay under ctest uses malloc.
  */
 
 #include <pthread.h>
@@ -12,10 +12,10 @@
 #include "database.h"
 
 #define ARENA    ((size_t)64 << 20)
-#define UNIT     16 /* of sizes; a block's header, which is what lies between blocks */
+#define UNIT     16 /* sizes are multiples of it; also the size of a block's header, the red zone between blocks */
 #define LARGEST  4096
 #define CLASSES  13
-#define WAIT_MAX 64 /* blocks of a size that wait before one is used again */
+#define WAIT_MAX 64 /* so many freed blocks of a size wait before the first of them is used again */
 
 void __asan_poison_memory_region(const volatile void *bytes, size_t size);
 void __asan_unpoison_memory_region(const volatile void *bytes, size_t size);
@@ -78,7 +78,7 @@ static void *heap_allocate(int wanted) {
 }
 
 static void let_wait(block *b) {
-  CHECK(b->used); /* else it is freed twice */
+  CHECK(b->used); /* otherwise it is freed twice */
   b->used = false;
   __asan_poison_memory_region(b + 1, b->size);
   b->next = NULL;
@@ -98,7 +98,8 @@ static void heap_free(void *p) {
 static int heap_size(void *p) { return (int)(is_ours(p) ? header(p)->size : __sanitizer_get_allocated_size(p)); }
 
 static void *heap_reallocate(void *p, int wanted) {
-  if (!is_ours(p) && wanted > LARGEST) return realloc(p, (size_t)wanted); /* one block before and after */
+  if (!is_ours(p) && wanted > LARGEST)
+    return realloc(p, (size_t)wanted); /* large before and after: realloc's own block */
   void *grown = heap_allocate(wanted);
   if (!grown) return NULL;
   memcpy(grown, p, (size_t)TSR_MIN(wanted, heap_size(p)));
@@ -110,7 +111,8 @@ static int heap_roundup(int wanted) { return (wanted + 7) & ~7; }
 static int heap_open(void *unused) { return SQLITE_OK; }
 static void heap_close(void *unused) {}
 
-/* Before SQLite is asked for anything. Its own count of memory would take another lock for each block. */
+/* Installs the allocator; call it before all other functions of SQLite. SQLite's memory statistics are switched off, since they
+ * take another lock for each block. */
 __attribute__((constructor)) static void heap_use(void) {
   static const sqlite3_mem_methods methods = {heap_allocate, heap_free, heap_reallocate, heap_size,
                                               heap_roundup,  heap_open, heap_close,      NULL};

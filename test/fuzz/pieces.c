@@ -1,4 +1,5 @@
-/* pieces.c: stored files as pieces, which a fuzzer can change under their wrapping (fuzz.h has the bytes). */
+/* pieces.c: divides stored files into pieces, whose contents a fuzzer can change under compression and encryption (fuzz.h has
+ * the bytes). */
 
 #include <string.h>
 
@@ -63,7 +64,7 @@ void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version,
     CHECK(error.code == TSR_OK);
     return;
   }
-  put32(out, version); /* without filters the tile is one chunk: generic_tile.c has the bytes */
+  put32(out, version); /* without filters the tile is one chunk; generic_tile.c describes the bytes */
   put64(out, 8 + 12 + size);
   put64(out, size);
   put8(out, TSR_CHAR);
@@ -79,7 +80,7 @@ void pieces_generic_tile(const uint8_t *content, uint64_t size, uint8_t version,
   put(out, content, size);
 }
 
-/* Old places become new ones, in bytes that are not aligned. */
+/* Replaces old offsets of tiles by their new ones; the bytes are not aligned. */
 static void move_places(uint8_t *bytes, uint64_t size, const uint32_t *from, const uint64_t *to, uint32_t count) {
   for (uint64_t at = 0; at + 8 <= size; at++) {
     uint64_t value = tsr__load64(bytes + at);
@@ -134,7 +135,7 @@ void pieces_cut(const uint8_t *bytes, uint64_t size, const uint8_t *key, tsr_are
 
 /* ---- Mutation --------------------------------------------------------------------------------------------------- */
 
-/* Numbers at which sizes and counts break. */
+/* Numbers that are at the limits of sizes and counts. */
 static uint64_t odd_number(uint64_t *state, uint64_t size, uint64_t present) {
   static const uint64_t numbers[] = {0,
                                      1,
@@ -172,7 +173,7 @@ void pieces_mutate(pieces *p, uint64_t *state, uint64_t growth, tsr_arena *arena
   if (p->count == 0) return;
   piece *one = &p->items[fuzz_random(state) % p->count];
   uint64_t kind = fuzz_random(state) % 16;
-  if (kind == 0 && p->count > 1) { /* another piece's content */
+  if (kind == 0 && p->count > 1) { /* takes the content of another piece */
     const piece *other = &p->items[fuzz_random(state) % p->count];
     if (other->size <= one->size + growth) one->bytes = other->bytes, one->size = other->size;
     return;
@@ -185,7 +186,7 @@ void pieces_mutate(pieces *p, uint64_t *state, uint64_t growth, tsr_arena *arena
   void *copy;
   CHECK(tsr__arena_alloc(arena, most + 8, &copy, NULL) == TSR_OK);
   if (one->size) memcpy(copy, one->bytes, one->size);
-  if (kind < 8 && one->size > 0) { /* a number in place */
+  if (kind < 8 && one->size > 0) { /* overwrites a number */
     static const uint8_t widths[] = {1, 4, 8, 8};
     uint8_t *bytes = copy;
     uint64_t width = widths[fuzz_random(state) % 4];

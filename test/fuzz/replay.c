@@ -1,4 +1,4 @@
-/* replay.c: runs a fuzz target's function on stored inputs: the files named, and those in the directories named. */
+/* replay.c: a main() that runs a fuzz target on stored inputs: the arguments are files, and directories of files. */
 #include <dirent.h>
 #include <sys/stat.h>
 #include <stdio.h>
@@ -49,5 +49,5 @@ int main(int count, char **arguments) {
   return inputs == 0;
 }
 
-/* Targets mutate with libFuzzer's help, which is not here, nor asked for. */
+/* The targets' mutators call this function of libFuzzer. It is never called here. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most) { return size < most ? size : most; }

@@ -1,7 +1,7 @@
-/* seeds.c: makes inputs for the targets `array`, `sql` and `objects` of the corpus: each small array or group as a tree, each of
- * its objects alone.
+/* seeds.c: makes inputs for the targets `array`, `sql` and `objects` from the corpus: each small array or group becomes a tree,
+ * and each of its objects an input of its own.
  *
- * usage: seeds CORPUS OUT     writes OUT/array, OUT/sql, OUT/objects, which exist
+ * usage: seeds CORPUS OUT     writes to the directories OUT/array, OUT/sql and OUT/objects, which must exist
  */
 #include <dirent.h>
 #include <sys/stat.h>
@@ -12,11 +12,11 @@
 #include "crypto/crypto.h"
 #include "fuzz.h"
 
-#define TREE_MAX   8000 /* bytes of a tree */
-#define SQL_MAX    4000 /* of one for `sql`, with its statements */
-#define OBJECT_MAX 4000 /* of an object */
+#define TREE_MAX   8000 /* bytes of a tree; larger ones are left out */
+#define SQL_MAX    4000 /* bytes of a tree for `sql`, with its statements */
+#define OBJECT_MAX 4000 /* bytes of an object */
 
-enum { /* kinds of fuzz_objects.c */
+enum { /* the kinds of objects, as in fuzz_objects.c */
        SCHEMA,
        ENUMERATION,
        METADATA,
@@ -57,7 +57,7 @@ static void write_seed(const char *out, const char *target, const char *noun, co
 
 /* ---- Trees ------------------------------------------------------------------------------------------------------ */
 
-/* All files below `path`, as PREFIX and their names in it; directories that hold none as names that end in a slash. */
+/* Appends all files below `path`, with names that begin with the prefix. An empty directory is a name that ends with a slash. */
 static void gather(const char *path, const char *prefix, const uint8_t *key, tsr_arena *arena, tree *t) {
   DIR *directory = opendir(path);
   uint32_t before = t->count;
@@ -138,7 +138,7 @@ static void objects_of(const char *out, const tree *t) {
   }
 }
 
-/* A generic tile as it stands in a file. */
+/* Writes a generic tile with its stored bytes. */
 static void tile_of(const char *out, const char *path) {
   tsr_buffer bytes = {.memory = &memory};
   read_all(path, &bytes);
@@ -149,7 +149,7 @@ static void tile_of(const char *out, const char *path) {
 
 /* ---- The corpus ------------------------------------------------------------------------------------------------- */
 
-/* "encryption_key": "..." of the description beside an array. */
+/* Reads "encryption_key": "..." from the description beside an array. */
 static bool find_key(const char *path, uint8_t key[TSR_KEY_SIZE]) {
   char name[4096];
   struct stat status;
@@ -184,7 +184,7 @@ static void take_array(const char *path, const char *out) {
   tree_write(&t, &bytes);
   if (t.count < FILES_MAX && bytes.size <= TREE_MAX) {
     write_seed(out, "array", "tree", &bytes);
-    tsr_buffer sql = {.memory = &memory}; /* before the tree: what the statements are made of */
+    tsr_buffer sql = {.memory = &memory}; /* begins with the choices of the statements; the tree follows */
     uint8_t head[50] = {(uint8_t)(number % 4), sizeof head - 2};
     uint64_t state = number + 1;
     for (size_t i = 2; i < sizeof head; i++) head[i] = (uint8_t)fuzz_random(&state);
@@ -226,5 +226,5 @@ int main(int count, char **arguments) {
   return 0;
 }
 
-/* Nothing is mutated here. */
+/* The mutators call this function of libFuzzer. It is never called here. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most) { return size < most ? size : most; }

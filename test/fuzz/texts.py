@@ -1,4 +1,5 @@
-"""Makes inputs for the target `create` of the SQL that tests and documents hold: arguments of tessera(...), and text that functions take.
+"""Makes inputs for the fuzz target `create` from the SQL in tests and documents: the arguments of tessera(...), and
+texts that functions take.
 
 usage: texts.py ROOT OUT
 """

@@ -1,4 +1,4 @@
-/* tree.c: whole arrays as inputs: files, in pieces (fuzz.h has the bytes). */
+/* tree.c: arrays as inputs: a list of files, each divided into pieces (fuzz.h has the bytes). */
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define PATH_SIZE_MAX 255
 
 void tree_read(tsr_input *in, tree *t) {
-  static tree_file files[FILES_MAX]; /* of the one tree that is at work */
+  static tree_file files[FILES_MAX]; /* there is only one tree at a time */
   *t = (tree){.flags = tsr__input_u8(in), .files = files};
   if (t->flags & TREE_ENCRYPTED) {
     const uint8_t *key = tsr__input_take(in, TSR_KEY_SIZE);
@@ -82,7 +82,7 @@ static void mutate_path(tree_file *file, uint64_t *state, tsr_arena *arena) {
   CHECK(tsr__arena_alloc(arena, PATH_SIZE_MAX, &copy, NULL) == TSR_OK);
   if (file->path_size) memcpy(copy, file->path, file->path_size);
   uint8_t *bytes = copy;
-  if (fuzz_random(state) % 2 && file->path_size > 0) { /* names have digits: times, versions, numbers */
+  if (fuzz_random(state) % 2 && file->path_size > 0) { /* changes a digit: names hold times, versions and numbers */
     uint64_t at = fuzz_random(state) % file->path_size;
     bytes[at] = (uint8_t)('0' + fuzz_random(state) % 10);
   } else {
@@ -99,11 +99,11 @@ static void change(tree *t, uint64_t *state, uint64_t growth, tsr_arena *arena) 
   }
   if (t->count == 0) return;
   uint64_t at = fuzz_random(state) % t->count, other = fuzz_random(state) % t->count;
-  if (kind == 1 && t->count > 1) { /* a file goes */
+  if (kind == 1 && t->count > 1) { /* removes a file */
     t->files[at] = t->files[--t->count];
-  } else if (kind == 2) { /* another's content */
+  } else if (kind == 2) { /* takes the content of another file */
     t->files[at].content = t->files[other].content;
-  } else if (kind == 3 && t->count < FILES_MAX) { /* the same under another name */
+  } else if (kind == 3 && t->count < FILES_MAX) { /* adds a copy under another name */
     t->files[t->count] = t->files[at];
     mutate_path(&t->files[t->count++], state, arena);
   } else if (kind == 4) {

@@ -1,9 +1,10 @@
-"""Each case of a test beside the reference library runs in a process of its own, with a folder of its own.
+"""Runs each case of a test against the reference library in a process of its own, with a directory of its own.
 
-The library has died of its own heap in the midst of sound arrays. A process that a signal ends, or that does not come back, says nothing about the
-array: the case is tried again from its beginning, and how often that was is told at the end. A case is wrong where it raises an exception: where the
-library answers something else than was expected, or where our side fails, which runs in processes of its own (the sqlite3 shell, tessera_c.Remote).
-A case that dies every time has said nothing; the test fails only where that is more than one case in ten.
+libtiledb sometimes corrupts its own heap and dies on sound arrays. A process that dies of a signal or hangs says
+nothing about the array, so the case is tried again from its beginning; the number of retries is printed at the end. A
+case is wrong if it raises an exception: if libtiledb's answer differs from the expected one, or if tessera fails, which
+runs in processes of its own (the sqlite3 shell, tessera_c.Remote). A case that dies in every try has no result; the
+test fails if more than one case in ten has none.
 
 usage: cases.py      tries itself: deaths are tried again and counted, wrong answers are not
 """

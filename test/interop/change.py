@@ -1,4 +1,5 @@
-"""What the functions that change metadata, schemas and groups write, TileDB reads; and what TileDB changes, they go on with.
+"""The functions that change metadata, schemas and groups: TileDB reads what they have written, and they work on what
+TileDB has changed.
 
 usage: change.py SHELL EXTENSION      (77: the package `tiledb` is not installed)
 """

@@ -1,5 +1,5 @@
-"""Arrays of many fragments that TileDB wrote, with deletes, gaps, new attributes: consolidated and vacuumed by tessera, TileDB reads
-the same between any two times as before; and then TileDB consolidates and vacuums them once more.
+"""Consolidates and vacuums arrays of many fragments that TileDB wrote, with deletes, gaps and new attributes. TileDB
+must read every range of times as before; then TileDB consolidates and vacuums the arrays itself.
 
 usage: consolidate.py SHELL EXTENSION [PATTERN]      (77: the package `tiledb` is not installed)
 Without a pattern one case in seven runs; with '' all do.

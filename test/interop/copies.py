@@ -1,5 +1,5 @@
-"""TileDB reads the same of a copy by tessera_copy and of an export as of the array itself: of a sample of the corpus, and of arrays that TileDB
-has evolved here, with cells that lack attributes.
+"""TileDB reads the same from a copy by tessera_copy and from an export as from the array itself: for a sample of the
+corpus, and for arrays that TileDB has evolved, with cells that lack attributes.
 
 usage: copies.py SHELL EXTENSION CORPUS [PATTERN]      (77: the package `tiledb` is not installed)
 """

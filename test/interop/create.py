@@ -1,5 +1,6 @@
-"""What CREATE VIRTUAL TABLE makes, TileDB opens: for every array of the corpus an array like it is made from tessera_ddl's statement.
-TileDB must see the same schema in both, and where it copies the cells of the one into the other, the extension must read the same.
+"""TileDB opens arrays that CREATE VIRTUAL TABLE has made: for every array of the corpus one is created from
+tessera_ddl's statement. TileDB must see the same schema in both; and if TileDB can copy the cells of the one into the
+other, the extension must read the same.
 
 usage: create.py SHELL EXTENSION CORPUS [PATTERN]      (77: the package `tiledb` is not installed)
 The package's Python often loads no SQLite extensions, so the shell does.

@@ -1,4 +1,4 @@
-"""Schemas and cells by chance, from a seed: every datatype, order, filter; small enough to compare cell by cell."""
+"""Random schemas and cells from a seed, with every datatype, order and filter, small enough to compare cell by cell."""
 import random
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""What libtessera changes, TileDB sees: histories of commits that remove, replace and add cells of sparse arrays, and write cells of
-any shape in dense ones; each state is read by both, now and at its own time.
+"""TileDB reads the histories that libtessera writes: commits that delete, replace and add cells of sparse arrays, and
+write cells in any shape in dense ones. Both read each state, at the present and at its own time.
 
 usage: history.py LIBRARY [COUNT [FIRST]]
 """

@@ -1,8 +1,9 @@
-"""A commit that a crash cut off between the database's commit and the array's, and that TileDB, which does not know of it, merges over: when its
-database publishes it, what is newer stays, what nobody else holds is there, and TileDB reads what we read.
+"""A commit that a crash has cut off between the database's commit and the array's, and that TileDB, which does not know
+of it, has merged over. When the commit's database publishes it, newer cells must stay, cells that no other fragment has
+must appear, and TileDB must read the same as tessera.
 
-Random cells in random boxes: first what is there, then a commit that is cut off, what others write later, TileDB's consolidation (and vacuum), and
-what others write after that.
+The cells and boxes are random: first some cells, then the commit that is cut off, then the writes of others, TileDB's
+consolidation (and vacuum), and more writes of others.
 
 usage: late.py SHELL EXTENSION [CASES [SEED]]      (77: the package `tiledb` is not installed)
 """

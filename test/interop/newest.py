@@ -1,4 +1,4 @@
-"""Runs tests of test/sqlite with the newest SQLite, which the package apsw brings, one process for each.
+"""Runs tests of test/sqlite with the newest SQLite, which the package apsw contains, in one process for each.
 
 usage: newest.py EXTENSION CORPUS SCRIPT...
 """

@@ -1,5 +1,6 @@
-"""tessera_npy gives numpy what TileDB reads of the same box, and TileDB reads what tessera_write_npy writes of numpy's blocks: all datatypes that numpy
-has, orders of cells and tiles, several fragments over each other with gaps, nulls, several values in a cell, Fortran order, big-endian.
+"""tessera_npy gives numpy the same block that TileDB reads, and TileDB reads the blocks that tessera_write_npy writes:
+for all datatypes that numpy has, orders of cells and tiles, overlapping fragments with gaps, nulls, several values in a
+cell, Fortran order, big-endian values.
 
 usage: npy.py SHELL EXTENSION [SEED [COUNT]]      (77: the package `tiledb` is not installed)
 """

@@ -1,5 +1,5 @@
-"""What INSERT, UPDATE and DELETE have written, TileDB reads: the arrays of test/sqlite/histories.py, row by row, before TileDB has
-consolidated and vacuumed them and afterwards.
+"""TileDB reads the rows that INSERT, UPDATE and DELETE have written: the arrays of test/sqlite/histories.py, row by
+row, before and after TileDB consolidates and vacuums them.
 
 usage: rows.py HISTORIES EXTENSION [ROUNDS [SEED]]
 """

@@ -1,5 +1,6 @@
-"""Runs a test that needs TileDB itself, or the newest SQLite (the package apsw), in a virtual environment that has it; makes that on
-first use. Exit code 77, which ctest takes for "skipped", where it cannot be had: no network, no wheel for this Python.
+"""Runs a test that needs TileDB, or the newest SQLite (the package apsw), in a virtual environment, which is made on
+first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
+"skipped".
 
 usage: run.py [--apsw] ENVIRONMENT SCRIPT ARGUMENT...
 """

@@ -1,7 +1,8 @@
-"""Storms: processes of tessera and of TileDB write, delete, consolidate, vacuum and evolve the same arrays at the same time, and are killed; some of the
-tessera processes have databases of one path in mount namespaces of their own, as machines that share a store have. When the wind drops (every round), no
-acknowledged row is lost, doubled or resurrected, and what was not acknowledged is there as a whole or not at all: for tessera, for TileDB, and by the
-databases of the writers. storm_workers.py has the processes.
+"""Storms: processes of tessera and of TileDB write, delete, consolidate, vacuum and evolve the same arrays at the same
+time, and are killed at random. Some of the tessera processes have their databases under one path in mount namespaces of
+their own, like hosts that share a store. After each round all processes stop, and the test checks that no acknowledged
+row is lost, doubled or resurrected, and that a commit that was not acknowledged is there completely or not at all: for
+tessera, for TileDB, and by the databases of the writers. storm_workers.py has the processes.
 
 usage: storm.py [--one-machine] EXTENSION SECONDS [SEED [FOLDER]]        (77: the package `tiledb` is not installed)
 Runs storms of six rounds each, with a new seed each, for so many seconds. What went wrong stays in FOLDER (by default a temporary one), with the journals.

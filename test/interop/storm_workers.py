@@ -1,12 +1,13 @@
-"""The processes of a storm (storm.py): writers, maintainers and readers of tessera and of TileDB. Each is a function role(config) that runs in a process of
-its own, until the file `stop` appears or somebody kills it.
+"""The processes of a storm (storm.py): writers, maintainers and readers of tessera and of TileDB. Each is a function
+role(config) that runs in a process of its own until the file `stop` appears or the process is killed.
 
-An *owner* is a number that one writer at a time has: it alone writes the cells whose first coordinate is that number, so what these cells must hold is
-known from its journal alone. A line of the journal is written before each commit ("set": what the commit makes of which keys) and after it ("done":
-true; or false where it was taken back). A process that was killed leaves a commit of which nothing is known: the owner's next process looks, and writes
-down whether it is there ("seen": true or false). It must be there as a whole or not at all, and stay so.
+An *owner* is a number that one writer at a time has. This writer alone writes the cells whose first coordinate is that
+number, so the journal of the owner says what these cells must contain. The writer adds a line to the journal before
+each commit ("set": the new values by key) and after it ("done": true, or false if the commit was rolled back). After a
+process was killed in a commit, its result is unknown: the owner's next process looks, and writes down whether the
+commit is there ("seen": true or false). The commit must be there completely or not at all, and stay so.
 
-The kill of a process loses nothing that it has written to a file; so the journal is not forced to the disk.
+A kill does not lose bytes that were written to a file, so the journal is not synced.
 """
 import contextlib
 import ctypes

@@ -1,11 +1,12 @@
-"""libtessera.so from Python, through its C interface (core/tessera.h): arrays are created and cells written.
+"""Calls libtessera.so from Python through its C interface (core/tessera.h): creates arrays and writes cells.
 
-A schema is a dict: dense, cell_order and tile_order ('row', 'col', 'hilbert'), capacity, duplicates, version, key (32 bytes or
-None), coords_filters, offsets_filters, validity_filters, dims, attrs, enums, current (a box) - see interop's generate.py.
-A column is (bytes of the values, offsets or None, validity or None), offsets and validity as numpy arrays.
+A schema is a dict: dense, cell_order and tile_order ('row', 'col', 'hilbert'), capacity, duplicates, version, key (32
+bytes or None), coords_filters, offsets_filters, validity_filters, dims, attrs, enums, current (a box); generate.py
+makes such dicts. A column is (bytes of the values, offsets or None, validity or None), offsets and validity as numpy
+arrays.
 
-Run as a program it serves another process, so that only this one has the sanitizers that the library may want: requests are
-pickled (method, arguments) on standard input, answers (error or None, result) on standard output.
+As a program it serves another process, so that only this one is loaded with the sanitizers that the library may need:
+requests are pickled (method, arguments) on standard input, answers (error or None, result) on standard output.
 """
 import ctypes as C
 import os

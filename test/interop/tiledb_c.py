@@ -1,5 +1,5 @@
-"""libtiledb, the reference, from Python through its C interface: the one that the package `tiledb` brings along. Schemas and
-columns are as in tessera_c.py."""
+"""Calls libtiledb, the reference library that the package `tiledb` contains, from Python through its C interface.
+Schemas and columns have the form of tessera_c.py."""
 import ctypes as C
 import glob
 import os

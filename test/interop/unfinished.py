@@ -1,5 +1,5 @@
-"""What TileDB leaves behind when it is killed, trips over itself, or is just writing: tessera reads what TileDB reads, and mends it so
-that TileDB goes on.
+"""Arrays in the states that TileDB leaves when it is killed, fails, or is in the middle of a write: tessera reads what
+TileDB reads, and repairs the arrays so that TileDB can go on.
 
 usage: unfinished.py SHELL EXTENSION      (77: the package `tiledb` is not installed)
 """

@@ -1,5 +1,6 @@
-"""What libtessera writes, TileDB reads: arrays of generated schemas and cells, compared cell by cell; fragment information;
-consolidation by TileDB, which then reads the same; and the size on disk next to TileDB's own.
+"""TileDB reads arrays that libtessera writes, with generated schemas and cells: cell by cell, and by their fragment
+information; then TileDB consolidates them and reads the same. The sizes on disk are compared with those of TileDB's own
+arrays.
 
 usage: write.py LIBRARY [COUNT [FIRST]]
 """

@@ -1,4 +1,5 @@
-"""Each finding of tessera_advise: an array that has it, the statement that mends it, and the same array without it.
+"""Each finding of tessera_advise: an array that has it, the statement that solves it, and the same array without the
+finding.
 
 usage: advise.py EXTENSION
 """

@@ -1,9 +1,10 @@
-"""Consolidation is bounded: an array far larger than memory_mb is merged tile by tile. What SQLite's allocator, which is the extension's, and the
-process take at most while arrays are consolidated: no more than memory_mb, and no more than 64 MB for 2 million cells of 80 MB. So is a transaction of a dense
-array: ten times memory_mb of cells are written, read, changed and committed in it.
+"""The memory of consolidations is bounded: an array far larger than memory_mb is merged tile by tile. SQLite's
+allocator, which the extension uses, must not take more than memory_mb, and the process not more than 64 MB for 2
+million cells of 80 MB. The same holds for a transaction on a dense array: ten times memory_mb of cells are written,
+read, changed and committed in it.
 
-The arrays are made, and the process is measured, with the library as it is released where that has been built (build/release), in processes of their
-own: the sanitizers' memory would hide it. The allocator is asked in the extension that is tested, with fewer cells.
+The memory of processes is measured with the release build of the library (build/release), if there is one, because
+sanitizers need too much memory themselves. The allocator is measured in the extension under test, with fewer cells.
 
 usage: bounded.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

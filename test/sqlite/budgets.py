@@ -1,5 +1,6 @@
-"""What `memory_mb` has no room for is SQLITE_TOOBIG: the statement ends, the transaction around it goes on, and the message names `memory_mb` and how much
-was wanted. (SQLITE_NOMEM, at which SQLite rolls the whole transaction back, is for memory that is not to be had: heap.py.)
+"""A statement that needs more than `memory_mb` fails with SQLITE_TOOBIG: the statement ends, the transaction around it
+goes on, and the message names `memory_mb` and the memory that was needed. (SQLITE_NOMEM, on which SQLite rolls the
+whole transaction back, means that memory could not be allocated: heap.py.)
 
 usage: budgets.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

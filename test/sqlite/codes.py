@@ -1,4 +1,4 @@
-"""Which result code of SQLite's a program gets for what goes wrong: a table of statements and extended codes.
+"""SQLite's extended result codes: a table of statements that fail, and the code that each returns.
 
 usage: codes.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,6 @@
-"""Comparisons that mean more to the table than to SQLite: ISO text of any precision with datetimes, text of digits with UINT64. What must
-come out is reckoned here, in Python's integers. And where SQLite compares by itself, it compares as ever.
+"""Comparisons that mean more to the table than to SQLite: datetimes with ISO text of any precision, UINT64 with text of
+digits. The expected rows are computed here, with Python's integers. Comparisons that SQLite makes itself have SQLite's
+own results.
 
 usage: comparing.py EXTENSION CORPUS
 """

@@ -1,5 +1,6 @@
-"""What tessera_copy and tessera_ddl keep: attributes that cells never had, tiles and chunks as TileDB makes them; and what they, CREATE
-and INSERT refuse. Histories are random; both views of what was never written, NULL and the fill value, are compared.
+"""What tessera_copy and tessera_ddl keep (attributes that cells lack, tiles and chunks as TileDB makes them), and what
+they, CREATE and INSERT refuse. The histories of the arrays are random; cells that were never written are compared as
+NULL and as the fill value.
 
 usage: copies.py EXTENSION CORPUS [PATTERN...]
 """

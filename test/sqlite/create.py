@@ -1,5 +1,5 @@
-"""Arrays that CREATE VIRTUAL TABLE makes, and the transactions of SQLite: commits that fail and go on, savepoints, connections and
-processes that end, several databases.
+"""Arrays that CREATE VIRTUAL TABLE makes in SQLite's transactions: commits that fail and go on, savepoints, connections
+and processes that end in between, several databases.
 
 usage: create.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,8 +1,10 @@
-"""Many processes and threads with one array: they write, read, consolidate and vacuum it for some seconds, and each looks whether what it sees can be.
+"""Many processes and threads write, read, consolidate and vacuum one array for some seconds, and each checks that what
+it reads is possible.
 
-Writer w commits its rows number 0, 1, 2, ... in groups: (w, n, group, checksum). Whoever reads must see of each writer a prefix of its rows without a gap,
-whole groups only, checksums that fit, never fewer rows than before, and in the end all of them. The ordinary table `log` gets the same rows in the same
-transactions; where the array is in the database, each statement sees as many of both.
+Writer w commits its rows number 0, 1, 2, ... in groups: (w, n, group, checksum). A reader must see of each writer a
+prefix of its rows without a gap, complete groups only, right checksums, never fewer rows than before, and in the end
+all of them. The ordinary table `log` gets the same rows in the same transactions; if the array is in the database, each
+statement sees equally many rows in both.
 
 usage: crowd.py EXTENSION CORPUS [SECONDS | WORDS IN TESTS' NAMES]
 """

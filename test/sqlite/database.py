@@ -1,4 +1,5 @@
-"""Arrays inside the database: their shadow tables through all that SQLite does to a database, transactions, copies in and out, damage.
+"""Arrays in the database: their shadow tables under everything that SQLite does to a database, transactions, import and
+export, damage.
 
 usage: database.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

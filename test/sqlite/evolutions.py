@@ -1,9 +1,11 @@
-"""Random histories of one array: INSERT, UPDATE, DELETE, attributes that come and go and come back, labels that are added, a current domain
-that grows, consolidations and vacuums of each kind, rollbacks, tables that are opened again or stay open. Beside it, a dict of cells at each
-commit's time with the schema of each time. After each step they are the same: now, at earlier times, with the columns of now and of then.
+"""Random histories of one array: INSERT, UPDATE, DELETE, attributes that are dropped and added and added again, labels
+that are added, a current domain that grows, consolidations and vacuums of each kind, rollbacks, tables that are opened
+again or stay open. A dict in Python has the cells at each commit's time, and the schema of each time. After each step
+the array must equal it: now and at earlier times, with the columns of now and of then.
 
-Cells that were written before an attribute was added read NULL, or its fill value with unwritten=fill; an attribute of a dropped one's name and
-datatype finds its values again; a table that stays open keeps its columns, and those that are gone are an error that says so.
+Cells that were written before an attribute was added read NULL, or the fill value with unwritten=fill. An attribute
+with a dropped one's name and datatype finds the old values again. A table that stays open keeps its columns; reading a
+dropped one is an error that says so.
 
 usage: evolutions.py EXTENSION CORPUS [ROUNDS [SEED]]      (rounds of each kind of array)
 environment: KEEP, a directory: the arrays are left there, each with ROWS.json beside it (test/interop/rows.py)

@@ -1,4 +1,5 @@
-"""What SQLite does to a virtual table, as far as answers depend on it: planning, constraints, hidden columns, schema changes.
+"""SQLite's behaviour towards virtual tables, where the rows of a query depend on it: planning, constraints, hidden
+columns, schema changes.
 
 usage: facts.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

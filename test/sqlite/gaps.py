@@ -1,6 +1,7 @@
-"""Dense arrays whose fragments lie far apart: tiles that no fragment meets are answered as a whole, skipped where a comparison with an attribute cannot hold of
-what was never written, and taken at once by tessera_aggregate. How much is walked shows in how often the progress handler is called; what comes is compared with
-what SQLite makes of the same rows without pushdown.
+"""Dense arrays whose fragments lie far apart. Tiles that no fragment meets are answered as one box, skipped if a
+comparison with an attribute cannot hold for cells that were never written, and aggregated at once by tessera_aggregate.
+The number of calls of the progress handler shows how many tiles are visited. The rows are compared with those of SQLite
+without pushdown.
 
 usage: gaps.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,5 @@
-"""SQLite's limit of the heap, `PRAGMA hard_heap_limit`, holds for all work: below what a statement needs it fails with NOMEM, and leaves what was there
-before; with more it works, on the same connection.
+"""`PRAGMA hard_heap_limit` holds for all work of the extension: with less memory than a statement needs it fails with
+NOMEM and changes nothing; with more it succeeds, on the same connection.
 
 usage: heap.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,8 +1,9 @@
-"""Random statements on a tessera table and on an ordinary table beside it in the same database: after each of them, both hold the
-same rows. INSERT, UPDATE and DELETE with all OR clauses, moves of cells, savepoints, rollbacks, with values of every datatype.
+"""Random statements on a tessera table and on an ordinary table in the same database: after each statement both must
+have the same rows. INSERT, UPDATE and DELETE with all OR clauses, changes of coordinates, savepoints, rollbacks, with
+values of every datatype.
 
-What an ordinary table does differently is computed here: cells move as a set, a plain INSERT replaces where the option says so, an
-UPDATE of a dense array makes cells of its box that were not there.
+The script computes what an ordinary table does differently: an UPDATE moves cells as a set, a plain INSERT replaces if
+the option says so, and an UPDATE of a dense array writes cells of its box that were never written.
 
 usage: histories.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 environment: ROUNDS, SEED; KEEP, a directory: the arrays are left there, each with ROWS.json beside it (test/interop/rows.py)

@@ -1,5 +1,6 @@
-"""What the tests of this directory share: connections of Python's sqlite3 module, and of apsw (which brings a newer SQLite) where it
-is installed; copies of the corpus' arrays; running all functions of a module whose names begin with test_.
+"""What the tests of this directory share: connections through Python's sqlite3 module, and through apsw (which contains
+a newer SQLite) if it is installed; copies of the corpus' arrays; running all functions of a module whose names begin
+with test_.
 """
 import ctypes
 import ctypes.util

@@ -1,5 +1,6 @@
-"""A database from someone else: its schema names tessera tables, its shadow tables hold whatever they like. Opening and reading it changes no file
-anywhere; what it says is rows or an error; what its owner does with it stays within the array that a table names.
+"""A database from an attacker, whose schema names tessera tables and whose shadow tables hold anything. Opening and
+reading it changes no file; its statements return rows or an error; and writes of its user stay within the array that a
+table names.
 
 usage: hostile.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,7 +1,9 @@
-"""sqlite3_interrupt and the progress handler in all long work: how often it asks, and what is left where it is stopped.
+"""sqlite3_interrupt and the progress handler during all long work: how often the extension asks them, and what a
+stopped statement leaves.
 
-With a handler at each step of SQLite's machine, and one thread, a statement is stopped at its k-th question, for several k, each time on a fresh copy.
-Between two questions next to each other there must be no more than 4 MiB or 65,536 cells decoded, a tile more or less.
+With a progress handler at each step of SQLite's bytecode, and one thread, a statement is stopped at its k-th call, for
+several k, each time on a fresh copy. Between two successive calls no more than 4 MiB or 65,536 cells may be decoded,
+give or take a tile.
 
 usage: interrupts.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

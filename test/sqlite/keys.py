@@ -1,7 +1,8 @@
-"""Keys of encrypted arrays: when a connection is closed they are nowhere in the memory of its process, and at no time in a file, a schema or a message.
+"""Keys of encrypted arrays: after a connection is closed they are nowhere in the memory of its process; and at no time
+in a file, a schema or a message.
 
-Each way of giving a key is gone in a process of its own, whose memory this one reads. There the keys are made byte by byte, in buffers that are wiped; so what
-is found of them, the extension has left.
+A separate process uses each way of giving a key; this one reads its memory. That process makes the keys byte by byte,
+in buffers that it overwrites, so a key that is found was left by the extension.
 
 usage: keys.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,6 @@
-"""Lookups by full coordinates in one statement, joins and subqueries, with and without a cache: the tiles of the last ones are kept for the statement whatever
-`cache_mb` says, so that a tile is read once for many of them. Counters say how many tiles were read; rows are compared with an ordinary table's.
+"""Lookups by full coordinates in one statement, in joins and subqueries, with and without a cache. The tiles of the
+last lookups are kept for the statement whatever `cache_mb` is, so that a tile is read once for many lookups. Counters
+show how many tiles were read; the rows are compared with an ordinary table's.
 
 usage: lookups.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,6 @@
-"""Whose a prepared commit is: databases of one path that are not one file, copies, markers of earlier versions, writers that live, those
-that are gone for good ('disown'), and what was published or is gone.
+"""The owner of a prepared commit: databases with the same path that are different files, copies, markers of earlier
+versions, writers that are alive, owners that are gone for good ('disown'), and commits that are published already or
+have lost their fragments.
 
 usage: owners.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,4 +1,5 @@
-"""Where arrays are: forms of paths, relative paths, links, arrays that go and come back, what may not be read.
+"""Paths of arrays: forms of paths, relative paths, links, arrays that disappear and come back, files without
+permission.
 
 usage: paths.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

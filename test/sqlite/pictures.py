@@ -1,5 +1,5 @@
-"""tessera_png and tessera_preview: pixels against the means of rows, over random arrays, slices and sizes; what is refused; arrays that
-are encrypted, in the database, or looked at as they were.
+"""tessera_png and tessera_preview: pixels compared with the means of rows, over random arrays, slices and sizes;
+arguments that are refused; arrays that are encrypted, in the database, or opened at an earlier time.
 
 usage: pictures.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,5 @@
-"""What a plan may take over from SQLite, and what it must not: arguments, outer joins, OFFSET, min(), DISTINCT. Counters say how many rows
-SQLite was given.
+"""What a plan may take over from SQLite, and what it must not: arguments, outer joins, OFFSET, min(), DISTINCT.
+Counters show how many rows the table has given to SQLite.
 
 usage: plans.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

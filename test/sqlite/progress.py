@@ -1,5 +1,5 @@
-"""tessera_progress: what long work shows to other connections while it runs, that it ends with the work, and that the host's progress
-handler is called all the time and can stop it.
+"""tessera_progress: what long work shows to other connections while it runs, and that its row ends with the work; and
+that the host's progress handler is called regularly and can stop the work.
 
 usage: progress.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,6 +1,6 @@
-"""tessera_restrict: nothing outside of the directory is read or changed, whatever lies inside of an array: symbolic links in the place of
-every directory and file, hard links, and links that are swapped in between the look and the open. A connection that is not bound follows
-links as ever.
+"""tessera_restrict: nothing outside of the directory is read or changed, whatever an array contains: symbolic links in
+place of every directory and file, hard links, and links that are swapped in between a check and an open. A connection
+that is not restricted follows links.
 
 usage: restrict.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

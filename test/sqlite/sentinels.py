@@ -1,5 +1,5 @@
-"""Nothing that stands in an array's files leads a read or a removal out of the array: names with '/' and '..', absolute names, and
-symbolic links, in every kind of file that holds names. Beside each array lies a sentinel, which must stay as it is.
+"""No name in an array's files leads a read or a removal out of the array: names with '/' and '..', absolute names, and
+symbolic links, in every kind of file that holds names. Beside each array lies a sentinel, which must not change.
 
 usage: sentinels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

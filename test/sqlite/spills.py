@@ -1,6 +1,7 @@
-"""Transactions of dense arrays that are larger than `memory_mb`: their cells go to disk, and everything is as if they had not: own reads, cells that are written
-twice, updates, OR clauses, savepoints, commits of boxes and over gaps. Random histories beside an ordinary table. What such a transaction takes is
-in bounded.py.
+"""Transactions on dense arrays that are larger than `memory_mb`. Their cells are spilled to disk, and the results must
+be the same as without spilling: reads within the transaction, cells that are written twice, updates, OR clauses,
+savepoints, commits of boxes and over gaps. Random histories are compared with an ordinary table. (bounded.py measures
+the memory of such transactions.)
 
 usage: spills.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

@@ -1,5 +1,5 @@
-"""What a statement sees of an array that changes, and what a connection does to its process: rowids, snapshots, threads, forks,
-interrupts, limits of memory.
+"""What a statement sees of an array that changes, and what a connection does to its process: rowids, snapshots,
+threads, forks, interrupts, memory limits.
 
 usage: state.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

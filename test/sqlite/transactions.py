@@ -1,5 +1,6 @@
-"""Transactions on arrays as SQLite leads them: commits that fail and go on, savepoints that nobody announces, tables that vanish, several
-connections and databases, and what a crash between the database's commit and the array's leaves.
+"""SQLite's transactions on arrays: commits that fail and go on, savepoints that virtual tables are not told of, tables
+that are dropped, several connections and databases, and the state that a crash between the database's commit and the
+array's leaves.
 
 usage: transactions.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

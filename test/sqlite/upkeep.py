@@ -1,5 +1,6 @@
-"""Arrays that are kept healthy while others use them: how many files many fragments cost, consolidations and vacuums beside each other,
-beside writers and readers (in processes of their own), progress handlers, tables that are open while the schema changes.
+"""Maintenance of arrays while others use them: how many files are opened for many fragments; consolidations and vacuums
+beside each other, beside writers and readers (in processes of their own); progress handlers; tables that are open while
+the schema changes.
 
 usage: upkeep.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

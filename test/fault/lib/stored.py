@@ -1,5 +1,5 @@
-"""The bytes of metadata as they are stored (docs/format.md): generic tiles, and __fragment_metadata.tdb of version 16 to 22, taken apart
-and put together again after something in them was changed. What is written goes through no filters, which is as legal as any."""
+"""Reads and writes stored metadata (docs/format.md): generic tiles, and __fragment_metadata.tdb of versions 16 to 22.
+Tests take a file apart, change something, and write it again, without filters, which the format allows."""
 import struct
 import zlib
 
