@@ -16,7 +16,7 @@ def quote(name):
 
 
 def usable(value):
-    """Can it stand in a slice, and mean the same in WHERE?"""
+    """Returns True if the value can stand in a slice and means the same in WHERE."""
     if isinstance(value, bytes):
         try:
             return "\0" not in value.decode("utf-8")
@@ -30,7 +30,7 @@ def plain(value):
 
 
 def random_slice(dims, declared, rows, rng):
-    """(JSON or None, WHERE, parameters)"""
+    """Returns (slice as JSON or None, WHERE clause, parameters)."""
     box, terms, parameters = {}, [], []
     for i, dim in enumerate(dims):
         if rng.random() < 0.5 or not rows:
@@ -39,9 +39,9 @@ def random_slice(dims, declared, rows, rng):
         if not all(map(usable, pair)) or type(pair[0]) is not type(pair[1]):
             continue
         if declared[i] == "INTEGER" and isinstance(pair[0], bytes):
-            continue  # UINT64 past the signed range: SQL compares it as text
+            continue  # UINT64 above the signed range: SQL compares it as text
         if declared[i] == "TEXT" and isinstance(pair[0], int):
-            continue  # a time without ISO form
+            continue  # a time without ISO text
         low, high = map(plain, sorted(pair))
         kind = rng.random()
         if kind < 0.2:
@@ -64,14 +64,14 @@ def run(db, sql, parameters):
 
 
 def near(a, b, size):
-    """Equal, where floats are summed: `size` is the sum of what they would be without signs."""
+    """Compares sums of floats: the tolerance depends on `size`, the sum of their absolute values."""
     if not isinstance(a, float) or not isinstance(b, float):
         return a == b
     return a == b or abs(a - b) <= 1e-12 * (size or 0)
 
 
 def same(got, want, sizes):
-    """Rows of keys, count, sum, min, max, mean, nulls."""
+    """Returns rows of (keys, count, sum, min, max, mean, nulls)."""
     if isinstance(got, str) or isinstance(want, str) or len(got) != len(want):
         return got == want
     for g, w, s in zip(got, want, sizes):
@@ -122,10 +122,10 @@ def check_array(db, directory, description, count, rng, keys):
         want = run(db, f"SELECT {shown}, count({a}), sum({a}), min({a}), max({a}), avg({a}), count(*) - count({a}) {rest}", parameters)
         got = run(db, "SELECT * FROM tessera_aggregate('db:t', ?, ?, ?)", [attribute, box, asked if by else None])
         if want == "integer overflow" and declared[names.index(attribute)] != "INTEGER":
-            continue  # of text that looks like numbers
-        if want == "integer overflow":  # of all, or on the way only: then the sum is right all the same
+            continue  # sums of text that looks like numbers
+        if want == "integer overflow":  # the sum overflows, or only a partial sum does: then tessera's sum is right
             sums = exact_sums(db, f"SELECT {shown}, {a} FROM t{where}", parameters)
-            if sums is None:  # with text among them SQLite goes on in floats, or not, as they come
+            if sums is None:  # with text among the values SQLite's sum depends on their order
                 continue
             if (got == "integer overflow") != any(abs(s) > 2**63 - 1 and s != -2**63 for s in sums.values()):
                 yield f"{option} {attribute} {box} {by}: {str(got)[:300]}, exact: {str(sums)[:300]}"
@@ -144,7 +144,7 @@ def check_array(db, directory, description, count, rng, keys):
 
 def main():
     queries = failed = taken = 0
-    # But where a filter makes coordinates of others, which lie outside of the domain.
+    # Not arrays whose filters have moved coordinates out of the domain.
     for name, asked in read.questions(6, "dims_scale_float"):
         queries += asked[3]
         for problem in check_array(*asked):

@@ -14,7 +14,7 @@ WIDE = {"STRING_UTF16": "utf-16-le", "STRING_UCS2": "utf-16-le", "STRING_UTF32":
 
 
 def connect(extension, isolation_level=""):
-    """A connection with the extension, on which text comes as bytes."""
+    """Returns a connection with the extension, which returns text as bytes."""
     db = sqlite3.connect(":memory:", isolation_level=isolation_level)
     db.text_factory = bytes
     db.enable_load_extension(True)
@@ -23,7 +23,7 @@ def connect(extension, isolation_level=""):
 
 
 def find(root, pattern="", kind="array"):
-    """(name, directory, description) of every array (or group) below root whose name holds pattern."""
+    """Yields (name, directory, description) of every array or group below root whose name contains the pattern."""
     for folder, _, files in sorted(os.walk(root)):
         for file in sorted(files):
             if not file.endswith(".json") or file.startswith("_") or file == "not_produced.json":
@@ -43,7 +43,7 @@ def float_text(value):
 
 
 def number(value, datatype):
-    """A number of the JSON as SQL shows it: NaN as None, UINT64 past the signed range as text of 20 digits."""
+    """Returns a number of the JSON as SQL shows it: NaN as None, UINT64 above the signed range as text of 20 digits."""
     if datatype.startswith("FLOAT"):
         value = float_text(value)
         return None if math.isnan(value) else value
@@ -51,7 +51,7 @@ def number(value, datatype):
 
 
 def text_of(value, datatype):
-    """Text as SQL shows it, as bytes: what is no character in a wide encoding becomes U+FFFD."""
+    """Returns text as SQL shows it, as bytes: an invalid unit of UTF-16 or UTF-32 becomes U+FFFD."""
     raw = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value.encode("utf-8", "surrogateescape")
     if datatype in WIDE:
         return wide_text(raw, 2 if WIDE[datatype] == "utf-16-le" else 4)
@@ -79,7 +79,7 @@ BYTES = {"BLOB", "ANY", "GEOM_WKB"}
 
 
 def expected(value, field):
-    """One cell of the JSON as (kind, value), comparable with `actual`."""
+    """Returns one cell of the JSON as (kind, value), comparable with `actual`."""
     datatype = field["type"]
     if value is None:
         return None
@@ -99,7 +99,7 @@ def expected(value, field):
 
 
 def actual(value, field):
-    """One cell as sqlite3 gave it (text as bytes), in the same form."""
+    """Returns one cell from sqlite3 (text as bytes) in the form of `expected`."""
     datatype = field["type"]
     if value is None:
         return None
@@ -116,7 +116,7 @@ def actual(value, field):
 
 
 def canonical(value, field):
-    """One cell as the canonical text that the JSON's sha256 is made of."""
+    """Returns one cell as the canonical text for the JSON's sha256."""
     datatype = field["type"]
     if value is None:
         return b"nan" if datatype.startswith("FLOAT") and not field.get("nullable") else b"null"
@@ -139,6 +139,6 @@ def scalar(v, datatype):
 
 
 def order(row, dims):
-    """Sort key: by dimensions, ties by the rest."""
+    """Returns a sort key: by dimensions, then by the other columns."""
     head = [v[1] if v else b"" for v in row[:dims]]
     return [int(h) if isinstance(h, str) else h for h in head], [repr(v) for v in row[dims:]]

@@ -12,7 +12,7 @@ import read
 
 
 def check(db, directory, key):
-    """(severity, file, message) of all findings."""
+    """Returns (severity, file, message) of all findings."""
     if key:
         return db.execute("SELECT * FROM tessera_check(?, ?)", (directory, key.encode())).fetchall()
     return db.execute("SELECT * FROM tessera_check(?)", (directory,)).fetchall()
@@ -31,7 +31,7 @@ def main():
     db = connect(extension)
     for name, directory, description in arrays.find(corpus, pattern):
         if read.uses_webp(description):
-            continue  # it cannot be read, and so not be checked
+            continue  # it cannot be read, so it cannot be checked
         broken = any("error" in r for r in description["reads"])
         label = os.path.join(directory, "__labels")
         for path in [directory] + ([os.path.join(label, l) for l in sorted(os.listdir(label))] if os.path.isdir(label) else []):

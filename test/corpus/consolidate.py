@@ -16,17 +16,17 @@ import tempfile
 import arrays
 import read
 
-MOST_TIMES = 3  # more are sampled
+MOST_TIMES = 3  # of more times a sample is taken
 
 
 def fragments(db):
-    """name -> (start, end) of what is seen now."""
+    """Returns {name: (start, end)} of the visible fragments."""
     rows = db.execute("SELECT name, start_time, end_time FROM tessera_fragments('db:t')").fetchall()
     return {name.decode(): (start, end) for name, start, end in rows}
 
 
 def rows_at(db, directory, description, keys, span):
-    """All rows, without rowids; or the error."""
+    """Returns all rows without rowids, or the error."""
     try:
         read.open_table(db, directory, description, span[0], span[1], keys, False)
         return sorted(db.execute("SELECT * FROM t").fetchall(), key=repr)
@@ -45,13 +45,13 @@ def times_of(seen, chance):
 
 
 def inside(span, merged):
-    """Does it cut one of these ranges?"""
+    """Returns True if a range of times cuts one of these ranges."""
     low, high = span[0] or 0, span[1] if span[1] is not None else 2**63 - 1
     return any((a < low or b > high) and a <= high and b >= low for a, b in merged)
 
 
 def untimed(directory, description):
-    """The times of merged fragments whose cells have none of their own."""
+    """Returns the time ranges of merged fragments without times of cells."""
     names = [n for place in (directory, directory + "/__fragments") if os.path.isdir(place) for n in os.listdir(place)]
     parts = [n.split("_")[2:] for n in names if n.startswith("__") and "." not in n]
     parts = [p for p in parts if len(p) >= 3 and p[0].isdigit() and p[1].isdigit()]

@@ -15,17 +15,17 @@ import tempfile
 import arrays
 import read
 
-# What cannot be copied, and why.
+# Arrays that cannot be copied, and the error.
 REFUSED = {"new/labels/": "dimension labels are not created",
            "new/filter/dims_scale_float_b8": "is outside the domain",  # the filter has moved coordinates out of it
            "nullable_sparse": "its chunks hold",  # TileDB 2.2.2 lost values; errata.md, 32
            "lib2.2.2_d2_nullable": "its chunks hold"}
-# Other tiles do not fit: a domain of one cell, or one that ends where the datatype does.
+# Arrays that cannot have other tiles: the domain has one cell, or ends at the datatype's maximum.
 NOT_RETILED = {"new/dense/one_cell_domain", "new/dimtype/extreme_hi_dense_int64", "new/dimtype/extreme_hi_dense_uint64"}
 
 
 def rows_of(db, path, keys, key, unwritten="fill"):
-    """All rows; of dense arrays only what was written."""
+    """Returns all rows; of dense arrays the written cells only."""
     key = f", key_file={read.literal(keys)}" if key else ""
     db.execute("DROP TABLE IF EXISTS t")
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(path)}, {arrays.OPTIONS.replace('unwritten=fill', 'unwritten=' + unwritten)}{key})")
@@ -33,12 +33,12 @@ def rows_of(db, path, keys, key, unwritten="fill"):
 
 
 def has_schemas(db):
-    """Have the fragments of table t several schemas? Then some may lack an attribute."""
+    """Returns True if the fragments of table t have several schemas: some may lack an attribute then."""
     return db.execute("SELECT count(DISTINCT schema) > 1 FROM tessera_fragments('db:t')").fetchone()[0]
 
 
 def views(db, path, keys, key, evolved):
-    """The rows, of an array that has evolved also with what was never written as NULL; the metadata."""
+    """Returns the rows and the metadata; for an array that has evolved also the rows with NULL for values that were never written."""
     filled = rows_of(db, path, keys, key)
     metadata = db.execute("SELECT * FROM tessera_metadata('db:t')").fetchall()
     return filled, rows_of(db, path, keys, key, "null") if evolved else None, metadata
@@ -51,7 +51,7 @@ def difference(what, before, after):
 
 
 def files_of(root):
-    """Every file that is the array's: what begins with '.' is nobody's."""
+    """Returns every file of the array. Names that begin with '.' do not belong to it."""
     found = {}
     for folder, directories, files in os.walk(root):
         directories[:] = [d for d in directories if not d.startswith(".")]
@@ -63,7 +63,7 @@ def files_of(root):
 
 
 def check_database(db, path, keys, key, before, copy):
-    """Into the database and out again."""
+    """Imports the array into the database and exports it again."""
     db.execute("SELECT tessera_import('inside', ?)", (path,)).fetchall()
     if key:
         db.execute("SELECT tessera_set_key('db:inside', ?)", (key.encode(),)).fetchall()
@@ -80,7 +80,7 @@ def check_database(db, path, keys, key, before, copy):
 
 
 def retiled(description):
-    """Other tiles: of dense arrays the first extent changes, of sparse ones the capacity."""
+    """Returns options for other tiles: another first extent for dense arrays, another capacity for sparse ones."""
     first = description["dims"][0]
     if description["array_type"] != "dense":
         return {"capacity": 7, "duplicates": True}
@@ -98,7 +98,7 @@ def check_copy(db, path, keys, key, before, copy, options, checked):
 
 
 def check(db, name, path, description, keys, copy, more):
-    """(what is wrong or None, what was done)"""
+    """Returns (problem or None, a word for what was done)."""
     key = description.get("encryption_key")
     if key:
         with open(keys, "w", encoding="utf-8") as f:
@@ -127,7 +127,7 @@ def main():
     extension, corpus = sys.argv[1:3]
     pattern = sys.argv[3] if len(sys.argv) > 3 else None
     failed, results = 0, {}
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of small files, each forced to the disk
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of small files, each of which is synced
     with tempfile.TemporaryDirectory(dir=memory) as place:
         found = [item for item in arrays.find(corpus, pattern or "") if not read.uses_webp(item[2])]
         for number, (name, directory, description) in enumerate(found):

@@ -21,14 +21,14 @@ def statement(db, path):
 
 
 def renamed(text, path, new):
-    """The statement for another path; the table is called t."""
+    """Returns the statement for another path, with a table called t."""
     head, body = text.split(literal(path), 1)
     assert head.startswith("CREATE VIRTUAL TABLE ")
     return f"CREATE VIRTUAL TABLE t USING tessera({literal(new)}{body}"
 
 
 def schema(db, path):
-    """tessera_schema's rows. Codes of an enumeration become UINT16, enumerations get the name of their attribute; both are said so."""
+    """Returns the rows of tessera_schema as the new array has them: codes of enumerations become UINT16, and enumerations get the name of their attribute."""
     rows = []
     for row in db.execute("SELECT name, role, datatype, cell_val_num, nullable, domain, current_domain, tile, fill, filters, "
                           "enumeration FROM tessera_schema(?)", (path,)):
@@ -40,7 +40,7 @@ def schema(db, path):
 
 
 def check(db, directory, description, folder):
-    """None, or what is wrong."""
+    """Returns None, or the problem."""
     new = os.path.join(folder, "new")
     key = description.get("encryption_key")
     for path in (directory, new):
@@ -57,7 +57,7 @@ def check(db, directory, description, folder):
     if renamed(again, new, "") != renamed(text, directory, ""):
         return f"the statement was\n{text}\nand now is\n{again}"
     before, after = schema(db, directory), schema(db, new)
-    if "/kv/" in directory.replace(os.sep, "/"):  # names of a key-value store, which begin with "__", lose an underscore
+    if "/kv/" in directory.replace(os.sep, "/"):  # the names of a key-value store begin with "__", and lose an underscore
         before = [[row[0][1:] if row[0].startswith("__") else row[0]] + row[1:] for row in before]
     for a, b in zip(before, after):
         if a != b:
@@ -79,7 +79,7 @@ def main():
                 continue
             try:
                 wrong = check(db, directory, description, folder)
-            except Exception as e:  # whatever it is, the next array must be tried too
+            except Exception as e:  # after any error the next array is tried
                 wrong = f"{type(e).__name__}: {e}"
             db.close()
             shutil.rmtree(os.path.join(folder, "new"), ignore_errors=True)

@@ -30,7 +30,7 @@ def rows(db, folder):
 
 
 def check(db, array, empty, work):
-    """How many places for the empty fragment have been tried."""
+    """Returns the number of places that were tried for the empty fragment."""
     expected, times = rows(db, array), {int(name.split("_")[2]) for name in fragments(array)}
     places = sorted({time + by for time in times for by in (-1, 1)} - times)
     for time in places:

@@ -16,15 +16,15 @@ from read import column_names, uses_webp
 ORDERS = {"row-major": "row", "col-major": "col", "hilbert": "hilbert"}
 MONTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 DAY = 86400
-# units in a second, and digits behind it
+# units in a second, and decimal places
 FINE = {"SEC": (1, 0), "MS": (10**3, 3), "US": (10**6, 6), "NS": (10**9, 9), "PS": (10**12, 12), "FS": (10**15, 15), "AS": (10**18, 18)}
 
 
-REINTERPRETED = {0: "INT32", 1: "INT64"}  # codes that the corpus has
+REINTERPRETED = {0: "INT32", 1: "INT64"}  # the codes in the corpus
 
 
 def printable(fill):
-    """A fill value as tessera_schema shows it: text that is no UTF-8 as its bytes."""
+    """Returns a fill value as tessera_schema shows it: text that is not valid UTF-8 as a blob literal."""
     try:
         return fill if not isinstance(fill, bytes) or fill.decode() is not None else None
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def same(what, got, want):
 # ---- Values, as SQL shows them with default options
 
 def civil(days):
-    """(year, month, day) of a day since 1970-01-01, by counting 400 years at a time."""
+    """Returns (year, month, day) of a day since 1970-01-01, computed in cycles of 400 years."""
     cycles, days = divmod(days + 719528, 146097)  # from 0000-01-01
     year = cycles * 400
     while True:
@@ -60,7 +60,7 @@ def civil(days):
 
 
 def clock(value, unit):
-    """'05:06:07.123' of a value within a day."""
+    """Returns text like '05:06:07.123' for a time of day."""
     if unit == "HR":
         return f"{value:02}:00"
     if unit == "MIN":
@@ -76,7 +76,7 @@ def day_length(unit):
 
 
 def time_text(value, datatype):
-    """ISO text of a datetime or time; None for NaT, the integer where it has no text."""
+    """Returns the ISO text of a datetime or time; None for NaT; the integer if there is no text."""
     kind, unit = datatype.split("_")
     if value == -2**63:
         return None
@@ -99,7 +99,7 @@ def is_time(datatype):
 
 
 def scalar(value, datatype):
-    """One number of the JSON as it stands in JSON, or alone, in SQL."""
+    """Returns one number of the JSON as SQL shows it, within JSON or alone."""
     if value is None:
         return None
     if is_time(datatype):
@@ -108,7 +108,7 @@ def scalar(value, datatype):
 
 
 def shown(value, datatype, num):
-    """One cell of the JSON as SQL shows it, text as bytes; JSON arrays parsed."""
+    """Returns one cell of the JSON as SQL shows it: text as bytes, JSON arrays parsed."""
     if value is None:
         return None
     if datatype in arrays.TEXT:
@@ -122,7 +122,7 @@ def shown(value, datatype, num):
 
 
 def unpacked(raw, datatype, num):
-    """A cell from its bytes, in the same form."""
+    """Returns a cell from its bytes, in the same form."""
     if datatype in arrays.TEXT | arrays.BYTES:
         return shown({"hex": raw.hex()}, datatype, num)
     size = {"8": 1, "16": 2, "32": 4, "64": 8}.get(datatype.lstrip("UINTFLOAT")) or (1 if datatype == "BOOL" else 8)
@@ -136,7 +136,7 @@ def unpacked(raw, datatype, num):
 
 
 def parsed(value, datatype, num):
-    """A cell that SQL gave, with its JSON parsed."""
+    """Returns a cell from SQL, with its JSON parsed."""
     if value is None or datatype in arrays.TEXT | arrays.BYTES or num == 1:
         return value
     return json.loads(value)
@@ -147,7 +147,7 @@ def plain(datatype):
 
 
 def bounds(pair, datatype):
-    """[low, high] of the JSON as it stands in a box."""
+    """Returns [low, high] of the JSON as it appears in a box."""
     if datatype in arrays.TEXT:
         return list(pair)
     return [scalar(v, datatype) for v in pair]
@@ -162,7 +162,7 @@ def filters(description):
         name, argument = f["filter"], ""
         if name in ("gzip", "zstd", "lz4", "bzip2") and f["level"] != -1:
             argument = f"({f['level']})"
-        elif name in ("delta", "double_delta") and f["reinterpret"] != 17:  # ANY: the data's own type
+        elif name in ("delta", "double_delta") and f["reinterpret"] != 17:  # ANY: the datatype of the data
             argument = f"({REINTERPRETED[f['reinterpret']]})"
         elif "window" in f:
             argument = f"({f['window']})"
@@ -181,7 +181,7 @@ class Inspection:
         self.key = key.encode() if key else None
 
     def rows(self, table, *arguments, where="", columns="*"):
-        """Rows as dictionaries."""
+        """Returns rows as dictionaries."""
         marks = ", ".join("?" * (len(arguments) + 1))
         cursor = self.db.execute(f"SELECT {columns} FROM {table}({marks}) {where}", (self.directory,) + arguments)
         names = [d[0] for d in cursor.description]
@@ -210,7 +210,7 @@ class Inspection:
                 self.non_empty_domain(got["non_empty_domain"], read["non_empty_domain"])
 
     def deletes(self):
-        """Times of delete conditions, in files of their own or in consolidated ones."""
+        """Returns the times of delete conditions, in files of their own or in consolidated commits."""
         folder, found = os.path.join(os.fsdecode(self.directory), "__commits"), []
         for name in os.listdir(folder) if os.path.isdir(folder) else []:
             content = b""
@@ -282,7 +282,7 @@ class Inspection:
             same("version", row["format_version"], f["version"])
             same("kind", row["kind"], b"dense" if f["dense"] else b"sparse")
             if not f["dense"]:
-                same("cells", row["cells"], f["cells"] if row["tiles"] else 0)  # TileDB computes a negative number then
+                same("cells", row["cells"], f["cells"] if row["tiles"] else 0)  # TileDB computes a negative number for fragments without tiles
             elif row["cells"] > f["cells"] or f["cells"] % row["tiles"]:
                 raise Wrong(f"{row['cells']} cells in {row['tiles']} tiles of {f['cells']} cells with padding")
         for name, row in got.items():
@@ -368,8 +368,8 @@ def main():
             try:
                 check(Inspection(db, directory, description))
                 passed += 1
-            except Exception as e:  # whatever it is, the next must be tried too
-                if kind == "array" and uses_webp(description) and "webp" in str(e).lower():  # refused by name
+            except Exception as e:  # after any error the next array is tried
+                if kind == "array" and uses_webp(description) and "webp" in str(e).lower():  # the error names the filter
                     continue
                 failed += 1
                 print(f"FAIL {name}: {type(e).__name__}: {str(e)[:400]}")

@@ -6,7 +6,7 @@ import zlib
 
 
 def pipeline(data, at):
-    """(types of the filters, where they end) of the pipeline at this place."""
+    """Returns (types of the filters, offset of their end) of the pipeline at this offset."""
     count, = struct.unpack_from("<I", data, at + 4)
     types, at = [], at + 8
     for _ in range(count):
@@ -23,11 +23,11 @@ def unzstd(data, size):
     return out.raw
 
 
-DECODERS = {(): lambda data, size: data, (1,): lambda data, size: zlib.decompress(data), (2,): unzstd}   # by filters: gzip, zstd
+DECODERS = {(): lambda data, size: data, (1,): lambda data, size: zlib.decompress(data), (2,): unzstd}   # by the types of the filters: none, gzip, zstd
 
 
 def tile_content(data, filters):
-    """What a tile with one of these pipelines holds."""
+    """Returns the content of a tile with one of these pipelines."""
     chunks, = struct.unpack_from("<Q", data)
     at, out = 8, b""
     for _ in range(chunks):
@@ -40,7 +40,7 @@ def tile_content(data, filters):
 
 
 def generic_content(data):
-    """The content of a generic tile that is not encrypted."""
+    """Returns the content of a generic tile that is not encrypted."""
     version, persisted, size, datatype, cell_size, encryption, pipeline_size = struct.unpack_from("<IQQBQBI", data)
     filters, end = pipeline(data, 34)
     assert encryption == 0 and end == 34 + pipeline_size and end + persisted == len(data)
@@ -50,7 +50,7 @@ def generic_content(data):
 
 
 def generic_tile(content, version):
-    """A generic tile with an empty pipeline."""
+    """Returns a generic tile without filters."""
     pipeline = struct.pack("<II", 65536, 0)
     tile = struct.pack("<QIII", 1, len(content), len(content), 0) + content
     return struct.pack("<IQQBQBI", version, len(tile), len(content), 4, 1, 0, len(pipeline)) + pipeline + tile

@@ -45,7 +45,7 @@ def check_array(db, directory, description, count, rng, keys):
 
 def main():
     queries = failed = 0
-    # But where a filter makes coordinates of others, which lie outside of the domain.
+    # Not arrays whose filters have moved coordinates out of the domain.
     for name, asked in read.questions(3, "dims_scale_float"):
         queries += asked[3]
         for problem in check_array(*asked):

@@ -24,7 +24,7 @@ OPTIONS = ["", ", datetimes=integer", ", unwritten=fill", ", unwritten=fill, enu
 
 
 def bend(value, rng):
-    """A value near this one, or one that has nothing to do with it."""
+    """Returns a value near this one, or an unrelated one."""
     odd = [None, 0, -1, 0.5, "", "7", "abc", b"", b"abc", 2**63 - 1, -2**63, 1e300, -1e300, 9.3e18, 1.5, "2024-01", "1e3", " 5 ", "0x10"]
     if value is None or rng.random() < 0.25:
         return rng.choice(odd)
@@ -38,7 +38,7 @@ def bend(value, rng):
 
 
 def clamp(value):
-    """What the Python module can bind."""
+    """Returns the value in a form that the Python module can bind: integers of more than 64 bits become floats."""
     return float(value) if isinstance(value, int) and not -2**63 <= value < 2**63 else value
 
 
@@ -64,19 +64,19 @@ ISO = re.compile(r"(\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?|\d\
 
 
 def is_digits(value):
-    """Is it text of digits that no UINT64 column shows?"""
+    """Returns True for text of digits in a form that no UINT64 column shows."""
     if not isinstance(value, str) or not value.isascii() or not value.isdigit():
         return False
     return len(value) != 20 or not 2**63 <= int(value) < 2**64
 
 
 def is_iso(value):
-    """May it be ISO text, as it is or where SQLite makes text of it?"""
+    """Returns True if the value may be ISO text, as it is or after SQLite has converted it to text."""
     return isinstance(value, (str, int)) and ISO.fullmatch(str(value)) is not None
 
 
 class Column:
-    """A column of the table: what it may be compared with."""
+    """A column of the table, with the values that it may be compared with."""
 
     def __init__(self, name, declared, datatype, values):
         self.name, self.values = name, values
@@ -95,7 +95,7 @@ class Column:
     def takes(self, value):
         if self.unsigned:
             return not is_digits(value)
-        if self.integers and isinstance(value, float):   # compares with integers as text or as a number, after SQLite's version
+        if self.integers and isinstance(value, float):   # depending on SQLite's version it compares with integers as text or as a number
             return False
         return not self.times or not is_iso(value) or re.sub(r"\d", "0", str(value)).encode() in self.shapes
 
@@ -113,7 +113,7 @@ def fill_other(db, rows, rng):
 
 
 def comparison(column, rng, joined):
-    """(text with {c} for the column, parameters)"""
+    """Returns (a comparison with {c} for the column, parameters)."""
     samples, others = column.values[:20] or [None], column.others
 
     def right():
@@ -149,7 +149,7 @@ def run(db, sql, parameters):
 
 
 def order(dims, rng):
-    """(ORDER BY and perhaps LIMIT, the columns that it orders by, whether all rows come)"""
+    """Returns (ORDER BY and perhaps LIMIT, the columns in that order, whether all rows are returned)."""
     columns = [rng.randrange(len(dims)) for _ in range(rng.randrange(1, len(dims) + 2))][:8]
     text = " ORDER BY " + ", ".join(quote(dims[i]) + rng.choice(["", " DESC", " ASC"]) for i in columns)
     if rng.random() < 0.5:
@@ -158,14 +158,14 @@ def order(dims, rng):
 
 
 def as_ordered(rows, columns, whole):
-    """What must be equal of two answers: the order of the columns that were ordered by, and the rows."""
+    """Returns the parts of a result that must be equal: the ordered columns in their order, and the set of rows."""
     if isinstance(rows, str):
         return rows
     return [[row[1 + i] for i in columns] for row in rows], sorted(rows, key=repr) if whole else len(rows)
 
 
 def check_array(db, directory, description, count, rng, keys):
-    """Problems, as text; None for a query that fails both ways."""
+    """Returns problems as text; None for a query that fails with and without pushdown."""
     option = rng.choice(OPTIONS)
     key = description.get("encryption_key")
     if key:

@@ -17,7 +17,7 @@ def literal(text):
 
 
 def import_table(db, directory, options):
-    """An imported table has the usual options; others are put into the text of its schema."""
+    """An imported table has default options; other options are written into the text of its schema."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'kept'").fetchone():
         db.execute("SELECT tessera_import('kept', ?)", (directory,)).fetchall()
         db.execute("CREATE TABLE usual AS SELECT sql FROM sqlite_schema WHERE name = 'kept'")
@@ -52,7 +52,7 @@ def open_table(db, directory, description, start, end, keys, inside):
 
 
 def column_names(description_columns, dims):
-    """The SQL names of these columns: anonymous fields are numbered, names that collide (ignoring case) get _2."""
+    """Returns the SQL names of these columns: anonymous fields are numbered, names that collide (ignoring case) get _2."""
     names, seen = [], set()
     for i, name in enumerate(description_columns):
         sql = name or (f"dim{i}" if i < dims else f"attr{i - dims}")
@@ -65,7 +65,7 @@ def column_names(description_columns, dims):
 
 
 def field_of(description, name, position, dims, declared):
-    """The description of a column; an attribute that was dropped later has none, but all such attributes are plain ones."""
+    """Returns the description of a column. An attribute that was dropped later has no description; all such attributes are plain ones."""
     for field in description["dims"] if position < dims else description["attrs"]:
         if field["name"] == name:
             return dict(field, cell_val_num=1) if position < dims else field
@@ -73,7 +73,7 @@ def field_of(description, name, position, dims, declared):
 
 
 def check_read(db, directory, description, read, keys, inside):
-    """None, or what is wrong."""
+    """Returns None, or the problem."""
     start, end = read["timestamp"] or (0, None)
     table = open_table(db, directory, description, start, end, keys, inside)
     dims = len(description["dims"])
@@ -101,7 +101,7 @@ def check_read(db, directory, description, read, keys, inside):
 
 
 def uses_webp(description):
-    """WebP is refused by name, always."""
+    """Arrays with the filter WebP must be refused with an error that names it."""
     return any(f["filter"] == "webp" for a in description["attrs"] for f in a["filters"]["list"])
 
 
@@ -131,10 +131,10 @@ def main():
             for read in description["reads"]:
                 try:
                     wrong = check_read(db, directory, description, read, keys, inside)
-                except Exception as e:  # whatever it is, the next array must be tried too
+                except Exception as e:  # after any error the next array is tried
                     wrong = None if uses_webp(description) and "webp" in str(e).lower() else f"{type(e).__name__}: {e}"
                 if "error" in read:
-                    continue  # TileDB itself cannot read it: no crash is all that is asked
+                    continue  # TileDB itself cannot read the array: it only must not crash
                 if wrong:
                     failed += 1
                     print(f"FAIL {name} at {read['timestamp']}: {wrong[:400]}")

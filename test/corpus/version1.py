@@ -16,7 +16,7 @@ import arrays
 import read
 from made import DECODERS, generic_content, generic_tile, pipeline, rewrite, tile_content
 
-COORDS_FILTERS = 4 + 3 + 8   # where they stand in a schema of version 1 to 4: behind version, kind, orders, capacity
+COORDS_FILTERS = 4 + 3 + 8   # their offset in a schema of version 1 to 4: after version, kind, orders and capacity
 SHUFFLE = 9
 
 
@@ -26,7 +26,7 @@ def number_1(content):
 
 
 class Metadata:
-    """Fragment metadata of versions 1 and 2, taken apart as far as __coords.tdb is concerned."""
+    """Fragment metadata of versions 1 and 2, parsed as far as __coords.tdb needs it."""
 
     def __init__(self, content, attributes, width):
         self.content, self.at = content, 4
@@ -60,7 +60,7 @@ class Metadata:
         return struct.unpack_from(f"<{self.tiles}Q", self.content, self.offsets_at)
 
     def with_tiles(self, tiles):
-        """The content for these tiles in __coords.tdb."""
+        """Returns the content for these tiles in __coords.tdb."""
         out = bytearray(self.content)
         offset = 0
         for i, tile in enumerate(tiles):
@@ -71,7 +71,7 @@ class Metadata:
 
 
 def interleaved(content, dimensions, size, shuffle):
-    """A tile of coordinates, dimension after dimension, made into one of cell after cell; bytes shuffled, if wanted."""
+    """Converts a tile of coordinates from one dimension after the other to one cell after the other, optionally with shuffled bytes."""
     n = len(content) // size // dimensions
     values = [content[i:i + size] for i in range(0, len(content), size)]
     content = b"".join(values[d * n + cell] for cell in range(n) for d in range(dimensions))
@@ -96,7 +96,7 @@ def interleave_fragment(folder, filters, dimensions, size, attributes, shuffle):
 
 
 def make(source, target, description, kind):
-    """kind: "split" leaves the coordinates as they are; False if the array cannot be made so."""
+    """Converts an array. kind "split" keeps the dimensions of coordinates apart. Returns False if the array cannot be converted so."""
     shutil.copytree(source, target)
     schema_path, = (os.path.join(target, n) for n in ("__array_schema.tdb", "__kv_schema.tdb") if os.path.exists(os.path.join(target, n)))
     with open(schema_path, "rb") as f:
@@ -104,7 +104,7 @@ def make(source, target, description, kind):
     filters, end = pipeline(schema, COORDS_FILTERS)
     fragments = [e.path for e in os.scandir(target) if e.is_dir()]
     if kind == "split" and not filters:
-        return False   # without a compressor they cannot be split
+        return False   # coordinates are kept apart only with a compressor
     if kind != "split":
         if tuple(filters) not in DECODERS or len(description["dims"]) == 1:
             return False
@@ -121,7 +121,7 @@ def make(source, target, description, kind):
 
 
 def check(db, directory, description, folder):
-    """What is wrong, for each read and the check."""
+    """Returns the problems of all reads and of the check."""
     for one in description["reads"]:
         try:
             yield read.check_read(db, directory, description, one, folder, False)

@@ -22,13 +22,13 @@ FAULTS = {KILL: "killed before", KILL_WITHIN: "killed within", FULL: "disk full 
 KILLED = 70
 inject = ctypes.CDLL(None)
 
-# What is there first, the transaction, and the arrays that the database knows by table.
+# The state before the transaction, the transaction, and the arrays that the database names by table.
 ROWS = "WITH RECURSIVE n(i) AS (VALUES(%d) UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
 SPARSE = "x INT DIMENSION(0, 1000000), a INT, s TEXT"
 
 
 class Scenario:
-    """`copied`: arrays of the corpus, by table, in place of a definition. `row` is what the next transaction writes."""
+    """`copied`: arrays of the corpus by table, instead of a definition. `row` is written by the next transaction."""
 
     def __init__(self, tables, first, then, created=(), copied={}, row=(33, 33, 7)):
         self.tables, self.first, self.then, self.created, self.copied, self.row = tables, first, then, created, copied, row
@@ -104,13 +104,13 @@ def rows(db, table):
 
 
 def through(db, scenario):
-    """What is seen through the database: each table's rows, None where it is not there."""
+    """What the database shows: the rows of each table; None if there is no such table."""
     there = {row[0] for row in db.query("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     return {name: rows(db, name) if name in there else None for name in ["o", *scenario.tables, *scenario.created]}
 
 
 def beside(folder, scenario):
-    """What others see of the arrays."""
+    """What other programs see of the arrays."""
     seen = {}
     db = Database()
     for name in [*scenario.tables, *scenario.created]:
@@ -151,7 +151,7 @@ def check_arrays(folder, scenario):
 
 
 def examine(folder, scenario, before, after):
-    """After whatever happened. Returns whether the transaction is there."""
+    """Examines the arrays and the table after the fault. Returns whether the transaction is there."""
     outside = beside(folder, scenario)
     db = Database(os.path.join(folder, "t.db"))
     seen = through(db, scenario)
@@ -188,7 +188,7 @@ def transact(db, scenario):
 
 
 def in_child(function):
-    """Runs it in a process of its own: its exit status, and what it said."""
+    """Runs a function in a process of its own. Returns the exit status and the output."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -209,7 +209,7 @@ def in_child(function):
 
 
 def with_fault(folder, scenario, fault, at, before, after):
-    """In the child: the transaction with a fault. What remains is looked at by the same connection, if the process lives."""
+    """Runs the transaction with a fault, in the child. If the process lives on, the same connection examines the result."""
     db = Database(os.path.join(folder, "t.db"))
     through(db, scenario)
     there = files(folder)

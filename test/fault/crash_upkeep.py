@@ -41,7 +41,7 @@ INSIDE = [s.replace("'@a', ", "") for s in SPARSE]
 
 
 class Scenario:
-    """`twice`: what is said when it is done again after it was done, None where it can be."""
+    """`twice`: the error of a second run after a successful one; None if a second run succeeds."""
 
     def __init__(self, first, then, twice=None, copied=None):
         self.first, self.then, self.twice, self.copied = first, then, twice, copied
@@ -92,7 +92,7 @@ SCENARIOS = {
     "create a group": Scenario([], "SELECT tessera_create_group('@g')", "already there"),
     "add a member": Scenario(SPARSE[:2] + GROUP, "SELECT tessera_add_member('@g', '@a', 'm')", "already"),
     "remove a member": Scenario(SPARSE[:2] + GROUP + ["SELECT tessera_add_member('@g', '@a', 'm')"], "SELECT tessera_remove_member('@g', 'm')", "no member"),
-    "drop": Scenario(SPARSE, "SELECT tessera_drop_array('@a')", "no such directory"),   # or an empty one
+    "drop": Scenario(SPARSE, "SELECT tessera_drop_array('@a')", "no such directory"),   # or an empty directory is left
     "export": Scenario(INSIDE, "SELECT tessera_export('t', '@out')", "already there"),
     "import": Scenario(SPARSE, "SELECT tessera_import('i', '@a')", "already"),
     "copy": Scenario(SPARSE, "SELECT tessera_copy('@a', '@out', '{\"capacity\": 100}')", "already there"),
@@ -123,7 +123,7 @@ def build(folder, scenario):
 
 
 def times_of(folder, db):
-    """The present, each time that a name says, and the one before it."""
+    """The present, each time in the name of a file, and the millisecond before each."""
     names = "\n".join(files(folder))
     if db.query("SELECT 1 FROM sqlite_schema WHERE name = 't_files'"):
         names += "\n" + "\n".join(row[0] for row in db.query("SELECT name FROM t_files"))
@@ -137,7 +137,7 @@ def kind_of(db, folder, path):
 
 
 def look(folder, times):
-    """(object, what, time) -> what is there."""
+    """Returns {(object, what, time): contents}."""
     db, seen = open_database(folder), {}
     inside = {row[0][:-6] for row in db.query("SELECT name FROM sqlite_schema WHERE name LIKE '%\\_files' ESCAPE '\\'")}
     objects = {name: os.path.join(folder, name) for name in ("a", "g", "out")}
@@ -167,7 +167,7 @@ def look(folder, times):
 
 
 def shape(folder):
-    """How many files of each kind lie in each directory, without those that nobody looks at."""
+    """Counts the files of each kind in each directory, without those that readers ignore."""
     found = collections.Counter()
     for path in files(folder):
         if "/." not in "/" + path:
@@ -185,7 +185,7 @@ def allowed(key, before, after, old):
 
 
 def examine(folder, scenario, times, before, after, wanted):
-    """After whatever happened."""
+    """Examines the array after the fault."""
     seen = look(folder, times)
     for key, value in seen.items():
         if key[1] == "fragments":
@@ -220,7 +220,7 @@ def examine(folder, scenario, times, before, after, wanted):
 
 
 def with_fault(folder, scenario, fault, at, times, before, after):
-    """In the child: the operation with a fault, by a connection that has read the array."""
+    """Runs the operation with a fault, in the child, on a connection that has read the array."""
     db = open_database(folder)
     if os.path.exists(os.path.join(folder, "a")):
         db.query("SELECT tessera_ddl(?)", (os.path.join(folder, "a"),))
@@ -234,7 +234,7 @@ def with_fault(folder, scenario, fault, at, times, before, after):
     inject.inject_disarm()
     if error:
         assert error.text and error.text not in ("SQL logic error", "not an error"), f"no clear error: {error.text}"
-        if fault == FULL and "vacuum" not in scenario.then:   # labels that no schema names are nothing to anybody
+        if fault == FULL and "vacuum" not in scenario.then:   # an enumeration file that no schema names may be left
             left = [f for f in files(folder) if "/__enumerations/" not in f]
             assert left == [f for f in there if "/__enumerations/" not in f], f"{error.text}: left {sorted(set(files(folder)) - set(there))}, gone {sorted(set(there) - set(files(folder)))}"
     db.close()
@@ -244,7 +244,7 @@ def with_fault(folder, scenario, fault, at, times, before, after):
 def run(name, scenario, samples, rng):
     failed = cuts = done = 0
     with tempfile.TemporaryDirectory() as root:
-        template, work = os.path.join(root, "work"), os.path.join(root, "work")   # what is built knows its place
+        template, work = os.path.join(root, "work"), os.path.join(root, "work")   # arrays and groups store absolute paths
         kept = os.path.join(root, "kept")
         os.mkdir(template)
         build(template, scenario)

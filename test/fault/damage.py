@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import arrays
 import read
 
-ROWS = 20000   # read at the most of one array: damage may claim a domain of any size
-STEPS = 20000000   # of SQLite's machine, then it is interrupted
+ROWS = 20000   # rows that are read of one array at most: after damage the domain may have any size
+STEPS = 20000000   # bytecode instructions, after which the statement is interrupted
 
 
 def files_of(directory):
@@ -28,7 +28,7 @@ def files_of(directory):
 
 
 def damage(directory, rng):
-    """Does one thing to one file; says what, for the message."""
+    """Damages one file in one way. Returns a description for messages."""
     paths = sorted(files_of(directory))
     if not paths:
         return "nothing left to damage"
@@ -109,7 +109,7 @@ def main():
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else int(os.environ.get("DAMAGE_ROUNDS", 2))
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     pattern = sys.argv[5] if len(sys.argv) > 5 else ""
-    parts = int(os.environ.get("DAMAGE_PARTS", 1))   # about one array in so many
+    parts = int(os.environ.get("DAMAGE_PARTS", 1))   # one array in about so many
     done = opened = 0
     with tempfile.TemporaryDirectory() as folder:
         key_path = os.path.join(folder, "key")

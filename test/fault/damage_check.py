@@ -33,10 +33,10 @@ def case(array, *expected, count=None):
     return register
 
 
-# ---- What cases are made of --------------------------------------------------------------------------------------------------------
+# ---- Helpers of the cases --------------------------------------------------------------------------------------------------------
 
 class Copy:
-    """A damaged copy of an array."""
+    """A copy of an array, to be damaged."""
     def __init__(self, directory, description):
         self.directory, self.description = directory, description
 
@@ -44,7 +44,7 @@ class Copy:
         return os.path.join(self.directory, *parts)
 
     def only(self, folder, suffix="", skip=()):
-        """The first file of a folder, by name."""
+        """Returns the first file of a directory by name."""
         return self.path(folder, sorted(n for n in os.listdir(self.path(folder)) if n.endswith(suffix) and n.startswith("__") and n not in skip)[0])
 
     def fragment(self, number=0):
@@ -80,7 +80,7 @@ def flip(path, at):
 
 
 META = "__fragment_metadata.tdb"
-SPARSE = "new/filter/dims_noop"      # seven dimensions, coordinates as they are; four tiles of 6, 6, 6 and 5 cells, then three
+SPARSE = "new/filter/dims_noop"      # seven dimensions, coordinates without filters; four tiles of 6, 6, 6 and 5 cells, then three
 TREE = "new/sparse/rtree_deep"       # two dimensions; 300 tiles of two cells, four levels of boxes
 DENSE = "new/dense/d2_row_row"
 CONSOLIDATED = "new/consolidated/sparse_fragments"
@@ -357,7 +357,7 @@ def label_missing(c):
     shutil.rmtree(c.path("__labels", "l0"))
 
 
-# ---- Fragment metadata, consistently written anew ------------------------------------------------------------------------------------
+# ---- Fragment metadata, rewritten consistently ------------------------------------------------------------------------------------
 
 @case(SPARSE)
 def metadata_written_anew(c):
@@ -654,7 +654,7 @@ def fragment_statistics_cut(c):
 # ---- Cells -------------------------------------------------------------------------------------------------------------------------
 
 def raw_tiles(c, field, file, part="offsets", fragment=0):
-    """The contents of the tiles of a file without filters."""
+    """Returns the contents of the tiles of a file without filters."""
     m = c.metadata(fragment)
     data = contents(c.file(file, fragment))
     places = numbers(m.tiles[part][c.slot(field)]) + [len(data)]
@@ -729,7 +729,7 @@ def twin(c):
     offsets, text = raw_tiles(c, "str", "d6.tdb"), raw_tiles(c, "str", "d6_var.tdb", "var_offsets")
     places = list(struct.unpack("<6Q", offsets[0]))
     places[1] = places[2] // 2 if places[2] % 2 == 0 else None
-    if places[1] is None:  # an odd number of bytes: the first two strings and the third share them anew
+    if places[1] is None:  # an odd number of bytes: they are distributed anew over the first three strings
         places[2] -= 1
         places[1] = places[2] // 2
     offsets[0] = u64(*places)
@@ -755,7 +755,7 @@ def sha256_fails(c):
 
 
 def damage_values(c):
-    """A byte of the values of the first attribute's first tile, in the middle of its only chunk's data."""
+    """Changes a byte of the first attribute's first tile, in the middle of the data of its only chunk."""
     m = c.metadata()
     slot = 0
     places = numbers(m.tiles["offsets"][slot]) + [m.sizes[0][slot]]
@@ -880,7 +880,7 @@ def run_case(db, corpus, folder, item):
     try:
         function(Copy(copy, description))
         return judge(check.check(db, copy, description.get("encryption_key")), expected, count)
-    except Exception as e:  # of SQLite, or the case does not fit its array
+    except Exception as e:  # an SQLite error, or the case does not fit its array
         return f"{type(e).__name__}: {e}"
     finally:
         shutil.rmtree(copy)
@@ -895,7 +895,7 @@ def expect_error(db, words, *arguments):
 
 
 def by_name(db, corpus):
-    """db: addresses lead to the same check."""
+    """An address db:TABLE runs the same check."""
     path = os.path.join(corpus, CONSOLIDATED)
     db.execute(f"CREATE VIRTUAL TABLE temp.t USING tessera({read.literal(path)})")
     found = check.check(db, "db:t", None)
@@ -904,7 +904,7 @@ def by_name(db, corpus):
 
 
 def interrupted(db, corpus):
-    """The host's wish to stop is asked for."""
+    """The check asks the host for interrupts."""
     db.set_progress_handler(lambda: 1, 50)
     try:
         return expect_error(db, "interrupt", os.path.join(corpus, TREE))
@@ -913,7 +913,7 @@ def interrupted(db, corpus):
 
 
 def errors(db, corpus, folder):
-    """What is no array, or has another key, is an error and not a finding."""
+    """A path without an array, or a wrong key, is an error and not a finding."""
     yield "by_name", by_name(db, corpus)
     yield "interrupted", interrupted(db, corpus)
     key = b"0" * 32
@@ -929,7 +929,7 @@ def errors(db, corpus, folder):
 
 
 def at_random(extension, db, corpus, folder, pattern):
-    """Damage of any kind to any array: rows or an error with a message. Where a full scan fails as damaged, so does the check."""
+    """Random damage to any array: rows, or an error with a message. If a full scan says that the array is damaged, the check has a finding."""
     import damage
     done = 0
     for name, directory, description in arrays.find(corpus, pattern):
@@ -955,7 +955,7 @@ def at_random(extension, db, corpus, folder, pattern):
 
 
 def scan_error(extension, directory, key, folder):
-    """The message of a scan that calls the array damaged, else None."""
+    """Returns the message of a scan that finds the array damaged, else None."""
     db = check.connect(extension)
     db.text_factory = bytes
     options = ""

@@ -78,7 +78,7 @@ static int64_t version_of(sqlite3_stmt *statement) {
 /* ---- One connection for many inputs ------------------------------------------------------------------------------ */
 
 static image *taken; /* the images that have a connection */
-static unsigned inputs; /* the number of inputs since the connections were opened */
+static unsigned inputs; /* the number of all inputs */
 
 static void let_go(image *from) {
   image **at = &taken;

@@ -42,7 +42,7 @@ def unpack(target, folder):
 
 
 def seeds(fuzz, dev):
-    """Inputs made of the corpus of arrays and of the SQL of tests, once."""
+    """Makes inputs from the corpus of arrays and from the SQL of tests, once."""
     folder = os.path.join(fuzz, "seeds")
     if not os.path.exists(os.path.join(folder, "made")):
         for target in TARGETS:
@@ -128,7 +128,7 @@ def keep(fuzz, dev, target):
                     chosen[name] = f.read()
         for size, name in sorted((os.path.getsize(os.path.join(small, name)), name) for name in os.listdir(small)):
             if sum(map(len, chosen.values())) + size > KEPT_MOST[target]:
-                break  # the large ones reach little more
+                break  # the remaining, larger inputs cover little more
             with open(os.path.join(small, name), "rb") as f:
                 data = f.read()
             if data not in chosen.values():

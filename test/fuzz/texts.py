@@ -15,7 +15,7 @@ COLUMNS = 34
 
 
 def arguments(text):
-    """What stands in the brackets of each tessera(...)."""
+    """Returns the text between the parentheses of each tessera(...)."""
     for match in re.finditer(r"USING\s+tessera\s*\(", text, re.I):
         depth, at, quote = 1, match.end(), None
         while at < len(text) and depth:

@@ -18,26 +18,26 @@ import tempfile
 import traceback
 
 TRIES = 5
-SECONDS = 300  # after which a case does not come back
+SECONDS = 300  # after which a case counts as hanging
 UNDECIDED_MOST = 0.1
 
 
 def answer(connection, function, folder, arguments):
     try:
         said = "value", function(folder, *arguments)
-    except BaseException as error:  # whatever it is, the next case must be tried too
+    except BaseException as error:  # after any error the next case is run
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = "wrong", f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"
     sys.stdout.flush()
     connection.send(said)
     connection.close()
-    os._exit(0)  # what the library does at its end is not asked
+    os._exit(0)  # skips the library's destructors, which may crash
 
 
 def attempt(function, arguments):
-    """What the case said: ("value" or "wrong", ...); or ("died", how)."""
+    """Returns the result of a case: ("value" or "wrong", ...), or ("died", how)."""
     sys.stdout.flush()
-    context = multiprocessing.get_context("fork")  # the parent has never called the library: it has no threads
+    context = multiprocessing.get_context("fork")  # the parent never calls the library, so it has no threads
     ours, theirs = context.Pipe(duplex=False)
     folder = tempfile.mkdtemp()
     process = context.Process(target=answer, args=(theirs, function, folder, arguments))
@@ -47,7 +47,7 @@ def attempt(function, arguments):
         try:
             if ours.poll(SECONDS):
                 return ours.recv()
-        except EOFError:  # it ended without a word
+        except EOFError:  # it ended without a result
             process.join()
             code = process.exitcode
             return "died", signal.Signals(-code).name if code < 0 else f"exit code {code}"
@@ -86,7 +86,7 @@ class Cases:
             self.tally.update(said or {})
 
     def end(self, tally=""):
-        """Tells the result; the exit code."""
+        """Prints the result. Returns the exit code."""
         print(f"{self.what}: {self.count} cases{tally and ', '}{tally}; {len(self.wrong)} wrong")
         if self.deaths:
             counted = collections.Counter(self.deaths)
@@ -96,10 +96,10 @@ class Cases:
         return 1 if self.wrong or not self.count or len(self.undecided) > UNDECIDED_MOST * self.count else 0
 
 
-# ---- Itself
+# ---- Self-test
 
 def die_until(folder, path, times):
-    """Dies so often, each time in the midst of something: the folder is new each time."""
+    """Dies so many times, each time after it has written something: the folder must be new each time."""
     assert os.listdir(folder) == []
     open(os.path.join(folder, "begun"), "w").close()
     with open(path, "a+") as f:

@@ -101,8 +101,8 @@ def check_evolution(s):
     time.sleep(0.01)
     s(f"SELECT tessera_drop_attribute('{path}', 'g')")
     equal("after both", [a[0] for a in attributes(path)], ["v", "note", "q", "theirs"])
-    s.fails(f"SELECT tessera_add_attribute('{path}', 'w FLOAT32')", "w", "was here before")  # another datatype than the one before
-    change = tiledb.ArraySchemaEvolution()   # TileDB does not ask
+    s.fails(f"SELECT tessera_add_attribute('{path}', 'w FLOAT32')", "w", "was here before")  # not the datatype that the name had before
+    change = tiledb.ArraySchemaEvolution()   # TileDB does not check that
     change.add_attribute(tiledb.Attr("w", dtype="float32", nullable=True))
     change.timestamp(int(time.time() * 1000) + 1)
     change.array_evolve(path)
@@ -184,7 +184,7 @@ def check_groups(s):
 
 
 def check_group_metadata(s):
-    """Consolidated and vacuumed here, read there, and the other way round."""
+    """tessera consolidates and vacuums, TileDB reads; and the other way round."""
     path = s.path("gm")
     s(f"SELECT tessera_create_group('{path}')")
     for key, value in (("k", 1), ("l", 2), ("k", 3)):

@@ -99,7 +99,7 @@ def spans():
 
 
 def rows(path, config, span):
-    """What TileDB reads, in the order of coordinates."""
+    """Returns what TileDB reads, in the order of coordinates."""
     with tiledb.open(path, "r", timestamp=span, config=config) as array:
         if array.schema.sparse:
             found = array[:]

@@ -15,19 +15,19 @@ try:
 except ImportError:
     tiledb = None
 
-EACH = 15  # of the corpus one array in so many
+EACH = 15  # one array in so many of the corpus
 # Labels and nulls the package does not read, key-value stores the library does not; sparse fragments in dense arrays it reads wrong (errata.md, 30).
 LEFT_OUT = ("/labels/", "nullable", "/kv/", "sparse_in_dense", "mixed/")
 
 
 def values_of(column):
-    """A column as a list of texts that can be compared, of NaN and null too."""
+    """Returns a column as a list of comparable texts, also for NaN and null."""
     cells = column.ravel().tolist() if isinstance(column, numpy.ma.MaskedArray) else numpy.asarray(column, dtype=object).ravel()
     return [repr(cell.tolist() if isinstance(cell, (numpy.ndarray, numpy.generic)) else cell) for cell in cells]
 
 
 def contents(path, key):
-    """What TileDB reads: the rows of a sparse array, the box that was written of a dense one."""
+    """Returns what TileDB reads: the rows of a sparse array, the non-empty domain of a dense one."""
     context = tiledb.Ctx({"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key} if key else None)
     with tiledb.open(path, ctx=context, key=key) as array:
         domain = array.nonempty_domain()
@@ -94,7 +94,7 @@ def evolved(folder, shell, extension, sparse, again):
 
 
 def full_range(folder, shell, extension, sparse):
-    """No tile, over the whole of INT8: TileDB stores an extent of -1."""
+    """A domain over all of INT8 without a tile extent: TileDB stores an extent of -1."""
     path = os.path.join(folder, "full")
     dimension = tiledb.Dim("x", domain=(-128, 126), tile=None, dtype=numpy.int8)
     filters = tiledb.FilterList([tiledb.ZstdFilter(4)], chunksize=0)

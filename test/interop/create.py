@@ -32,7 +32,7 @@ def literal(text):
 
 
 def sql(shell, extension, statements):
-    """The rows that the last statement gives."""
+    """Returns the rows of the last statement."""
     text = f".load {extension}\n.mode json\n" + ";\n".join(statements) + ";\n"
     environment = dict(os.environ, LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS="detect_leaks=0")
     result = subprocess.run([shell, "-batch", "-init", os.devnull, ":memory:"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -46,7 +46,7 @@ def sql(shell, extension, statements):
 
 
 def plain(value):
-    """Any value as text that can be compared, NaN and NaT too."""
+    """Returns any value as comparable text, also NaN and NaT."""
     return repr(value.tolist() if isinstance(value, numpy.ndarray) else value)
 
 
@@ -57,12 +57,12 @@ def describe_attribute(context, uri, schema, i, key):
         with tiledb.open(uri, ctx=context, key=key) as array:
             e = array.enum(a.enum_label)
             return dict(described, labels=plain(numpy.array(e.values())), ordered=e.ordered)
-    simple = a.dtype.kind in "iuf" and a.ncells == 1 and not a.isvar  # others crash the package
+    simple = a.dtype.kind in "iuf" and a.ncells == 1 and not a.isvar  # other fill values crash the package
     return dict(described, type=str(a.dtype), variable=a.isvar, values=a.ncells, fill=plain(a.fill) if simple else None)
 
 
 def describe(context, uri, key=None):
-    """What TileDB says of an array's schema. A dimension without filters of its own has the coordinates'."""
+    """Returns an array's schema as TileDB describes it. A dimension without filters of its own has those of the coordinates."""
     s = tiledb.ArraySchema.load(uri, ctx=context, key=key)
     dims = [s.domain.dim(i) for i in range(s.domain.ndim)]
     current = s.current_domain
@@ -76,13 +76,13 @@ def describe(context, uri, key=None):
 
 
 def copy_cells(context, old, new, key):
-    """Whether the package could copy them: it does not know of all datatypes and of null."""
+    """Copies the cells. Returns False if the package cannot: it does not know all datatypes and nulls."""
     with tiledb.open(old, ctx=context, key=key) as array:
         schema = array.schema
         if any(schema.attr(i).isnullable for i in range(schema.nattr)):
             return False
         if not schema.sparse and any(low < numpy.zeros(1, low.dtype)[0] for low, _ in array.nonempty_domain() or ()):
-            return False  # slices of the package count from the end there
+            return False  # the package counts negative indexes from the end
         box = tuple(slice(None) if schema.sparse else slice(low, high + 1) for low, high in array.nonempty_domain())
         cells = array[:] if schema.sparse else array[box]
         dims = [schema.domain.dim(i).name for i in range(schema.domain.ndim)]
@@ -103,7 +103,7 @@ def rows(shell, extension, path):
 
 
 def check(folder, shell, extension, directory, description):
-    """Was it described, was it copied?"""
+    """Returns (whether TileDB has described the array, whether it has copied the cells)."""
     new, key = os.path.join(folder, "new"), description.get("encryption_key")
     keys = [f"SELECT tessera_set_key({literal(p)}, {literal(key)}) IS NULL" for p in (directory, new)] if key else []
     text = sql(shell, extension, keys[:1] + [f"SELECT tessera_ddl({literal(directory)}) AS ddl"])

@@ -102,7 +102,7 @@ def schema(r):
 
 
 def make_plain(s):
-    """What the first versions know: numeric dimensions of one datatype, in one file; no nulls, fill values or duplicates."""
+    """Restricts a schema to the features of the first versions: numeric dimensions of one datatype, in one file; no nulls, fill values or duplicates."""
     s["duplicates"] = False
     s["dims"] = [dict(d, filters=[]) for d in s["dims"] if d["type"] == s["dims"][0]["type"]]
     if s["dims"][0]["type"] == "ASCII":
@@ -142,7 +142,7 @@ def cell(r, f):
 
 
 def column(r, f, count):
-    """A list of bytes, None for null."""
+    """Returns a list of bytes, None for null."""
     if f.get("constant"):
         value = cell(r, f)
         return [value] * count
@@ -161,7 +161,7 @@ def coordinate(r, d):
 
 
 def sparse_cells(r, s, count):
-    """Rows: tuples of bytes or None, dimensions first."""
+    """Returns rows as tuples of bytes or None, dimensions first."""
     pools = [[coordinate(r, d) for _ in range(r.choice([3, 20, 300]))] for d in s["dims"]]
     columns = [[r.choice(pool) for _ in range(count)] for pool in pools] + [column(r, f, count) for f in s["attrs"]]
     return list(zip(*columns)) if columns else []
@@ -176,7 +176,7 @@ def box(r, s):
 
 
 def packed(field, cells):
-    """A column as the libraries take it."""
+    """Returns a column in the form that the libraries take."""
     nulls = [c is None for c in cells]
     size = 0 if field.get("values", 1) == VARIABLE or field["type"] == "ASCII" and "values" not in field else SIZE[field["type"]] * field.get("values", 1)
     stored = [bytes(size) if c is None else c for c in cells]

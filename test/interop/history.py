@@ -15,7 +15,7 @@ from tessera_c import NUMPY, Refused, Remote
 from tiledb_c import TileDB, library
 from write import compare_dense, coordinates, fields_of, pack_rows, read_rows, same_rows
 
-MOST_CELLS = 4000  # of a sparse array here
+MOST_CELLS = 4000  # of a sparse array in this test
 
 
 def rows_at(tiledb, path, s, time):
@@ -33,10 +33,10 @@ def plain_zero(row, s):
 
 
 def choose_removed(r, s, rows):
-    """Some, none, all; those of one coordinate together, now and then not (where there are duplicates)."""
+    """Chooses some rows, none or all; rows with equal coordinates mostly together (in arrays with duplicates)."""
     share = r.choice([0, 0.02, 0.3, 0.7, 1])
     side = r.randrange(len(s["dims"]))
-    if rows and r.random() < 0.4:  # one that is a range, or a slice
+    if rows and r.random() < 0.4:  # rows that form a range or a slice
         ends = sorted([r.choice(rows)[2][side], r.choice(rows)[2][side]])
         chosen = [row for row in rows if ends[0] <= row[2][side] <= ends[1]]
     else:
@@ -146,7 +146,7 @@ def wrong_dense(tessera, path, s, state, time=2**64 - 1):
     return None if met == len(state) else f"our own reader: {met} cells of {len(state)}"
 
 
-# ---- All
+# ---- Running the cases
 
 class Wrong(Exception):
     pass

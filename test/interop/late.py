@@ -43,7 +43,7 @@ class Session:
         self("theirs", f"CREATE VIRTUAL TABLE d.t USING tessera({self.path})")
 
     def __call__(self, database, *statements):
-        time.sleep(0.003)  # two commits are not of one millisecond
+        time.sleep(0.003)  # so that two commits do not have the same millisecond
         return sql(self.shell, self.extension, [f"ATTACH '{os.path.join(self.folder, database)}' AS d", *statements])
 
     def rows(self, database):
@@ -53,7 +53,7 @@ class Session:
         self(database, "INSERT INTO d.t VALUES" + ", ".join(f"({x}, {y}, {value})" for x, y in sorted(cells)))
 
     def cut_off(self):
-        """As a crash leaves it that comes between the database's commit and the array's."""
+        """Restores the state that a crash between the database's commit and the array's leaves."""
         db = sqlite3.connect(os.path.join(self.folder, "ours"))
         (commit,), = db.execute("SELECT name FROM t_commits")
         db.close()
@@ -112,7 +112,7 @@ def run(folder, shell, extension, kind, seed):
         old |= cells
         s.write("theirs", cells, value)
     mine = box(r)
-    if "3" in kind and dense:  # one box in a commit
+    if "3" in kind and dense:  # a commit of version 3 has one box
         mine = {(x, y) for x, y in mine if x == min(mine)[0]}
         mine = {(min(mine)[0], y) for y in range(min(mine)[1], max(y for _, y in mine) + 1)}
     s.write("ours", mine, 100)

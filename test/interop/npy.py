@@ -79,8 +79,8 @@ def expected(path, b):
 
 
 def plain(a, cells):
-    """Blocks of several values as a last axis."""
-    if a.dtype.kind == "c":  # how the package shows two floats
+    """Converts a block so that several values in a cell form a last axis."""
+    if a.dtype.kind == "c":  # the package shows two floats as a complex number
         a = numpy.stack([a.real, a.imag], axis=-1)
     if cells > 1 and a.dtype.names:
         a = numpy.stack([a[n] for n in a.dtype.names], axis=-1)

@@ -18,13 +18,13 @@ from cases import Cases
 from tessera_c import NUMPY, VARIABLE
 from tiledb_c import TileDB, library
 
-CELLS = 20000  # room in buffers
+CELLS = 20000  # cells that the buffers have room for
 TEXT = {"UTF16": "utf-16-le", "UCS2": "utf-16-le", "UTF32": "utf-32-le", "UCS4": "utf-32-le"}
 BYTES = ("BLOB", "ANY", "GEOM_WKB")
 
 
 def shown(field, cell):
-    """A cell's bytes as histories.py has them."""
+    """Converts a cell's bytes to the form of histories.py."""
     if cell is None:
         return None
     if field["type"] in NUMPY and field["values"] == 1:
@@ -54,7 +54,7 @@ def read(tiledb, path, told):
 def differ(told, found):
     wanted = sorted(told["rows"], key=repr)
     found = sorted(found, key=repr)
-    if told["dense"]:  # TileDB shows cells that were never written, too
+    if told["dense"]:  # TileDB also shows cells that were never written
         keys = {tuple(row[:2]) for row in wanted}
         found = [row for row in found if tuple(row[:2]) in keys]
     if wanted == found:

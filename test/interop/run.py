@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first is the one that all was compared with
+TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
 
 
@@ -17,7 +17,7 @@ def has(python, modules):
 
 
 def make(folder, modules, wanted):
-    """The environment's Python, or None."""
+    """Returns the environment's Python, or None."""
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(python) and has(python, modules):
         return python

@@ -32,7 +32,7 @@ ROUNDS = 6
 OWNERS = 8
 
 
-# ---- A nursery: forks the processes of a storm, so that none of them has to load the library anew
+# ---- The fork server, so that no process of a storm has to load the library itself
 
 def child(order):
     config = order["config"]
@@ -61,7 +61,7 @@ def child(order):
 
 def kill(order, alive):
     with open(order["lock"], "w") as f:
-        with contextlib.suppress(BlockingIOError):  # it must not be killed now
+        with contextlib.suppress(BlockingIOError):  # the process is protected from kills at the moment
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if order["kill"] in alive:
                 os.kill(order["kill"], signal.SIGKILL)
@@ -194,19 +194,19 @@ class Storm:
         self.roles[name] = (role, more, config)
         return name
 
-    # An owner's database and machine are its own for good: its commits are in that database's record.
+    # An owner keeps its database and its host for good: its commits are in that database's record.
     def place(self, owner):
         return {"database": f"d{owner % 2}.db", "namespace": self.machines[owner % len(self.machines)]}
 
     def begin_round(self):
-        """Each owner is tessera's or TileDB's for this round."""
+        """Assigns each owner to tessera or to TileDB for this round."""
         writers = []
         for owner in range(OWNERS):
             if self.random.random() < 0.5:
                 writers.append(("tessera_writer", {"owner": owner, **self.place(owner)}))
             else:
                 writers.append(("tiledb_writer", {"owner": owner}))
-        if all(role == writers[0][0] for role, _ in writers):  # both take part
+        if all(role == writers[0][0] for role, _ in writers):  # both libraries must take part
             writers[0] = ("tiledb_writer", {"owner": 0}) if writers[0][0] == "tessera_writer" else ("tessera_writer", {"owner": 0, **self.place(0)})
         upkeep = [("tessera_maintainer", {"database": "upkeep.db", "namespace": None}), ("tiledb_maintainer", {}),
                   self.random.choice([("evolver", {}), ("tessera_evolver", {"database": "evolver.db", "namespace": None})])]
@@ -267,7 +267,7 @@ class Storm:
 
     def look(self, role):
         answer = os.path.join(self.folder, role + ".json")
-        for _ in range(5):  # the reference library may die
+        for _ in range(5):  # the reference library may crash
             self.start(role, answer=answer)
             self.wait()
             if os.path.exists(answer):
@@ -328,7 +328,7 @@ class Storm:
             try:
                 with open(os.path.join(self.folder, "errors", name), encoding="utf-8") as f:
                     errors.update(json.load(f))
-            except ValueError:  # its process was killed while it wrote
+            except ValueError:  # the process was killed while it wrote this line
                 continue
         print(f"  {self.commits} commits ({self.unknown} of them found out after a kill), {self.kills} kills, {self.deaths} deaths of the reference library; the check: {dict(self.checked)}")
         for text, n in errors.most_common(40):
@@ -358,7 +358,7 @@ def main():
         storm = Storm(extension, folder, seed, length, nurseries, namespaces)
         print(f"storm with seed {seed}, rounds of {length:.0f} s", flush=True)
         try:
-            pid = os.fork()  # this process never calls the library
+            pid = os.fork()  # the parent never calls the library
             if pid == 0:
                 make_arrays(folder)
                 os._exit(0)

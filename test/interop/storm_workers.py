@@ -18,8 +18,8 @@ import random
 import sqlite3
 import time
 
-KEYS = 40                      # of each owner
-UNWRITTEN = -1                 # what cells of the dense array hold where nothing was written
+KEYS = 40                      # the number of keys of each owner
+UNWRITTEN = -1                 # the fill value of the dense array
 ARRAYS = ["sparse", "dense", "evolving"]
 EXTRAS = ["e0", "e1", "e2"]    # attributes of the evolving array that come and go, always the same: TileDB reads what older fragments have of a name by the newest
                                # schema's datatype and filters, so that a name that comes again with others makes its reads fail, or gives other values
@@ -28,7 +28,7 @@ KINDS = ["fragments", "commits", "fragment_meta", "array_meta"]
 
 
 class Violation(Exception):
-    """Something that must never be."""
+    """A violated invariant."""
 
 
 # ---- Journals
@@ -98,7 +98,7 @@ def differences(found, wanted, what):
     return f"against what it should be {what}, (key, wanted, found): {', '.join(parts) or 'nothing'}"
 
 
-# ---- What all of them share
+# ---- Shared by all processes
 
 def own_files(config):
     """In a mount namespace of its own the process finds another directory at the path of the databases: so several machines have databases of one name."""
@@ -118,7 +118,7 @@ def stopped(config):
 
 
 def values(r, journal, array):
-    """Cells of one commit: new, changed and removed ones."""
+    """Chooses the cells of one commit: new, changed and removed ones."""
     cells, at = {}, r.randrange(KEYS)
     for i in range(r.choice([1, 1, 3, 10])):
         key = (at + i) % KEYS if r.random() < 0.7 else r.randrange(KEYS)
@@ -128,7 +128,7 @@ def values(r, journal, array):
 
 
 class Errors:
-    """How often which error was met that is allowed while others are at work."""
+    """Counts the errors that are allowed while other processes work."""
 
     def __init__(self, config, role):
         self.path, self.counts = os.path.join(config["folder"], "errors", f"{role}-{os.getpid()}.json"), {}
@@ -183,10 +183,10 @@ class Tessera:
         self.db = None
 
     def allowed(self, error):
-        """Errors after which a host tries again: somebody else holds a lock, or has vacuumed what the statement reads."""
+        """Returns True for errors after which a host tries again: another process holds a lock, or has vacuumed the fragments that the statement reads."""
         code = getattr(error, "sqlite_errorcode", None)
         text = str(error)
-        if code is None:  # an older Python does not tell it
+        if code is None:  # older versions of Python do not have the code
             code = BUSY if "locked" in text or "busy" in text else ABORT if "vacuumed" in text else 1
         return code & 0xFF in (BUSY, LOCKED, ABORT) or "schema has changed" in text or "no such column" in text or "has no column" in text
 
@@ -247,7 +247,7 @@ def tessera_commit(t, r, journal):
     db = t.connect()
     try:
         db.execute(r.choice(["BEGIN", "BEGIN IMMEDIATE"]))
-        if r.random() < 0.2:  # what is rolled back to a savepoint was never there
+        if r.random() < 0.2:  # these rows are rolled back to a savepoint
             db.execute("SAVEPOINT s")
             change_cells(db, r, owner, arrays[0], {k: 7 for k in range(3)}, {})
             db.execute("ROLLBACK TO s")
@@ -329,7 +329,7 @@ def tessera_maintainer(config):
 # ---- TileDB
 
 def tiledb_again(errors, function, seconds=120):
-    """TileDB fails where others vacuum, or have a file half written, while it opens an array. It is asked again."""
+    """Calls TileDB again after failures: it fails if others vacuum, or have written half of a file, while it opens an array."""
     import tiledb
     end = time.time() + seconds
     while True:
@@ -401,7 +401,7 @@ def tiledb_commit(config, r, journal, errors):
     except tiledb.TileDBError as error:
         errors.count("TileDB, change: " + str(error))
         journal.settle(tiledb_again(errors, lambda: tiledb_rows(config, journal.owner)))
-    time.sleep(0.002)  # of two commits of one millisecond either may be the later one
+    time.sleep(0.002)  # the order of two commits of the same millisecond is undefined
 
 
 def tiledb_writer(config):
@@ -446,7 +446,7 @@ def evolver(config):
     while not stopped(config):
         present = tiledb_again(errors, lambda: [a.name for a in tiledb.ArraySchema.load(path)])
         name = r.choice(EXTRAS)
-        with not_to_be_killed(config):  # a schema file that is cut makes each open fail
+        with not_to_be_killed(config):  # after a truncated schema file every open fails
             change = tiledb.ArraySchemaEvolution()
             if name in present:
                 change.drop_attribute(name)
@@ -474,7 +474,7 @@ def tessera_evolver(config):
     t.close()
 
 
-# ---- Looking at all of it, when nobody writes
+# ---- Reading everything while no process writes
 
 def tessera_look(config):
     """{array: [[owner, k, v, extras...]]}, and what the check says."""
@@ -503,7 +503,7 @@ def tiledb_look(config):
             columns = []
             for n in extras:
                 c = cells[n]
-                mask = getattr(c, "mask", None)  # a masked array where some are null
+                mask = getattr(c, "mask", None)  # a masked array, if some values are null
                 columns.append([None if mask is not None and mask is not False and bool(mask[i] if getattr(mask, "ndim", 0) else mask) else int(c[i]) for i in range(len(c))])
             found[array] = [list(row) for row in zip(cells["owner"].tolist(), cells["k"].tolist(), cells["v"].tolist(), *columns)]
     return {"rows": found}

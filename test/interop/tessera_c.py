@@ -187,7 +187,7 @@ def make_columns(fields, columns, kept):
 
 
 class Tessera:
-    """An environment of libtessera."""
+    """An environment of libtessera, with methods that write and read arrays."""
 
     def __init__(self, library):
         self.library = C.CDLL(library)
@@ -309,7 +309,7 @@ class Remote:
         self.restart()
 
     def restart(self):
-        """Also where a process that used this one has died in the midst of a question."""
+        """Closes the process, also if a client has died during a request."""
         if self.process:
             self.process.kill()
             self.process.wait()

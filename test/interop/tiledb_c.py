@@ -18,7 +18,7 @@ class Range(C.Structure):
 
 
 def library():
-    """The path of libtiledb, or None where the package is not installed."""
+    """Returns the path of libtiledb, or None if the package is not installed."""
     try:
         import tiledb
     except ImportError:
@@ -197,10 +197,10 @@ class TileDB:
             result[name] = values[:sizes[0]].tobytes(), offsets, validity[:sizes[2]] if validity is not None else None
         return result
 
-    # ---- What TileDB says of fragments
+    # ---- Fragment information
 
     def fragments(self, path, s):
-        """(cells, dense, non-empty domain) of each."""
+        """Returns (cells, dense, non-empty domain) of each fragment."""
         info = self.handle("tiledb_fragment_info_alloc", path)
         self.call("tiledb_fragment_info_load", info)
         found = []

@@ -19,7 +19,7 @@ except ImportError:
     tiledb = None
 
 SHELL, EXTENSION = sys.argv[1:3]
-STATEMENTS = 12  # of a reader beside writers
+STATEMENTS = 12  # statements of a reader beside writers
 
 
 def make(path, sparse=True):
@@ -138,7 +138,7 @@ def its_second_consolidation_of_commits(path):
 
 
 def killed_while_it_vacuumed(path):
-    """A fragment is gone and its commit is not: reads go on at all times, the check has a note, a vacuum mends it."""
+    """A commit without its fragment: reads succeed at all times, the check has a note, a vacuum removes the commit."""
     for sparse in (True, False):
         array = f"{path}_{sparse}"
         make(array, sparse)
@@ -219,11 +219,11 @@ def writer(path, seed):
             else:
                 write(path, step * seed % 900 + 50)
         except tiledb.TileDBError:
-            pass  # its own races with the vacuum
+            pass  # TileDB's own write may fail beside the vacuum
 
 
 def beside_writers(path):
-    """Nothing that TileDB is just writing is told as damage: BUSY at worst, which is tried again."""
+    """Files that TileDB is writing are never reported as damaged: at worst the error is BUSY, after which the statement is tried again."""
     make(path)
     write(path, 1, 2)
     others = [subprocess.Popen([sys.executable, sys.argv[0], SHELL, EXTENSION, "writer", path, str(seed)], stderr=subprocess.DEVNULL) for seed in range(3)]

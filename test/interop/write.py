@@ -16,7 +16,7 @@ from cases import Cases
 from tessera_c import NUMPY, SIZE, VARIABLE, Refused, Remote
 from tiledb_c import TileDB, TileDBError, library
 
-MOST_CELLS = 2000  # of a sparse array here
+MOST_CELLS = 2000  # of a sparse array in this test
 
 
 def tree_size(path, within="__fragments"):
@@ -130,7 +130,7 @@ def fill_of(f):
 
 
 def coordinates(ends, order="row"):
-    """All points of a box; row-major, or column-major."""
+    """Returns all points of a box, row-major or column-major."""
     ranges = [range(int(low), int(high) + 1) for low, high in ends]
     if order == "row":
         return list(itertools.product(*ranges))
@@ -204,7 +204,7 @@ def size_dense(r, s, tessera, tiledb, ours, theirs):
     tiledb.write(theirs, s, columns, box=ends, time=10)
 
 
-# ---- All
+# ---- Running the cases
 
 class Wrong(Exception):
     pass
@@ -221,7 +221,7 @@ def one(folder, seed, tessera, path):
         if os.path.exists(ours):
             raise Wrong(f"left something behind: {e}") from None
         return {"refused": 1}
-    tiledb.create(theirs, s)  # what we take, TileDB takes
+    tiledb.create(theirs, s)  # TileDB accepts every schema that tessera accepts
     wrong = (run_dense if s["dense"] else run_sparse)(r, s, tessera, tiledb, ours)
     if wrong:
         raise Wrong(wrong)

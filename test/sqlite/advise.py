@@ -103,7 +103,7 @@ CASES = {
     plain: "no compression",
     plain_blobs: None,
 }
-# Merging leaves what it replaced to the vacuum, which keeps earlier states readable until then.
+# A merge keeps its sources, so that earlier times stay readable until the vacuum.
 AFTER = {many_fragments: ["debris"], empty_tiles: ["debris"], deletes_of_many: ["debris"]}
 
 

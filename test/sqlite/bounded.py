@@ -23,13 +23,13 @@ from host import Database, Error, same
 MIB = 1 << 20
 TOOBIG = 18
 FRAGMENTS = 8
-BOUND = 64   # MiB above what the process had before: some 20 are taken, all cells decoded would be 100
-KNOWN = MIB   # what is known of the fragments and their tiles
-KNOWN_RUNS = 3 * MIB   # the same of what a transaction has on disk, twice at its commit: of some 3,000 tiles, whatever memory_mb
+BOUND = 64   # MiB above the memory before: some 20 are used; all decoded cells would be 100
+KNOWN = MIB   # bytes for the metadata of the fragments and their tiles
+KNOWN_RUNS = 3 * MIB   # the same for the sorted runs of a transaction, twice at its commit: some 3,000 tiles, whatever memory_mb is
 SEED = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
 TEXT = "substr('the quick brown fox jumps over the lazy dog', 1, 1 + i % 40)"
 
-# What is declared; the rows of fragment ?2, ?1 of them: each fragment lies over the whole domain, a part of the cells over those before.
+# The columns, and the ?1 rows of fragment ?2: each fragment covers the whole domain, and a part of its cells replaces earlier ones.
 KINDS = {
     "sparse": ("x INT64 DIMENSION(0, 999999, 10000), y INT64 DIMENSION(0, 999999, 10000), v FLOAT64 NOT NULL, w INT64, k INT32 NOT NULL, capacity={tile}",
                "(i * 7919 + ?2 % 3) % 1000000, (i * 104729 + ?2) % 1000000, i * 0.5, i * i, ?2"),
@@ -54,7 +54,7 @@ def peak():
 
 
 def highwater():
-    """Bytes of SQLite's allocator at most since the last call."""
+    """Returns the peak of SQLite's allocator since the last call, in bytes."""
     if host.binding == "apsw":
         return host.apsw.memory_high_water(True)
     library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))
@@ -63,7 +63,7 @@ def highwater():
 
 
 def consolidate(path, memory):
-    """How many fragments were merged; bytes that the allocator, and that the process has taken for it."""
+    """Returns the number of merged fragments, and the bytes that the allocator and the process have used for it."""
     db = Database()
     db.query("SELECT kind FROM tessera_array(?)", (path,))
     highwater()
@@ -84,7 +84,7 @@ def transact(path, memory, cells):
     used, before = host.memory_used(), peak() if os.path.exists("/proc/self/status") else 0
     highwater()
     db.query("BEGIN")
-    for first, count in ((0, cells), (cells // 3, cells // 10)):   # the second time some of them again
+    for first, count in ((0, cells), (cells // 3, cells // 10)):   # the second time some cells again
         db.query(f"{SEED}INSERT INTO t SELECT k / 100, k % 100, k + ?3, substr(hex(zeroblob(100)), 1, 195 + k % 10) || k FROM (SELECT ?2 + i * 7919 % ?1 k FROM n)",
                  (count, first, first))
     written = highwater() - used
@@ -103,19 +103,19 @@ def transact(path, memory, cells):
 
 
 def in_process(library, *arguments):
-    """One of these functions in a process of its own, without what is preloaded here."""
+    """Runs one of these functions in a process of its own, without the sanitizers that are preloaded here."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     done = subprocess.run([sys.executable, __file__, "--do", host.binding, library, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def released():
-    """The library without sanitizers."""
+    """Returns the library without sanitizers."""
     library = os.path.join(os.path.dirname(host.EXTENSION), "..", "release", os.path.basename(host.EXTENSION))
     return library if os.path.exists(library) else None
 
 
-def test_the_process():
+def test_the_memory_of_a_process_that_consolidates_is_bounded():
     library = released()
     if not library or not os.path.exists("/proc/self/status"):
         print("not measured: build/release is not there, or the system does not tell")
@@ -132,7 +132,7 @@ def test_the_process():
         assert taken <= BOUND * MIB, f"{kind}: {taken / MIB:.1f} MiB for {cells} cells"
 
 
-def test_a_dense_transaction():
+def test_the_memory_of_a_dense_transaction_is_bounded():
     for memory in (2, 16):
         cells = (memory * 10 * MIB // 230 + 99) // 100 * 100
         path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
@@ -153,8 +153,8 @@ def test_a_dense_transaction():
             assert taken <= 4 * memory * MIB + 16 * MIB, f"the process takes {taken / MIB:.1f} MiB"
 
 
-def test_the_budget():
-    """What is merged is larger than memory_mb, which is never exceeded but by what is known of the fragments. Too little is an error, and loses nothing."""
+def test_a_consolidation_keeps_to_memory_mb():
+    """The merged fragments are larger than memory_mb, which only their metadata may exceed. If memory_mb is too small, the consolidation fails and loses nothing."""
     cells = int(os.environ.get("CELLS", 300_000))
     for kind in KINDS:
         for tile, little, enough in ((500, 1, 4), (10000, 2, 8)):

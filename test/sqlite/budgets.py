@@ -25,7 +25,7 @@ def new(name="a"):
 
 
 def large(filters, rows=20000):
-    """An array of one tile whose strings are some 12 MB; the names of its options stand behind the filter."""
+    """Makes an array of one tile whose strings are some 12 MB. The options follow the filter."""
     path = new()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL FILTERS({filters}), v INT32 NOT NULL, capacity=100000)")
@@ -35,7 +35,7 @@ def large(filters, rows=20000):
 
 
 def goes_on(db, sql, what):
-    """The statement fails so, in a transaction that has rows of an ordinary table and of an array before and after it."""
+    """Checks that the statement fails with TOOBIG, within a transaction that writes to an ordinary table and an array before and after it."""
     array = new()
     db.query("CREATE TABLE IF NOT EXISTS o(a)")
     db.query(f"CREATE VIRTUAL TABLE beside USING tessera('{array}', x INT32 DIMENSION(0, 9), v INT32)")
@@ -55,7 +55,7 @@ def goes_on(db, sql, what):
     return e
 
 
-def test_a_select():
+def test_a_select_beyond_the_budget_ends_alone():
     for filters in ("none", "zstd", "gzip", "bzip2", "lz4"):
         path = large(filters)
         db = Database()
@@ -66,8 +66,8 @@ def test_a_select():
         db.close()
 
 
-def test_codecs():
-    """A codec's own memory is counted, too: bzip2 needs 3.7 MB for its largest blocks, zlib some 40 KB."""
+def test_the_memory_of_codecs_is_counted():
+    """bzip2 needs 3.7 MB for its largest blocks, zlib some 40 KB."""
     path = new()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), v INT64 NOT NULL FILTERS(bzip2(9)))")
@@ -83,7 +83,7 @@ def test_codecs():
     db.close()
 
 
-def test_functions_and_tables():
+def test_functions_and_tables_beyond_the_budget_end_alone():
     path = large("zstd", 50000)
     db = Database()
     db.table("t", path, ", memory_mb=1")
@@ -92,8 +92,8 @@ def test_functions_and_tables():
     db.close()
 
 
-def test_rows_that_are_kept():
-    """Of an array in the database nothing goes to disk before the commit: there a transaction fails past memory_mb, its statements one by one."""
+def test_rows_of_an_array_in_the_database_stay_in_memory():
+    """Cells of an array in the database are not spilled before the commit: beyond memory_mb the statements of the transaction fail, one by one."""
     db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL, memory_mb=1)")
     db.query("BEGIN")

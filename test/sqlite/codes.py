@@ -60,7 +60,7 @@ TABLE = [
 
 
 def damage(array):
-    """One byte in the middle of its only data tile."""
+    """Flips one byte in the middle of the only data tile."""
     for folder, _, names in os.walk(array):
         for name in names:
             if name == "a0.tdb":
@@ -73,11 +73,11 @@ def damage(array):
     raise AssertionError(f"no data in {array}")
 
 
-def test_codes():
+def test_each_error_has_its_extended_code():
     wrong = []
     for code, *statements in TABLE:
         folder = tempfile.mkdtemp(dir=host.FOLDER)
-        os.chdir(folder)   # what functions' paths are relative to
+        os.chdir(folder)   # the paths of functions are relative to the current directory
         db = Database(os.path.join(folder, "t.db"))
         for sql in ("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 99), a INT8 NOT NULL, g TEXT ENUM('x'), d DATETIME_DAY, v INT16[])",
                     "INSERT INTO t(x, a) VALUES(1, 1), (2, 2)",

@@ -21,22 +21,22 @@ UNITS = {"YEAR": None, "MONTH": None, "WEEK": 604800 * ATTO, "DAY": 86400 * ATTO
 
 
 def operators(db):
-    """<> and IS NOT are not the table's before SQLite 3.51, which gives it those of an outer join's ON for the wrong side."""
+    """Before SQLite 3.51 the table does not take <> and IS NOT: SQLite offers it those from the ON of an outer join for the wrong side."""
     return {name: f for name, f in OPERATORS.items() if db.version() >= (3, 51) or f is not operator.ne}
 
 
 def instant(unit, value):
-    """Halves of an attosecond since 1970."""
+    """Returns a time as half attoseconds since 1970."""
     if UNITS[unit]:
         return 2 * value * UNITS[unit]
     months = value * (12 if unit == "YEAR" else 1)
     year, month = 1970 + months // 12, months % 12 + 1
-    era = year // 400 - 4   # the calendar repeats itself after 400 years
+    era = year // 400 - 4   # the calendar repeats every 400 years
     return (datetime.date(year - era * 400, month, 1).toordinal() + era * 146097 - datetime.date(1970, 1, 1).toordinal()) * 86400 * ATTO * 2
 
 
 def some_text(r):
-    """ISO text of a random precision, and its first instant."""
+    """Returns ISO text of a random precision, and the first instant that it means."""
     year = r.choice([1969, 1970, 1971, 2024, 1900, 2400])
     day = datetime.date(year, r.choice([1, 1, 2, 12]), r.choice([1, 1, 2, 28]))
     hour, minute, second = r.choice([(0, 0, 0), (0, 0, 0), (5, 0, 0), (5, 6, 0), (23, 59, 59)])
@@ -47,13 +47,13 @@ def some_text(r):
     first = day if precision >= 2 else datetime.date(year, day.month if precision else 1, 1)
     at = (first.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86400
     at += (hour * 3600 if precision >= 3 else 0) + (minute * 60 if precision >= 4 else 0) + (second if precision >= 5 else 0)
-    # Past the 18th digit there are parts of an attosecond: all that matters is that there are some.
+    # Digits after the 18th are fractions of an attosecond: it only matters whether they are zero.
     fraction = 2 * int(digits[:18].ljust(18, "0")) + (int(digits[18:] or 0) > 0) if precision == 6 else 0
     return text + r.choice(["", "Z"]), 2 * at * ATTO + fraction
 
 
 def near(unit, at, r):
-    """A value of the unit beside an instant."""
+    """Returns a value of the unit near an instant."""
     at //= 2
     if UNITS[unit]:
         value = at // UNITS[unit]
@@ -89,7 +89,7 @@ def ask(db, unit, texts, r, dimension):
         same([k for k, in db.query("SELECT k FROM o CROSS JOIN a ON a.t <= o.x WHERE o.x = ? ORDER BY k", (text,))], want, (unit, "joined", text))
 
 
-def test_datetimes():
+def test_iso_text_compares_with_datetimes_as_an_instant():
     r = random.Random("datetimes")
     for unit in UNITS:
         for dimension in (False, True):
@@ -112,7 +112,7 @@ def test_datetimes():
             db.close()
 
 
-def test_years_without_text():
+def test_years_after_9999_are_later_than_all_text():
     """Years past 9999 are shown as integers, and are later than any ISO text."""
     db = Database()
     db.query("CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t DATE)")
@@ -125,8 +125,8 @@ def test_years_without_text():
             same([k for k, in db.query(f"SELECT k FROM a WHERE t IS NOT {right} ORDER BY k")], [2, 3, 4, 5], right)
 
 
-def test_who_compares():
-    """Where the table is given the comparison, and where it is not."""
+def test_which_comparisons_the_table_takes():
+    """Checks by the plan which comparisons the table takes, and which it leaves to SQLite."""
     db = Database()
     db.query("CREATE VIRTUAL TABLE a USING tessera(day DATE DIMENSION, v INT)")
     for i in range(1, 32):
@@ -148,7 +148,7 @@ def test_who_compares():
 
 
 def test_forms_that_are_right_everywhere():
-    """What the manual says to write where SQLite compares by itself: beside an equality, and where the array is the outer table of a join."""
+    """The forms that the manual recommends where SQLite compares by itself: beside an equality, and if the array is the outer table of a join."""
     db = Database()
     for name, columns in (("a", "day DATE DIMENSION, v INT"), ("b", "day DATE DIMENSION('2024-01-01', '2024-12-31'), v INT"), ("c", "v INT DIMENSION, day DATE")):
         db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({columns})")
@@ -168,8 +168,8 @@ def test_forms_that_are_right_everywhere():
             same(db.query(f"SELECT v FROM {tables} ON {on} ORDER BY v"), [(3,), (4,), (5,)], (tables, on))
 
 
-def test_functions_make_the_form_of_the_column():
-    """The table in the manual: what such a function gives is, character by character, what the column shows."""
+def test_functions_return_the_form_of_the_column():
+    """The functions in the manual's table return exactly the text that the column shows."""
     db = Database()
     iso = "'2024-05-02T07:08:09.123Z'"
     for type_, function in (("DATETIME_YEAR", "strftime('%Y', x)"), ("DATETIME_MONTH", "strftime('%Y-%m', x)"), ("DATETIME_WEEK", "date(x)"), ("DATETIME_DAY", "date(x)"),
@@ -200,7 +200,7 @@ def test_digits_in_the_form_of_the_column():
 
 
 def test_joins_use_the_other_tables_indexes():
-    """Whichever column stands on the left, and beside an equality: SQLite takes an index only where the comparison has its collation."""
+    """With either column on the left, and beside an equality. SQLite uses an index only if the comparison has the index's collation."""
     db = Database()
     db.query("CREATE VIRTUAL TABLE a USING tessera(day DATE DIMENSION, u UINT64 DIMENSION, k INT)")
     db.query("INSERT INTO a VALUES('2024-01-03', 7, 1)")
@@ -216,7 +216,7 @@ def test_joins_use_the_other_tables_indexes():
                 same(db.query(sql), [(1,)], sql)
 
 
-def test_times_of_day():
+def test_times_of_day_compare_with_text():
     db = Database()
     db.query("CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t TIME_SEC, m TIME_MIN)")
     db.query("INSERT INTO a VALUES(1, '05:06:00', '05:06'), (2, '05:06:07', '05:07'), (3, '05:07:00', '00:00')")
@@ -227,7 +227,7 @@ def test_times_of_day():
     same(db.query("SELECT k FROM a WHERE t < '2024-01-01' ORDER BY k"), [(1,), (2,), (3,)])   # no time of day: text
 
 
-def test_unsigned():
+def test_text_of_digits_compares_with_uint64_as_a_number():
     r = random.Random("unsigned")
     numbers = sorted({0, 1, 7, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2} | {r.getrandbits(64) for _ in range(20)} | {2**63 + 1000 + i for i in range(5)})
     for columns in ("u UINT64 DIMENSION, k INT", "k INT DIMENSION, u UINT64"):

@@ -16,7 +16,7 @@ from host import Database, Error, literal
 
 SEED = 1
 if os.access("/dev/shm", os.W_OK):
-    tempfile.tempdir = "/dev/shm"  # many small files, each forced to the disk
+    tempfile.tempdir = "/dev/shm"  # many small files, each of which is synced
 NAMES = itertools.count()
 DEFINITIONS = {"a": "INT32", "b": "FLOAT32 NOT NULL DEFAULT 7.5", "c": "TEXT DEFAULT 'none'", "d": "TEXT NOT NULL DEFAULT 'd'",
                "e": "TEXT ENUM('x', 'y', 'z') DEFAULT 'y'", "f": "UINT8[] DEFAULT '[1,2]'", "g": "DATE NOT NULL DEFAULT '2024-02-29'"}
@@ -34,7 +34,7 @@ def same(got, want, what):
 
 
 def views(path, dense):
-    """The rows with what was never written as NULL, and with the fill value; seen by a connection of its own."""
+    """Returns the rows with NULL and with fill values for values that were never written, read by a connection of its own."""
     db = Database()
     seen = []
     for unwritten in ("null", "fill"):
@@ -53,7 +53,7 @@ def write(db, random_, path, dense, duplicates):
     db.table(table, path)
     columns = [row[0] for row in db.query("SELECT name FROM tessera_schema(?)", (path,))]
     db.query("BEGIN")
-    if dense and random_.random() < 0.5:   # a box, which leaves tiles of several fragments
+    if dense and random_.random() < 0.5:   # a box that gives tiles with several fragments
         x, y = random_.randrange(6), random_.randrange(14)
         places = [(i, j) for i in range(x, random_.randrange(x, 16) + 1) for j in range(y, random_.randrange(y, 16) + 1)]
     else:
@@ -68,7 +68,7 @@ def write(db, random_, path, dense, duplicates):
 
 
 def evolved(random_, dense):
-    """An array with a random history of writes, deletes, consolidations, and attributes that come and go."""
+    """Makes an array with a random history of writes, deletes, consolidations, and attributes that are added and dropped."""
     path, db = fresh(), Database()
     duplicates = not dense and random_.random() < 0.3
     kind = "kind=dense" if dense else "capacity=5" + (", duplicates=yes" if duplicates else "")
@@ -113,15 +113,15 @@ def check_copies(path, dense, what):
     db.close()
 
 
-def test_random_evolutions():
+def test_copies_of_random_evolutions_are_equal():
     for i in range(14):
         random_ = random.Random(SEED * 1000 + i)
         dense = i % 2 == 1
         check_copies(evolved(random_, dense), dense, f"seed {SEED * 1000 + i}")
 
 
-def test_nothing_in_common():
-    """The attribute that the cells have is gone, the one that is there they never had."""
+def test_cells_that_have_none_of_the_attributes():
+    """The attribute of the cells was dropped, and they lack the one that was added."""
     for kind in ("dense", "sparse"):
         path, db = fresh(), Database()
         db.table("t", path, f", x INT DIMENSION(0, 99, 10), a INT, kind={kind}")
@@ -133,7 +133,7 @@ def test_nothing_in_common():
         same(views(path, kind == "dense")[0], [[(3, None), (4, None), (50, None)], [(3, "never"), (4, "never"), (50, "never")]], kind)
 
 
-def test_one_schema_is_not_enough():
+def test_cells_that_lack_different_attributes():
     path, copy, db = fresh(), fresh(), Database()
     db.table("t", path, ", x INT DIMENSION(0, 99, 10), a INT NOT NULL")
     db.query("INSERT INTO t VALUES(3, 1)")
@@ -156,8 +156,8 @@ def test_an_interrupted_copy_leaves_nothing():
     db.close()
 
 
-def test_scattered_cells_of_a_dense_array():
-    """More boxes than one commit holds, with attributes and without."""
+def test_scattered_cells_of_a_dense_array_are_copied_in_several_commits():
+    """The cells form more boxes than one commit may have, with attributes and without."""
     path, copy, db = fresh(), fresh(), Database()
     db.table("t", path, ", x INT DIMENSION(0, 99, 50), y INT DIMENSION(0, 99, 50), a INT, kind=dense")
     for first in range(0, 2400, 600):
@@ -168,7 +168,7 @@ def test_scattered_cells_of_a_dense_array():
 
 
 def test_an_insert_gives_no_cell_what_it_never_had():
-    """Past a thousand boxes a commit writes cells between its own again: not those that would get an attribute by it."""
+    """With more than a thousand boxes a commit rewrites the cells between its own, but not cells that would get an attribute by that."""
     path, db = fresh(), Database()
     db.table("t", path, ", x INT DIMENSION(0, 99, 10), y INT DIMENSION(0, 99, 10), a INT, kind=dense")
     db.query("WITH n(v) AS (VALUES(0) UNION ALL SELECT v + 1 FROM n WHERE v < 9999) INSERT INTO t SELECT v / 100, v % 100, v FROM n")
@@ -188,7 +188,7 @@ def test_an_insert_gives_no_cell_what_it_never_had():
     db.close()
 
 
-def test_extents_and_chunks():
+def test_extents_and_chunks_are_kept():
     for datatype, high in (("INT8", 126), ("INT16", 32766), ("INT32", 2**31 - 2), ("INT64", 2**63 - 2)):
         path, copy, db = fresh(), fresh(), Database()
         extent = high * 2 + 3
@@ -220,7 +220,7 @@ def test_uncut_tiles_are_read_cell_by_cell():
     db.close()
 
 
-def test_rounded_offsets_are_refused():
+def test_lossy_filters_on_offsets_are_refused():
     db = Database()
     for option in ("offsets_filters=(scale_float(2, 0.25, 0), zstd)", "offsets_filters=(bitshuffle, scale_float(8, 2, 0))"):
         path = fresh()
@@ -231,7 +231,7 @@ def test_rounded_offsets_are_refused():
     db.close()
 
 
-def test_fills_are_text():
+def test_fill_values_are_kept_as_text():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT DIMENSION(0, 9, 5), a CHAR NOT NULL, b CHAR NOT NULL DEFAULT 'q', c TEXT NOT NULL DEFAULT X'C328', "
              "d CHAR[] NOT NULL DEFAULT X'410042', e BLOB NOT NULL DEFAULT X'FF00', f TEXT NOT NULL DEFAULT 'Zürich', g CHAR)")

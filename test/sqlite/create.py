@@ -23,7 +23,7 @@ def create(db, path, table="t", rest="x INT DIMENSION, a TEXT ENUM('p')"):
 
 
 def kind(path):
-    """What others see: a connection of its own."""
+    """Returns what another connection sees."""
     db = Database()
     found = db.query("SELECT kind FROM tessera_objects(?) WHERE path = ?", (os.path.dirname(path), path))
     db.close()
@@ -40,7 +40,7 @@ def database(mode="delete"):
     return file, db
 
 
-def test_a_commit_that_meets_a_reader():
+def test_a_commit_that_fails_because_of_a_reader_can_be_tried_again():
     for version in (3, 22):
         file, db = database()
         path = place()
@@ -63,7 +63,7 @@ def test_a_commit_that_meets_a_reader():
         db.close()
 
 
-def test_a_commit_that_meets_a_reader_is_rolled_back():
+def test_a_commit_that_fails_because_of_a_reader_can_be_rolled_back():
     file, db = database()
     path = place()
     reader = Database(file)
@@ -78,7 +78,7 @@ def test_a_commit_that_meets_a_reader_is_rolled_back():
     reader.close()
 
 
-def test_a_commit_hook_says_no():
+def test_a_commit_hook_that_refuses_leaves_no_array():
     if not hasattr(Database(load=False).raw, "set_commit_hook"):
         return
     for mode in ("delete", "wal"):
@@ -92,7 +92,7 @@ def test_a_commit_hook_says_no():
         same(kind(path), "array")
 
 
-def test_where_the_table_lives():
+def test_tables_in_main_temp_and_attached_databases():
     _, db = database("wal")
     db.query("ATTACH ? AS other", (os.path.join(host.FOLDER, "other.db"),))
     db.query("ATTACH ':memory:' AS nowhere")
@@ -126,7 +126,7 @@ def test_several_arrays_in_one_transaction():
     same(db.query("SELECT name FROM tessera_schema(?)", (paths[3],)), [("y",)])
 
 
-def test_the_connection_ends():
+def test_a_connection_that_closes_leaves_no_array():
     _, db = database()
     path = place()
     db.query("BEGIN")
@@ -136,8 +136,8 @@ def test_the_connection_ends():
     same(os.path.exists(path), False)
 
 
-def test_the_process_dies():
-    """What a crash leaves is nobody's array, keeps others out, and says what it is."""
+def test_a_process_that_dies_leaves_a_pending_array():
+    """The directory that a crash leaves is no array, cannot be created over, and is explained by the error."""
     file, db = database()
     path = place()
     db.close()
@@ -154,7 +154,7 @@ def test_the_process_dies():
     holds(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)}, x INT DIMENSION)").text, "an array is being created there")
 
 
-def test_another_connection_while_it_is_pending():
+def test_another_connection_does_not_see_a_pending_array():
     _, db = database()
     path = place()
     db.query("BEGIN")
@@ -167,9 +167,9 @@ def test_another_connection_while_it_is_pending():
     same(other.query("SELECT * FROM t"), [])
 
 
-def test_a_read_only_place():
+def test_a_read_only_directory_is_an_error():
     if os.geteuid() == 0:
-        return   # to whom nothing is forbidden
+        return   # root may write everywhere
     folder = tempfile.mkdtemp(dir=host.FOLDER)
     os.chmod(folder, 0o500)
     db = Database()
@@ -179,8 +179,8 @@ def test_a_read_only_place():
     same(os.listdir(folder), [])
 
 
-def test_columns_and_options_that_meet():
-    """Options of reading hold at once; a hidden column gives way to a name that is shown."""
+def test_columns_and_options_in_one_statement():
+    """The options for reading apply at once; a hidden column is renamed if a column has its name."""
     db = Database()
     path = place()
     create(db, path, rest="as_of INT DIMENSION(1, 9), since TEXT, written_at BLOB, [a b] INT, columns='as_of,a b', unwritten=fill, as_of=5")
@@ -191,7 +191,7 @@ def test_columns_and_options_that_meet():
     same(os.path.exists(path), False, "what CREATE refuses leaves nothing")
 
 
-def test_a_definition_of_any_length():
+def test_definitions_of_any_length():
     db = Database()
     path = place()
     labels = ", ".join(f"'label {i}'" for i in range(70000))

@@ -31,7 +31,7 @@ def check_of(writer, number):
 
 
 class Reader:
-    """What one connection has seen so far: rows of each writer never become fewer."""
+    """The rows that one connection has seen of each writer, which must not become fewer."""
 
     def __init__(self, db):
         self.db, self.seen = db, [0] * WRITERS
@@ -56,7 +56,7 @@ class Reader:
 
 
 def again(function):
-    """What another one's lock or vacuum has stopped is tried again. None where it gives up."""
+    """Runs a statement, and tries it again if another's lock or vacuum has stopped it. Returns None if it gives up."""
     for _ in range(2000):
         try:
             return function() or True
@@ -140,7 +140,7 @@ def run_one(folder, role, w, seed, until, results):
 
 
 def in_process(folder, jobs, until, queue):
-    """Each of the jobs in a thread of this process, with a connection of its own."""
+    """Runs each job in a thread of this process, with a connection of its own."""
     results = []
     threads = [threading.Thread(target=run_one, args=(folder, role, w, seed, until, results)) for role, w, seed in jobs]
     for thread in threads:
@@ -159,7 +159,7 @@ def crowd(inside, mode, processes):
     columns = "w INT32 DIMENSION(0, 99, 10), n INT64 DIMENSION(0, 999999999, 1000), g INT64, c INT64, capacity=100"
     db.query(f"CREATE VIRTUAL TABLE t USING tessera({'' if inside else repr('array') + ', '}{columns})")
     db.query("CREATE TABLE log(w, n, g, c)")
-    db.query("SELECT count(*) FROM t")   # loaded, its pool has run: then come the forks
+    db.query("SELECT count(*) FROM t")   # the extension is loaded and its worker threads exist before the process forks
     until, queue = time.time() + SECONDS, multiprocessing.get_context("fork").Queue()
     children = [multiprocessing.get_context("fork").Process(target=in_process, args=(folder, jobs, until, queue)) for jobs in processes]
     for process in children:
@@ -190,21 +190,21 @@ def jobs_of(inside):
     return writers, [(read, 0, 20), (read, 1, 21)], [(keep, 0, 30)]
 
 
-def test_processes():
+def test_processes_see_complete_commits():
     for inside in (False, True):
         for mode in ("WAL", "DELETE"):
             writers, readers, keepers = jobs_of(inside)
             crowd(inside, mode, [[job] for job in writers + readers + keepers])
 
 
-def test_threads():
+def test_threads_see_complete_commits():
     for inside in (False, True):
         writers, readers, keepers = jobs_of(inside)
         crowd(inside, "WAL", [writers[:2] + readers[:1], writers[2:] + readers[1:] + keepers])
 
 
 def extend(folder, w, outside, queue):
-    """Labels of its own, one after the other, each written and read at once."""
+    """Adds labels of this process, one after the other, and writes and reads each at once."""
     try:
         db = Database(os.path.join(folder, f"{w}.db" if outside else "a.db"))
         db.query("PRAGMA busy_timeout = 20000")
@@ -221,8 +221,8 @@ def extend(folder, w, outside, queue):
         queue.put(traceback.format_exc())
 
 
-def test_labels_of_many():
-    """Processes that extend one enumeration at once, through databases of their own and through one."""
+def test_processes_extend_one_enumeration():
+    """Several processes extend one enumeration at once, through databases of their own and through a common one."""
     for outside in (True, False):
         folder = tempfile.mkdtemp(dir=host.FOLDER)
         db = Database(os.path.join(folder, "a.db"))
@@ -244,7 +244,7 @@ def test_labels_of_many():
 
 
 def test_one_connection_in_many_threads():
-    """In serialized mode SQLite lets any thread call; each statement is whole."""
+    """In serialized mode SQLite allows calls from any thread; each statement is complete."""
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(w INT32 DIMENSION(0, 99, 10), n INT64 DIMENSION(0, 999999999, 1000), g INT64, c INT64, capacity=100, threads=4)")
     failures, until = [], time.time() + SECONDS

@@ -51,7 +51,7 @@ def sound(db, name="t"):
 
 
 def tree(directory):
-    """All files below a directory, with their bytes; directories with None."""
+    """Returns all files below a directory with their bytes; directories have None."""
     found = {}
     for folder, names, files in os.walk(directory, followlinks=True):
         for name in names:
@@ -62,7 +62,7 @@ def tree(directory):
     return found
 
 
-# ---- Come and go -----------------------------------------------------------------------------------------------------
+# ---- Create and drop -------------------------------------------------------------------------------------------------
 
 def test_create_and_drop():
     db = Database()
@@ -119,7 +119,7 @@ def test_drop_rolled_back():
     same(xs(db), [0, 1, 2])
     db.query("BEGIN")
     db.query("INSERT INTO t VALUES(7, 7, 'seven')")
-    db.query("DROP TABLE t")   # the rows go with it
+    db.query("DROP TABLE t")   # removes the rows, too
     db.query("COMMIT")
     same(tables(db), [])
 
@@ -130,7 +130,7 @@ def test_drop_within_a_savepoint_keeps_rows_safe():
     db.query("BEGIN")
     db.query("INSERT INTO t VALUES(7, 7, 'seven')")
     db.query("SAVEPOINT s")
-    db.error("DROP TABLE t")   # ROLLBACK TO would bring it back without the row
+    db.error("DROP TABLE t")   # ROLLBACK TO would restore the table without the row
     db.query("ROLLBACK TO s")
     db.query("COMMIT")
     same(xs(db), [0, 1, 2, 7])
@@ -152,7 +152,7 @@ def test_rename():
     db.query("COMMIT")
     same(xs(db, "w"), [0, 1, 2, 3, 4, 5])
     sound(db, "w")
-    for look in (True, False):   # whether anybody connects to the table again or not
+    for look in (True, False):   # with and without connecting to the table before
         db.query("BEGIN")
         db.query(f"INSERT INTO w VALUES({6 + look}, 6, 'six')")
         db.query("SAVEPOINT s")
@@ -167,7 +167,7 @@ def test_rename():
     same(xs(db, "w"), list(range(8)))
 
 
-def test_names_of_any_kind():
+def test_tables_with_names_of_any_kind():
     db = Database()
     for name in ["a b", 'q"u', "dot.ted", "it's", "größe", "12", "select", "a(b", "x_files"]:
         quoted = '"' + name.replace('"', '""') + '"'
@@ -196,7 +196,7 @@ def test_vacuum_backup_dump():
         db.raw.backup(target)
         target.close()
         copies.append(path("c.db"))
-        with sqlite3.connect(path("d.db")) as target:   # what `.dump` of the shell says
+        with sqlite3.connect(path("d.db")) as target:   # what the shell's `.dump` does
             target.execute("PRAGMA writable_schema = ON")
             for sql in db.raw.iterdump():
                 if "VIRTUAL TABLE" in sql or sql.startswith(("INSERT INTO sqlite_master", 'INSERT INTO "t" ')):
@@ -344,7 +344,7 @@ def test_two_connections():
         same(xs(two), [0, 1, 2])
         fill(two, "t", 3, 1)
         same(xs(one), [0, 1, 2, 3])
-        # A statement sees one state, whatever others commit.
+        # A statement sees one state, whatever other connections commit.
         cursor = one.cursor("SELECT x FROM t ORDER BY x")
         same(one.next(cursor), (0,))
         if mode == "WAL":
@@ -356,14 +356,14 @@ def test_two_connections():
             del cursor
             fill(two, "t", 4, 1)
         same(xs(one), [0, 1, 2, 3, 4])
-        # So does a transaction, from its first read on.
+        # A transaction does so from its first read on.
         one.query("BEGIN")
         same(len(xs(one)), 5)
         if mode == "WAL":
             fill(two, "t", 5, 1)
             same(len(xs(one)), 5)
         one.query("COMMIT")
-        # What is rolled back is never seen, by anybody, later.
+        # Changes that were rolled back never reappear.
         one.query("BEGIN")
         fill(one, "t", 50, 1)
         same(xs(one)[-1], 50)
@@ -371,7 +371,7 @@ def test_two_connections():
         fill(two, "t", 60, 1)
         same(xs(one)[-1], 60)
         same(50 in xs(one), False)
-        # DROP and CREATE elsewhere under the same name.
+        # Another connection drops the table and creates one with the same name.
         two.query("DROP TABLE t")
         made(two, rows=1)
         same(xs(one), [0])
@@ -382,7 +382,7 @@ def test_two_connections():
         two.close()
 
 
-def test_commit_that_meets_a_reader():
+def test_a_commit_that_fails_because_of_a_reader_can_be_tried_again():
     one, two = Database(path("a.db")), Database(path("a.db"))
     made(one)
     one.query("PRAGMA busy_timeout = 0")
@@ -392,7 +392,7 @@ def test_commit_that_meets_a_reader():
     fill(one, "t", 10, 1)
     one.error("COMMIT")
     same(xs(one), [0, 1, 2, 10])
-    fill(one, "t", 11, 1)   # it goes on
+    fill(one, "t", 11, 1)   # the transaction goes on
     one.query("SAVEPOINT s")
     fill(one, "t", 12, 1)
     one.error("COMMIT")
@@ -404,10 +404,10 @@ def test_commit_that_meets_a_reader():
     same(xs(one), [0, 1, 2, 10, 11, 13])
     same(xs(two), [0, 1, 2, 10, 11, 13])
     sound(one)
-    same(one.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)   # a commit that ROLLBACK TO brought back is gone
+    same(one.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)   # the commit that ROLLBACK TO has undone is gone
 
 
-def test_no_lock_is_left():
+def test_errors_leave_no_lock():
     one, two = Database(path("a.db")), Database(path("a.db"))
     one.query("SELECT tessera_import('t', ?)", (corpus(BIG),))
     x = one.value("SELECT x FROM t LIMIT 1")
@@ -415,7 +415,7 @@ def test_no_lock_is_left():
                 "SELECT count(*) FROM tessera_tiles('db:t')", "SELECT * FROM tessera_check('db:t')", "SELECT tessera_ddl('db:t')",
                 "PRAGMA integrity_check"):
         one.query(sql)
-        two.query("BEGIN EXCLUSIVE")   # BUSY if anybody still reads
+        two.query("BEGIN EXCLUSIVE")   # fails with BUSY if a lock is left
         two.query("COMMIT")
     cursor = one.cursor("SELECT * FROM t")
     one.next(cursor)
@@ -427,8 +427,8 @@ def test_no_lock_is_left():
     two.close()
 
 
-def test_functions_that_meet_a_reader():
-    """In a rollback journal a commit waits for readers: a function that cannot commit leaves no transaction open."""
+def test_functions_that_fail_because_of_a_reader_leave_no_transaction():
+    """With a rollback journal a commit waits for readers. A function that cannot commit leaves no transaction open."""
     db, other = Database(path("a.db")), Database(path("a.db"))
     made(db)
     for i in range(3):
@@ -442,7 +442,7 @@ def test_functions_that_meet_a_reader():
         other.next(cursor)
         holds(db.error(sql).text, "locked")
         del cursor
-        db.query("BEGIN")   # else: cannot start a transaction within a transaction
+        db.query("BEGIN")   # fails if a transaction is open
         db.query("COMMIT")
         same(other.value("SELECT fragments FROM tessera_array('db:t')"), before)
     db.query("INSERT INTO plain VALUES(4)")
@@ -503,7 +503,7 @@ def test_functions_are_atomic():
     for sql in ("SELECT tessera_add_attribute('db:t', 'v INT32')", "SELECT tessera_drop_attribute('db:t', 'nosuch')"):
         db.error(sql)
         same(db.query("SELECT id, parent, name, size FROM t_files"), before, sql)
-        db.query("BEGIN")   # nothing is open
+        db.query("BEGIN")   # no transaction is open
         db.query("ROLLBACK")
     db.query("BEGIN")
     db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
@@ -521,14 +521,14 @@ def test_functions_are_atomic():
     same(len(xs(db)), 4)
 
 
-# ---- In and out ------------------------------------------------------------------------------------------------------
+# ---- Import and export -----------------------------------------------------------------------------------------------
 
 ARRAYS = [SPARSE, DENSE, BIG, "new/sparse/empty", "new/enums", "new/labels", "new/deletes", "new/consolidated", "old/lib1.7_py0.5.9", "old/lib2.1_py0.7.7",
           "old/lib2.9_py0.15.6"]
 
 
 def some_arrays():
-    """Arrays of these directories of the corpus, two of each."""
+    """Returns two arrays of each of these directories of the corpus."""
     for name in ARRAYS:
         directory = corpus(name)
         if os.path.exists(directory + ".json"):
@@ -631,7 +631,7 @@ def test_keys():
 # ---- Damage ----------------------------------------------------------------------------------------------------------
 
 def damaged(statements):
-    """The shadow tables of a table `t` after these changes; each a database of its own."""
+    """Makes databases with a table `t`, each with one of these changes to its shadow tables."""
     source = path("sound.db")
     if not os.path.exists(source):
         db = Database(source)
@@ -644,7 +644,7 @@ def damaged(statements):
         plain = sqlite3.connect(name)
         try:
             plain.executescript(sql)
-        except sqlite3.Error:   # SQLite itself does not let it happen
+        except sqlite3.Error:   # SQLite itself refuses the change
             continue
         finally:
             plain.close()
@@ -653,7 +653,7 @@ def damaged(statements):
 
 
 def look_at(db, sql):
-    """Rows or an error of each kind of statement; never anything else."""
+    """Runs each kind of statement, which must return rows or an error."""
     errors = []
     for statement in ("SELECT * FROM t", "SELECT * FROM tessera_check('db:t')", "SELECT * FROM tessera_fragments('db:t')",
                       f"SELECT tessera_export('t', {literal(path('x'))})", "PRAGMA integrity_check", "SELECT tessera_set_metadata('db:t', 'a', 1)"):
@@ -666,7 +666,7 @@ def look_at(db, sql):
     return errors
 
 
-def test_damaged_rows():
+def test_damaged_shadow_tables_are_errors():
     file = "(SELECT max(id) FROM t_files WHERE size > 100)"
     hurts = [f"DELETE FROM t_chunks WHERE id = {file} << 32",
              f"UPDATE t_chunks SET bytes = substr(bytes, 2) WHERE id = {file} << 32",
@@ -704,8 +704,8 @@ def test_damaged_rows():
     same(kept, [], "not seen")
 
 
-def test_claimed_size():
-    """A last piece alone does not make a file of a gigabyte in a small database: refused before memory is taken."""
+def test_a_claimed_size_is_refused_before_memory_is_taken():
+    """A shadow table has the last piece of a file of a gigabyte and no others."""
     file = "(SELECT max(id) FROM t_files WHERE name LIKE '\\_\\_1%' ESCAPE '\\' AND size > 0)"
     hurt = f"INSERT INTO t_chunks VALUES(({file} << 32) + (1 << 14) - 1, zeroblob(65536)); UPDATE t_files SET size = 1 << 30 WHERE id = {file}"
     for sql, db in damaged([hurt]):
@@ -713,7 +713,7 @@ def test_claimed_size():
         db.close()
 
 
-def test_loops_of_directories():
+def test_circles_of_directories_end():
     for sql, db in damaged(["UPDATE t_files SET parent = id WHERE name = '__fragments'",
                             "UPDATE t_files SET parent = (SELECT id FROM t_files WHERE name = '__commits') WHERE name = '__fragments';"
                             "UPDATE t_files SET parent = (SELECT id FROM t_files WHERE name = '__fragments') WHERE name = '__commits'",
@@ -722,7 +722,7 @@ def test_loops_of_directories():
         db.close()
 
 
-def test_random_damage():
+def test_random_damage_gives_rows_or_errors():
     chance = random.Random(11)
     hurts = []
     for _ in range(60):

@@ -24,13 +24,13 @@ import host
 from host import Database, Error, literal, same
 
 STEPS = 30
-TAIL = 20     # statements that are shown of a history that fails
-SIDE = 8      # of the domain
-CURRENT = 4   # of the current domain, at first
+TAIL = 20     # the last statements of a history, which are printed if it fails
+SIDE = 8      # the domain is 0 to SIDE - 1 in each dimension
+CURRENT = 4   # the same for the current domain, at first
 KEY = "0123456789abcdef" * 4
 NAMES = ["a", "b", "c", "d"]
 
-# TYPE: values, the fill value as it reads. Enumerations are stored as codes.
+# TYPE: values, the fill value as SQL shows it. Enumerations are stored as codes.
 TYPES = {
     "INT32": (lambda r: r.randint(-99, 99), -2**31),
     "INT64": (lambda r: r.choice([2**63 - 1, -5, 0, r.getrandbits(40)]), -2**63),
@@ -49,7 +49,7 @@ KINDS = {
 
 
 class Field:
-    """An attribute as one schema has it."""
+    """An attribute in one schema."""
 
     def __init__(self, name, kind, nullable=True, default=None, labels=None):
         self.name, self.kind, self.nullable, self.default, self.labels = name, kind, nullable, default, labels
@@ -66,7 +66,7 @@ class Field:
         return text + ("" if self.nullable else " NOT NULL") + ("" if self.default is None else f" DEFAULT {default}")
 
     def is_same(self, other):
-        """Do the values of the one mean something in the other?"""
+        """Returns True if stored values of one attribute are valid for the other."""
         return self.name == other.name and self.kind == other.kind
 
     def fill(self):
@@ -78,7 +78,7 @@ class Field:
         return stored
 
     def value(self, r):
-        """Stored."""
+        """Returns the stored form of a value."""
         return r.randrange(len(self.labels)) if self.labels else TYPES[self.kind][0](r)
 
 
@@ -87,7 +87,7 @@ def find(schema, name):
 
 
 def read(cell, schema, unwritten):
-    """A cell (coordinates, {name: (field, stored)}) as a row."""
+    """Returns a cell (coordinates, {name: (field, stored)}) as a row."""
     at, values = cell
     row = list(at)
     for f in schema:
@@ -97,7 +97,7 @@ def read(cell, schema, unwritten):
 
 
 class Open:
-    """A table in a connection of its own, with the schema that it was opened with."""
+    """A table in a connection of its own, which keeps the schema with which it was opened."""
 
     def __init__(self, history, options="", schema=None):
         self.unwritten = history.r.choice(["null", "fill"])
@@ -106,7 +106,7 @@ class Open:
             self.unwritten = "null"
             self.db = Database(history.file)
             self.db.query("PRAGMA synchronous = OFF")
-            self.db.query("SELECT 1 FROM t LIMIT 0")   # it is opened when it is first used
+            self.db.query("SELECT 1 FROM t LIMIT 0")   # a table is opened at its first use
         else:
             self.db = Database()
             self.db.table("t", history.path, history.key + f", unwritten={self.unwritten}" + options)
@@ -121,7 +121,7 @@ class History:
         with open(os.path.join(folder, "key"), "w") as f:
             f.write(KEY)
         self.current = [CURRENT, CURRENT] if r.random() < 0.5 else None
-        self.schema = [Field("m", "INT32", False, -1)]   # stays: what is not negative was written
+        self.schema = [Field("m", "INT32", False, -1)]   # never dropped: it is not negative in cells that were written
         self.schema += [self.new_field(name) for name in r.sample(NAMES, 2)]
         current = f" CURRENT(0, {CURRENT - 1})" if self.current else ""
         columns = [f"x INT32 DIMENSION(0, {SIDE - 1}, 2){current}", f"y INT32 DIMENSION(0, {SIDE - 1}, 3){current}"] + [f.ddl() for f in self.schema]
@@ -130,10 +130,10 @@ class History:
         db.query("PRAGMA journal_mode = WAL")
         db.query(self.ddl)
         db.close()
-        self.fields = list(self.schema)   # all that there ever were
-        self.cells = []      # never changed, but replaced
+        self.fields = list(self.schema)   # all fields of all schemas
+        self.cells = []      # the dict is replaced by each change, so `states` can refer to it
         self.states = []     # (time, schema, cells)
-        self.emptied = []    # [first, last) where dense arrays have no earlier states any more
+        self.emptied = []    # time ranges [first, last) in which a vacuum has removed the states of a dense array
         self.tables = [Open(self), Open(self)]
 
     def run(self, db, sql, parameters=()):
@@ -141,7 +141,7 @@ class History:
         return db.query(sql, parameters)
 
     def attempt(self, db, sql, parameters=()):
-        """The error's text, or None."""
+        """Returns the error's text, or None."""
         try:
             self.run(db, sql, parameters)
         except Error as e:
@@ -200,7 +200,7 @@ class History:
         return shown is not None and shown.is_same(field)
 
     def condition(self):
-        """A condition, and the cells that it chooses. Duplicates go together."""
+        """Returns a WHERE condition and the cells that it selects. Duplicates are selected together."""
         if not self.cells:
             return "x = 0 AND m >= 0", []
         (x, y), values = self.r.choice(self.cells)
@@ -225,7 +225,7 @@ class History:
             return
         assert error is None, error
         for cell in chosen:
-            # What it has not is written now, too: the fill value.
+            # Attributes that the cell lacked are written now, with the fill value.
             stored = {g.name: cell[1][g.name] if g.name in cell[1] and g.is_same(cell[1][g.name][0]) else (g, g.fill()) for g in self.schema}
             stored[f.name] = (now, now.labels.index(f.labels[value]) if f.labels else value)
             self.cells = [c for c in self.cells if c is not cell] + [(cell[0], stored)]
@@ -239,7 +239,7 @@ class History:
         self.cells = [c for c in self.cells if id(c) not in gone]
 
     def rolled_back(self):
-        """Rows that are taken back; inside the database a change of the schema, too."""
+        """Writes rows and rolls them back; in the database a change of the schema, too."""
         db, before = self.r.choice(self.tables).db, (self.schema, self.cells)
         self.run(db, "BEGIN")
         if self.inside and self.r.random() < 0.5:
@@ -257,7 +257,7 @@ class History:
         field = Field(name, kind, nullable, None, labels)
         if self.r.random() < 0.5:
             field.default = field.value(self.r)
-            if field.default in ("", b"", "[]"):   # a fill value has bytes
+            if field.default in ("", b"", "[]"):   # a fill value cannot be empty
                 field.default = None
         return field
 
@@ -271,7 +271,7 @@ class History:
         name = self.r.choice(free)
         olds = [f for f in self.fields if f.name == name]
         field = self.new_field(name)
-        if olds and (field.kind, field.nullable) != (olds[0].kind, olds[0].nullable):   # TileDB would take those bytes for its own
+        if olds and (field.kind, field.nullable) != (olds[0].kind, olds[0].nullable):   # TileDB would read the old attribute's bytes as the new one's
             error = self.attempt(self.r.choice(self.tables).db, "SELECT tessera_add_attribute('db:t', ?)", (field.ddl(),))
             assert error and "was here before" in error, error
         if olds:
@@ -308,7 +308,7 @@ class History:
         self.current = [self.r.randint(n, SIDE) for n in self.current]
         self.on_schema("tessera_expand_domain('db:t', ?)", json.dumps({"x": [0, self.current[0] - 1], "y": [0, self.current[1] - 1]}))
 
-    # ---- Upkeep ----
+    # ---- Maintenance ----
 
     def consolidate(self):
         what = self.r.choice(["fragments", "fragments", "fragments", "commits", "fragment_meta", "array_meta"])
@@ -333,7 +333,7 @@ class History:
             self.tables[i].db.close()
             self.tables[i] = Open(self)
 
-    # ---- The same? ----
+    # ---- Comparing ----
 
     def compare(self, db, columns, cells, schema, unwritten, what, source="t", shown=None):
         rows = sorted(self.run(db, f"SELECT x, y, {', '.join(columns)} FROM {source} WHERE m >= 0"), key=repr)
@@ -342,7 +342,7 @@ class History:
             raise AssertionError(f"{what}, {columns}: {len(rows)} rows, {len(wanted)} expected\n  too many: {str([r for r in rows if r not in wanted])[:500]}\n  missing: {str([w for w in wanted if w not in rows])[:500]}")
 
     def check_open(self, table):
-        """Columns that are there still have their values; the others are an error."""
+        """Checks that remaining columns have their values, and that dropped ones are an error."""
         there = [f for f in table.schema if self.has(f)]
         labelled = [Field(f.name, f.kind, f.nullable, f.default, find(self.schema, f.name).labels) for f in there]
         self.compare(table.db, [f.name for f in there], self.cells, labelled, table.unwritten, "a table that stayed open")
@@ -375,16 +375,16 @@ class History:
         for _ in range(STEPS):
             self.r.choice(steps)()
             now = int(time.time() * 1000) + 1
-            time.sleep(0.004)   # what comes next is later
+            time.sleep(0.004)   # so that the next commit is later
             self.states.append((now, self.schema, self.cells))
             self.check()
         self.finish()
 
     def finish(self):
-        """Sound, with all states; and with none but the last."""
+        """Checks the array with all states, and after a vacuum with the last one only."""
         db = Open(self).db
         same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], "tessera_check")
-        if self.inside:   # as a directory, tables can be made as of earlier times
+        if self.inside:   # exported to a directory, its earlier times can be opened
             self.run(db, "SELECT tessera_export('t', ?)", (self.path,))
             self.inside = False
             for at, schema, cells in self.states:
@@ -406,15 +406,15 @@ class History:
         db.close()
 
     def shining_through(self):
-        """Coordinates of cells that lack an attribute which an earlier version of them has."""
+        """Returns the coordinates of cells that lack an attribute which an earlier version of the cell has."""
         lacking = {(at, f) for at, values in self.cells for f in self.schema if f.name not in values or not f.is_same(values[f.name][0])}
         return {at for _, _, cells in self.states for at, values in cells for f in self.schema if (at, f) in lacking and f.name in values and f.is_same(values[f.name][0])}
 
     def keep(self, folder):
-        """The array, and its rows as they are stored (histories.py)."""
+        """Keeps the array and its rows in stored form (histories.py)."""
         db = Database()
         db.table("t", self.path, ", enums=code, vectors=blob, unwritten=fill")
-        if self.current:   # TileDB reads no box that ends outside of it
+        if self.current:   # TileDB reads no box that reaches beyond the current domain
             db.query("SELECT tessera_expand_domain('db:t', ?)", (json.dumps({"x": [0, SIDE - 1], "y": [0, SIDE - 1]}),))
         rows = db.query(f"SELECT x, y, {', '.join(f.name for f in self.schema)} FROM t WHERE m >= 0")
         if self.dense:   # where the newest fragment lacks an attribute, TileDB shows what an older one has (docs/errata.md)

@@ -18,7 +18,7 @@ GRID = "new/timetravel/dense"        # r and c, a; three writes
 CELLS = "new/timetravel/sparse"      # r and c, a
 TEXTS = "new/sparse/string_2d"
 ISO = r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?)?)?"
-ALL = "SELECT * FROM (SELECT * FROM {t} LIMIT -1 OFFSET 0)"   # what comparisons do not get through
+ALL = "SELECT * FROM (SELECT * FROM {t} LIMIT -1 OFFSET 0)"   # a subquery that SQLite cannot flatten, so no comparison reaches the table
 
 
 def open_grid(**options):
@@ -29,7 +29,7 @@ def open_grid(**options):
 
 
 def agree(db, tail, parameters=(), columns="r, c, a", ordered=False):
-    """The array and an ordinary table with the same rows give the same rows."""
+    """Checks that the array and an ordinary table with the same rows give the same result."""
     got, want = (db.query(f"SELECT {columns} FROM {name} AS x {tail}", parameters) for name in ("t", "o"))
     if not ordered:
         got, want = sorted(got, key=repr), sorted(want, key=repr)
@@ -63,16 +63,16 @@ def test_time_that_cannot_be_used_is_never_dropped():
                 "SELECT at, count(*) FROM times, t WHERE t.as_of IS times.at GROUP BY at",
                 "SELECT at, count(*) FROM times JOIN t ON t.as_of = +times.at AND t.r >= -99999 GROUP BY at"):
         same(db.query(sql), want, sql)
-    # An order that the writer insists on: SQLite does not offer the constraint at all. An error, never a wrong row.
+    # CROSS JOIN fixes the order, and SQLite does not offer the constraint at all: the result is an error, never a wrong row.
     holds(db.error("SELECT at, count(*) FROM t CROSS JOIN times WHERE t.as_of = times.at GROUP BY at").text, "as_of is an argument")
 
 
-def test_time_behind_many_constraints():
+def test_time_after_many_constraints():
     db = open_grid()
     many = " AND ".join(f"r > {-1000 - i}" for i in range(70))
     for sql in (f"SELECT count(*), count(a) FROM t WHERE {many} AND as_of = 100", f"SELECT count(*), count(a) FROM t(100) WHERE {many}"):
         same(db.query(sql), db.query("SELECT count(*), count(a) FROM t(100)"), sql)
-    # SQLite tests an argument behind sixteen constraints again, and NULL equals nothing: there NULL gives no rows.
+    # SQLite tests an argument again after sixteen constraints, and NULL equals nothing: so NULL gives no rows.
     few = " AND ".join(f"r > {-1000 - i}" for i in range(15))
     same(db.query(f"SELECT count(*) FROM t(NULL) WHERE {few}"), db.query("SELECT count(*) FROM t"))
 
@@ -113,7 +113,7 @@ def test_times_are_no_filters():
     holds(db.error("SELECT since FROM t(100)").text, "since is an argument")
     holds(db.error("SELECT count(*) FROM o LEFT JOIN t ON o.r = t.r WHERE t.as_of IS NULL").text, "as_of is an argument")
     same(db.query("SELECT DISTINCT as_of, since FROM t(NULL, 100)"), [(None, 100)])
-    same(db.query("SELECT count(*) FROM (SELECT r, as_of FROM t)"), db.query("SELECT count(*) FROM t"))   # it is not read
+    same(db.query("SELECT count(*) FROM (SELECT r, as_of FROM t)"), db.query("SELECT count(*) FROM t"))   # the column is not read
 
 
 def test_updates_read_no_times():
@@ -221,7 +221,7 @@ def test_rowid_in_where():
 
 
 def test_rows_of_or_branches_are_joined_by_rowid():
-    """An OR over several scans drops rowids that it has seen: across times, a cell must be the same cell, another another."""
+    """An OR over several scans drops the rowids that it has seen. So across times equal cells must have one rowid, and different cells different ones."""
     for array in (GRID, CELLS):
         db = Database()
         db.table("t", corpus(array))
@@ -293,7 +293,7 @@ def test_like_with_a_prefix_is_a_range_of_bytes():
     holds(db.plan(f'SELECT * FROM t WHERE "{name}" LIKE \'ab%\''), f"{name}>=? COLLATE NOCASE AND {name}<? COLLATE NOCASE")
     holds(db.plan(f'SELECT * FROM t WHERE "{name}" GLOB \'ab*\''), f"{name}>=? AND {name}<?")
     holds(db.plan(f'SELECT * FROM t WHERE "{name}" = \'ab\' COLLATE NOCASE'), f"{name}=? COLLATE NOCASE")
-    # What stands between Z and a: a capital in its place is greater without case, and less by bytes.
+    # Characters between Z and a: compared with a capital letter they are less without case, and greater by bytes.
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(d TEXT DIMENSION, label TEXT ENUM('a[b', 'AZB', 'azb', 'a_b', 'Ab', 'aB'))")
     db.query("CREATE TABLE o(d TEXT, label TEXT)")
@@ -333,7 +333,7 @@ def test_offset_is_left_out_where_all_filters_are_the_tables_own():
                       ("SELECT count(*) FROM t WHERE y = 3 LIMIT 1 OFFSET 1", []),
                       ("SELECT (SELECT t.x FROM t WHERE t.y = v.y ORDER BY t.x LIMIT 1 OFFSET 2) FROM (SELECT 3 AS y UNION ALL SELECT 9999) v", [(-538,), (None,)])):
         same(db.query(sql), want, sql)
-    # a statement that is run again, and joins that come again
+    # a statement that is executed again, and a join that restarts the scan
     sql = "SELECT p.column1, (SELECT x FROM t WHERE y = p.column1 AND elevation > 0 LIMIT 1 OFFSET 3) IS NOT NULL FROM (VALUES (3), (5), (3)) p"
     same(db.query(sql), db.query(sql))
 
@@ -345,7 +345,7 @@ def test_equal_values_stand_together_in_the_arrays_own_order():
     holds(db.plan("SELECT x, y, count(*) FROM t GROUP BY x, y"), own)
     holds(db.plan("SELECT DISTINCT x, y FROM t"), own)
     for sql in ("SELECT x, y, count(*) FROM t WHERE y BETWEEN 3 AND 5 GROUP BY x, y", "SELECT DISTINCT x, y FROM t WHERE y BETWEEN 3 AND 5"):
-        rows = db.query(sql + " ORDER BY x, y DESC")   # which takes the order of the groups
+        rows = db.query(sql + " ORDER BY x, y DESC")   # SQLite uses the order of the groups
         same(rows, sorted(rows, key=lambda row: (row[0], -row[1])))
         rows = db.query(sql + " ORDER BY x DESC, y")
         same(rows, sorted(rows, key=lambda row: (-row[0], row[1])))
@@ -407,7 +407,7 @@ def test_integers_and_text_beside_datetimes():
         db.query("CREATE TABLE o(" + ", ".join(f"{n} {'TEXT' if i == 0 else ''}" for i, n in enumerate(names)) + ")")
         for row in db.query("SELECT * FROM t"):
             db.query(f"INSERT INTO o VALUES({','.join('?' * len(row))})", row)
-        # A TEXT column turns integers into text as they are stored: years that appear as integers stay out of this comparison.
+        # A TEXT column converts stored integers to text, so years that appear as integers are left out of this comparison.
         if db.value(f"SELECT count(*) FROM t WHERE typeof({names[0]}) <> 'text'"):
             continue
         db.query("CREATE TABLE n(i INTEGER, x TEXT, f REAL, b)")
@@ -421,9 +421,9 @@ def test_integers_and_text_beside_datetimes():
             for right in ("1970", "2024", "1970.5", "'1970-01-01'", "'1970'", "'2024-01-01T00:00'", "''", "'~'", "x'31'", "NULL", "-1", "1e300"):
                 if not right.startswith("'") or known(right.strip("'")):
                     agree(db, f"WHERE {first} {op} {right}", (), "*")
-                if known(right.strip("'")):   # a list has text of its numbers
+                if known(right.strip("'")):   # a list has its numbers as text
                     agree(db, f"WHERE {first} IN ({right}, '1970.2')", (), "*")
-            for right in ("i", "x", "f") if form == r"\d{4}" else ("i", "x", "f", "b"):   # a year equals a number of any column
+            for right in ("i", "x", "f") if form == r"\d{4}" else ("i", "x", "f", "b"):   # a year equals a number in any column
                 sql = "SELECT count(*), min({f}), max({f}) FROM n JOIN {t} ON {t}.{f} {op} n.{right}"
                 got, want = (db.query(sql.format(f=first, t=t, op=op, right=right)) for t in ("t", "o"))
                 same(got, want, (array, op, right))
@@ -438,7 +438,7 @@ def test_unsigned_values_past_the_signed_range():
         db.query(f"CREATE TABLE o({first} INTEGER, " + ", ".join(names[1:]) + ")")
         for row in db.query("SELECT * FROM t"):
             db.query(f"INSERT INTO o VALUES({','.join('?' * len(row))})", row)
-        if db.value(f"SELECT count(*) FROM o WHERE typeof({first}) = 'real'"):   # an ordinary INTEGER column keeps no such value
+        if db.value(f"SELECT count(*) FROM o WHERE typeof({first}) = 'real'"):   # an ordinary INTEGER column cannot hold such a value
             db.query("DROP TABLE o")
             db.query(f"CREATE VIEW o AS {ALL.format(t='t')}")
         rights = ["0", "9223372036854775807", "'09223372036854775808'", "9223372036854775808", "18446744073709551615", "'18446744073709551615'",
@@ -448,7 +448,7 @@ def test_unsigned_values_past_the_signed_range():
         agree(db, f"WHERE {first} IN ({', '.join(rights)})", (), columns)
 
 
-def test_floats():
+def test_floats_compare_as_in_a_table():
     for array in ("new/dimtype/sparse_float32", "new/dimtype/sparse_float64", "new/sparse/float64_2d", "new/odd/nan"):
         db = Database()
         db.table("t", corpus(array))
@@ -497,7 +497,7 @@ def test_more_constraints_than_a_plan_holds():
 
 
 def test_statements_outlive_their_plans():
-    """A statement is prepared once; what it was promised holds when fragments are added, for the next execution at once."""
+    """A statement is prepared once. The promises of its plan still hold when fragments are added, and the next execution sees them."""
     for array, where in ((CELLS, "r = 2 AND c = 1"), (CELLS, "r > 1"), (GRID, "c = 3"), (GRID, "r = 2 AND c = 3"), (GRID, "r IN (1, 2)")):
         path = copy(array, "a")
         names = commits_by_time(path)
@@ -519,11 +519,11 @@ def commits_by_time(path):
     return sorted(host.commits(path), key=lambda n: int(n.split("_")[2]))
 
 
-def test_unique_plans():
+def test_plans_for_a_unique_key():
     db = open_grid()
     holds(db.plan("SELECT * FROM t WHERE r = 1 AND c = 2"), "r=? AND c=?")
     same(len(db.query("SELECT * FROM t WHERE r = 3 AND c = 2")), 1)
-    # Duplicates: every one of them, whatever the plan.
+    # With duplicates all rows come, whatever the plan.
     db.table("d", corpus("new/sparse/i2_row_row_dups"))
     names = [row[1] for row in db.query("PRAGMA table_info(d)")][:2]
     db.query("CREATE TABLE od AS SELECT * FROM d")
@@ -533,7 +533,7 @@ def test_unique_plans():
 
 
 def test_join_orders():
-    """A small ordinary table leads, the array is looked up; in whatever order they are named."""
+    """SQLite scans a small ordinary table and looks up the array, in whatever order they are named."""
     db = Database()
     db.table("t", os.path.join(corpus("new/medium"), "dense_100k"))
     d1, d2 = [f'"{row[1]}"' for row in db.query("PRAGMA table_info(t)")][:2]
@@ -543,7 +543,7 @@ def test_join_orders():
         if analyze:
             db.query("ANALYZE")
         queries = [f"SELECT * FROM p JOIN t ON {d1} = x AND {d2} = y", f"SELECT * FROM t JOIN p ON {d1} = x AND {d2} = y"]
-        if analyze:   # unanalyzed, SQLite takes p for a table of a million rows
+        if analyze:   # without ANALYZE, SQLite assumes a million rows for p
             queries.append(f"SELECT * FROM t, p WHERE {d1} = x AND y > 3")
         for sql in queries:
             plan = db.plan(sql).split("\n")
@@ -674,11 +674,11 @@ def test_without_the_module():
     db = Database(path, load=False)
     holds(db.error("SELECT * FROM t").text, "no such module")
     same(db.value("SELECT count(*) FROM t_config") > 0, True)
-    # Shadow tables can be changed then: what is read from them is checked.
+    # Without the module the shadow tables can be changed: their contents are validated.
     for value in ("nonsense", "CREATE TABLE x(", "CREATE TABLE x(a); DROP TABLE t", "", "SELECT 1", "CREATE TABLE x(a, b, as_of HIDDEN) WITHOUT ROWID", "x" * 100000):
         db.query("UPDATE t_config SET value = ?", (value,))
         again = Database(path)
-        same(again.value("SELECT count(*) > 0 FROM t"), 1, value[:40])   # the array is there: it is asked, not the shadow table
+        same(again.value("SELECT count(*) > 0 FROM t"), 1, value[:40])   # if the array is there, its schema counts, not the shadow table
         again.close()
     db.query("DELETE FROM t_config")
     again = Database(path)

@@ -14,8 +14,8 @@ import tempfile
 import host
 from host import Database, same
 
-PUSHED = (3, 51, 0)   # from here on `<>`, IS NOT and IS NOT NULL come to the table; before, ranges do the same
-CALLS = 3000   # of the progress handler, one in 1000 steps: a walk over 10^6 tiles calls it some 30,000 times
+PUSHED = (3, 51, 0)   # the first version with which <>, IS NOT and IS NOT NULL are pushed down; before, ranges are used instead
+CALLS = 3000   # calls of the progress handler, one in 1000 steps: visiting 10^6 tiles takes some 30,000 calls
 SEED = int(os.environ.get("SEED", 20251122))
 
 
@@ -24,7 +24,7 @@ def new():
 
 
 class Counted:
-    """Statements that are stopped when they go on for too long."""
+    """Statements that are stopped if they take too long."""
 
     def __init__(self, db):
         self.db, self.calls = db, 0
@@ -48,7 +48,7 @@ class Counted:
 
 
 def corners(options="", orders=""):
-    """Two cells at opposite corners of 10^12, in a fragment each."""
+    """Makes an array of 10^12 cells with two fragments of one cell each, at opposite corners."""
     path = new()
     db = Database()
     db.query(f"""CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT64 DIMENSION(0, 999999, 1000), x INT64 DIMENSION(0, 999999, 1000),
@@ -61,7 +61,7 @@ def corners(options="", orders=""):
 
 
 FIRST, LAST = (0, 0, 1, "one", 1), (999999, 999999, 2, None, 2)
-FEW = (   # statements, and what comes of them
+FEW = (   # statements and their results
     ("SELECT * FROM t WHERE v = 2", [LAST]),
     ("SELECT count(*) FROM t WHERE v IS NOT NULL", [(2,)]),
     ("SELECT count(*), sum(v) FROM t WHERE v > 0 AND y > 10", [(1, 2)]),
@@ -88,13 +88,13 @@ FEW = (   # statements, and what comes of them
 )
 
 
-def test_corners():
+def test_two_cells_at_opposite_corners():
     for orders in ("", ", cell_order=col, tile_order=col", ", tile_order=col"):
         db = corners("", orders)
         counted = Counted(db)
         for sql, rows in FEW:
             if "count(*), sum(count)" in sql or "GROUP" in sql and "aggregate" in sql or "'x')" in sql:
-                continue   # a million rows of SQLite's own
+                continue   # SQLite itself would process a million rows
             if orders and "LIMIT 2" in sql and "ORDER" not in sql:
                 continue
             same(counted.query(sql), rows, sql + orders)
@@ -106,8 +106,8 @@ def test_corners():
     db.close()
 
 
-def test_fill():
-    """Where what was never written reads as its fill value, that decides."""
+def test_fill_values_decide_whether_tiles_are_skipped():
+    """If cells that were never written read as the fill value, a comparison with the fill value decides."""
     counted = Counted(corners(", unwritten=fill"))
     same(counted.query("SELECT y, n FROM t WHERE n = 2"), [(999999, 2)], "it is 7")
     same(counted.query("SELECT count(*) FROM t WHERE n < 7"), [(2,)], "it is 7")
@@ -117,14 +117,14 @@ def test_fill():
     same(counted.query("SELECT count(*) FROM t WHERE n = 7"), [(0,)], "it is null")
 
 
-def test_pictures():
+def test_pictures_of_distant_cells():
     counted = Counted(corners())
     text = counted.query("SELECT tessera_preview('db:t', 'v')")[0][0]
     assert "2" in text, text
 
 
-def test_own_rows():
-    """Cells that a transaction has in hand, far apart: they are one run, whose box is everything."""
+def test_distant_cells_of_a_transaction():
+    """Uncommitted cells that lie far apart are in one sorted run, whose box covers everything."""
     db = corners()
     counted = Counted(db)
     db.query("BEGIN")
@@ -140,8 +140,8 @@ def test_own_rows():
     db.close()
 
 
-def test_many_tiles():
-    """10^10 tiles, and a thousand fragments along a diagonal: each is met once."""
+def test_each_of_a_thousand_fragments_is_met_once():
+    """The array has 10^10 tiles and a thousand fragments along its diagonal."""
     path = new()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT64 DIMENSION(0, 999999, 10), x INT64 DIMENSION(0, 999999, 10), v INT32)")
@@ -158,7 +158,7 @@ def test_many_tiles():
 
 
 def make(rng, path):
-    """A small array, with fragments here and there."""
+    """Makes a small array with fragments at random places."""
     db = Database()
     n = rng.randrange(1, 4)
     sizes = [rng.randrange(5, (400, 60, 16)[n - 1]) for _ in range(n)]
@@ -200,7 +200,7 @@ def ask(rng, db, table, names, lows, sizes):
     sql = f"SELECT {columns} FROM {table} WHERE {pushed}{where} ORDER BY {order} LIMIT {limit}"
     same(db.query(sql), wanted[:limit], sql)
     if not host.autocommit(db):
-        return   # functions read what is committed
+        return   # functions read committed cells only
     by = rng.sample(names, rng.randrange(0, len(names) + 1))
     box = {d: sorted((rng.randrange(l, l + s), rng.randrange(l, l + s))) for d, l, s in zip(names, lows, sizes) if rng.random() < 0.5}
     inside = " AND ".join(f"{d} BETWEEN {a} AND {b}" for d, (a, b) in box.items()) or "1"
@@ -212,7 +212,7 @@ def ask(rng, db, table, names, lows, sizes):
     same(got, rows, f"{table}: by {by} in {json}")
 
 
-def test_random():
+def test_random_gaps_against_sqlite():
     rng = random.Random(SEED)
     for round_number in range(int(os.environ.get("ROUNDS", 12))):
         path = new()

@@ -13,7 +13,7 @@ from host import Database, Error, same
 from state import set_heap_limit
 
 NOMEM = 7
-LIMITS = [100_000, 300_000, 700_000, 1_500_000, 3_000_000, 8_000_000, 20_000_000]   # bytes over what is in use
+LIMITS = [100_000, 300_000, 700_000, 1_500_000, 3_000_000, 8_000_000, 20_000_000]   # bytes above the memory in use
 WORK = [
     "INSERT INTO s SELECT x + 20000, y, a FROM s", "UPDATE d SET a = 3 WHERE y < 50", "DELETE FROM s WHERE a % 3 = 1", "INSERT INTO i SELECT x + 20000, y, a FROM s",
     "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_export('i', 'new')",
@@ -40,7 +40,7 @@ def state(db):
     return [db.query(f"SELECT count(*), total(a), total(x) FROM {t}") for t in ("s", "d", "i")]
 
 
-def test_limits_of_the_heap():
+def test_statements_fail_or_succeed_within_the_heap_limit():
     home, folder, failures = os.getcwd(), tempfile.mkdtemp(dir=host.FOLDER), 0
     try:
         make(folder)

@@ -22,7 +22,7 @@ from host import Database, Error, same
 ROUNDS = int(os.environ.get("ROUNDS", 2))
 SEED = int(os.environ.get("SEED", 1))
 STATEMENTS = 120
-SIDE = 6   # of the domain
+SIDE = 6   # the domain is 0 to SIDE - 1 in each dimension
 TEXTS = ["", "a", "b", "zz", "é€😀", "a'b", "12", "x" * 300]
 
 
@@ -59,7 +59,7 @@ def stamp(parts, fraction=0):
     return lambda r: ("1970-01-01 " + clock(parts, fraction)(r)) if fraction > 9 else date(r) + " " + clock(parts, fraction)(r)
 
 
-# TYPE, a value as the column shows it
+# TYPE, values as the column shows them
 TYPES = {
     "INT8": integers(-128, 127), "INT16": integers(-2**15, 2**15 - 1), "INT32": integers(-2**31, 2**31 - 1), "INT64": integers(-2**63, 2**63 - 1),
     "UINT8": integers(0, 255), "UINT16": integers(0, 2**16 - 1), "UINT32": integers(0, 2**32 - 1), "UINT64": unsigned64,
@@ -101,13 +101,13 @@ class Twins:
         key = "" if self.duplicates else ", PRIMARY KEY(x, y)"
         self.db.query(f"CREATE TABLE o({', '.join(n + ' BLOB' for n in self.names)}{key})")
         self.log = []
-        self.open = 0   # savepoints
+        self.open = 0   # the number of open savepoints
         self.inside = False
 
     # ---- Both tables ----
 
     def run(self, sql, parameters=()):
-        """The error's text, or None."""
+        """Returns the error's text, or None."""
         self.log.append((sql, parameters))
         try:
             self.db.query(sql, parameters)
@@ -192,11 +192,11 @@ class Twins:
         self.fails_alike(a, b, "UPDATE")
 
     def partial(self, condition):
-        """Would a delete of these take a duplicate along that is not among them?"""
+        """Returns True if deleting these cells would also delete a duplicate that is not among them."""
         return self.db.query(f"SELECT 1 FROM o AS p WHERE NOT ({condition}) AND EXISTS (SELECT 1 FROM o WHERE x = p.x AND y = p.y AND ({condition}))")
 
     def fill_box(self, condition):
-        """What an UPDATE makes of cells that were never written."""
+        """Returns the cells that an UPDATE makes of cells that were never written."""
         defaults = [None if n else FILLS[t.split("[")[0].split()[0]] for t, n in zip(self.types, self.nullable)]
         marks = ", ".join("?" * len(self.names[2:]))
         self.run("INSERT OR IGNORE INTO o SELECT x, y, " + marks + f""" FROM (WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {SIDE})
@@ -204,7 +204,7 @@ class Twins:
             WHERE {condition}""", defaults + [7])
 
     def move(self):
-        """Cells go as a set."""
+        """Moves cells as a set."""
         if self.dense:
             error = self.run("UPDATE t SET x = x + 1")
             if self.rows("o") and not error:
@@ -225,7 +225,7 @@ class Twins:
         stay = {(row[0], row[1]) for row in rows if not row[-1]}
         if outside and not error:
             raise AssertionError("a cell has left the domain\n" + "\n".join(map(str, self.log[-3:])))
-        if outside and "outside" in error:   # else a conflict came before
+        if outside and "outside" in error:   # otherwise a conflict came first
             return
         blocked = True
         conflict = False
@@ -239,7 +239,7 @@ class Twins:
                 raise AssertionError(f"no conflict\n{self.ddl}\n" + "\n".join(map(str, self.log[-6:])))
             if clause == "OR ROLLBACK" and inside:
                 return self.rolled_back()
-            if clause == "OR FAIL":   # which rows it keeps goes by their order: none may be lost
+            if clause == "OR FAIL":   # the rows that OR FAIL keeps depend on their order; none may be lost
                 got = self.rows("t")
                 same(sorted((row[1:-1] for row in got), key=repr), sorted((row[1:-1] for row in before), key=repr), "rows of UPDATE OR FAIL") if not extra else same(len(got), len(before), "rows of UPDATE OR FAIL")
                 self.db.query("DELETE FROM o")
@@ -266,7 +266,7 @@ class Twins:
         self.fails_alike(a, self.run(f"DELETE FROM o WHERE {condition}"), "DELETE")
 
     def bad(self):
-        """What does not fit fails under every clause, and changes nothing."""
+        """Writes a value that does not fit its column: it fails under every OR clause, and changes nothing."""
         clause = self.r.choice(["", "OR REPLACE", "OR IGNORE", "OR FAIL"])
         values = self.values()
         row = self.r.choice([(SIDE,) + self.key()[1:] + tuple(values), ("x",) + self.key()[1:] + tuple(values), self.key() + tuple(values[:-1]) + (2**31,), self.key() + tuple(values[:-1]) + ("",)])
@@ -334,7 +334,7 @@ class Twins:
             self.keep(path, os.environ["KEEP"])
 
     def keep(self, path, folder):
-        """The array, and its rows as they are stored: raw numbers, codes, the bytes of vectors."""
+        """Keeps the array and its rows in stored form: raw numbers, codes, the bytes of vectors."""
         self.db.query("CREATE VIRTUAL TABLE raw USING tessera('array', datetimes=integer, enums=code, vectors=blob)")
         only = "WHERE m IS NOT NULL" if self.dense else ""
         rows = self.db.query(f"SELECT {', '.join(self.names)} FROM raw {only}")

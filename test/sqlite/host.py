@@ -18,11 +18,11 @@ except ImportError:
 
 EXTENSION = CORPUS = FOLDER = None   # the extension, the unpacked corpus, a directory of this run's own
 BINDINGS = []                        # "sqlite3", "apsw"
-binding = None                       # which of them connect() uses now
+binding = None                       # the binding that connect() uses now
 
 
 class Error(Exception):
-    """An error of SQLite's: its text, and its primary and its extended result code where the binding tells them, else None."""
+    """An SQLite error: its text, and its primary and extended result codes, which are None if the binding does not have them."""
 
     def __init__(self, text, code):
         super().__init__(text)
@@ -30,7 +30,7 @@ class Error(Exception):
 
 
 class Database:
-    """One connection. Rows come as lists of tuples; errors of either binding as Error."""
+    """A connection. Rows are lists of tuples; errors of either binding are raised as Error."""
 
     def __init__(self, path=":memory:", load=True):
         if binding == "apsw":
@@ -47,7 +47,7 @@ class Database:
             return function()
         except sqlite3.Error as e:
             raise Error(str(e), getattr(e, "sqlite_errorcode", None)) from None
-        except MemoryError:   # the sqlite3 module drops the text of SQLITE_NOMEM
+        except MemoryError:   # the sqlite3 module discards the text of SQLITE_NOMEM
             raise Error(None, 7) from None
         except Exception as e:
             if apsw and isinstance(e, apsw.Error):
@@ -61,7 +61,7 @@ class Database:
         return self.query(sql, parameters)[0][0]
 
     def cursor(self, sql, parameters=()):
-        """An open statement: rows by next()."""
+        """Returns an open statement, whose rows next() returns."""
         return self.run(lambda: iter(self.raw.cursor().execute(sql, parameters)))
 
     def next(self, cursor):
@@ -88,15 +88,15 @@ class Database:
 
 
 def autocommit(db):
-    """Is no transaction open on the connection?"""
+    """Returns True if no transaction is open on the connection."""
     return not db.raw.in_transaction if hasattr(db.raw, "in_transaction") else db.raw.getautocommit()
 
 
 def memory_used():
-    """Bytes in SQLite's allocator, which is the extension's too."""
+    """Returns the bytes in use in SQLite's allocator, which the extension uses, too."""
     if binding == "apsw":
         return apsw.memory_used()
-    library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))   # the one that is loaded already
+    library = ctypes.CDLL(ctypes.util.find_library("sqlite3"))   # the library that is loaded already
     library.sqlite3_memory_used.restype = ctypes.c_int64
     return library.sqlite3_memory_used()
 
@@ -110,7 +110,7 @@ def corpus(name):
 
 
 def copy(name, to):
-    """A copy of an array of the corpus that the test may change; `to` is new in this run's directory."""
+    """Makes a copy of an array of the corpus that the test may change; `to` is a new path in this run's directory."""
     path = os.path.join(tempfile.mkdtemp(dir=FOLDER), to)
     shutil.copytree(name if os.path.isabs(name) else corpus(name), path, symlinks=True)
     return path
@@ -121,7 +121,7 @@ def commits(path):
 
 
 def uncommit(path, names):
-    """Takes commits away; returns what gives them back."""
+    """Removes commits. Returns a function that restores them."""
     away = tempfile.mkdtemp(dir=FOLDER)
     for name in names:
         os.rename(os.path.join(path, "__commits", name), os.path.join(away, name))
@@ -133,7 +133,7 @@ def uncommit(path, names):
 
 
 def multiply(path, count):
-    """Copies of an array's fragments (their names say when they were written, they themselves do not): `count` of each."""
+    """Makes `count` copies of each fragment of an array. (The times of fragments are in their names only.)"""
     folder = os.path.join(path, "__fragments")
     for name in sorted(os.listdir(folder)):
         _, _, start, _, uuid, version = name.split("_")
@@ -150,7 +150,7 @@ def same(got, wanted, what=""):
 
 
 def holds(text, part):
-    """`text` may be None: then it is not known."""
+    """`text` is None if it is not known."""
     if text is not None and part not in text:
         raise AssertionError(f"{part!r} is not in {text!r}")
 

@@ -26,7 +26,7 @@ READS = ["SELECT * FROM i", "SELECT * FROM o", "SELECT * FROM i WHERE x = 5", "S
 
 
 def template(folder):
-    """i lies in the database, o in the directory "array"; "victim" is an array that no table names."""
+    """Makes arrays: i is in the database, o in the directory "array", and "victim" is an array that no table names."""
     os.chdir(folder)
     db = Database("a.db")
     for name, path in (("i", ""), ("o", "'array', "), ("v", "'victim', ")):
@@ -41,7 +41,7 @@ def template(folder):
 
 
 def files(folder):
-    """Each file and directory, by content."""
+    """Returns each file and directory with its content."""
     found = {}
     for where, folders, names in os.walk(folder):
         found.update((os.path.relpath(os.path.join(where, name), folder), "directory") for name in folders)
@@ -52,12 +52,12 @@ def files(folder):
 
 
 def outside(found):
-    """Those that belong to no table."""
+    """Returns the files that belong to no table."""
     return {name: content for name, content in found.items() if not name.startswith(("a.db", "array"))}
 
 
 def tamper(statements):
-    """By someone who has no extension, and need not obey."""
+    """Changes a database without the extension and its checks."""
     db = sqlite3.connect("a.db", isolation_level=None)
     db.execute("PRAGMA writable_schema = ON")
     for sql in statements:
@@ -92,7 +92,7 @@ def with_copies(cases, function):
             try:
                 tamper(case)
             except sqlite3.Error:
-                continue   # SQLite itself does not let it
+                continue   # SQLite itself refuses the change
             function(case)
             os.chdir(before)
             shutil.rmtree(new)
@@ -127,7 +127,7 @@ NAMED = [
     ["UPDATE o_config SET value = NULL", "UPDATE sqlite_master SET sql = replace(sql, '''array''', '''nothing''') WHERE name = 'o'"],
     ["UPDATE o_config SET value = zeroblob(10)", "UPDATE sqlite_master SET sql = replace(sql, '''array''', '''nothing''') WHERE name = 'o'"],
     ["UPDATE sqlite_master SET sql = replace(sql, '''array''', '''victim/__fragments''') WHERE name = 'o'"],
-    ["UPDATE sqlite_master SET sql = replace(sql, '''array''', '''made''') WHERE name = 'o'"],   # the text of a CREATE makes nothing
+    ["UPDATE sqlite_master SET sql = replace(sql, '''array''', '''made''') WHERE name = 'o'"],   # changing the text of a CREATE creates no array
     ["UPDATE sqlite_master SET sql = replace(sql, '''array'',', '''made'', key_file=''a.db'',') WHERE name = 'o'"],
     ["UPDATE sqlite_master SET sql = replace(sql, '''array'',', '') WHERE name = 'o'"],
     ["UPDATE sqlite_master SET sql = 'CREATE VIRTUAL TABLE i USING tessera(''db:i'')' WHERE name = 'i'"],
@@ -166,7 +166,7 @@ def test_reading_changes_nothing():
 
 
 def test_writing_changes_the_named_array_only():
-    """By the user, not by the file: whatever happens to the array that is named, nothing else is touched."""
+    """The user writes: whatever happens to the array that a table names, nothing else is changed."""
     def work(case):
         before = outside(files("."))
         db = Database("a.db")
@@ -175,7 +175,7 @@ def test_writing_changes_the_named_array_only():
             attempt(db, sql)
         db.close()
         after = outside(files("."))
-        if "made" in str(case):   # nothing makes an array that the text of a CREATE names
+        if "made" in str(case):   # no array is created at a path that the changed text of a CREATE names
             assert not os.path.exists("made"), case
         same(after, before, case)
     with_copies(NAMED + chance_cases(), work)
@@ -209,7 +209,7 @@ def test_functions_that_change_are_direct_only():
         reading = {"tessera_version", "tessera_npy", "tessera_png", "tessera_preview", "tessera_ddl"}
         same(registered, reading | {call.split("(")[0] for call in CHANGING}, "the functions that there are, and those that this test knows")
         innocuous = {name for name, flags in db.query("SELECT name, flags FROM pragma_function_list WHERE name LIKE 'tessera%'") if flags & 0x200000}
-        assert innocuous <= {"tessera_version"}, innocuous   # the others read what lies outside of the database
+        assert innocuous <= {"tessera_version"}, innocuous   # all others read files outside of the database
         before = files(".")
         db.close()
         for k, call in enumerate(CHANGING):
@@ -233,8 +233,8 @@ def test_functions_that_change_are_direct_only():
     with_copies([[]], work)
 
 
-def test_untrusted_schemas():
-    """With trusted_schema off the extension's tables and functions are for statements, not for views and triggers of the file."""
+def test_untrusted_schemas_cannot_use_the_extension():
+    """With trusted_schema off, views and triggers of the file cannot use the extension's tables and functions; statements can."""
     statements = ["CREATE VIEW peek AS SELECT * FROM o", "CREATE VIEW look AS SELECT * FROM tessera_array('victim')", "CREATE VIEW draw AS SELECT tessera_preview('victim', 'a')",
                   "CREATE TRIGGER meddle AFTER INSERT ON plain BEGIN INSERT INTO o VALUES(99, 1, 'z'); END"]
 
@@ -248,7 +248,7 @@ def test_untrusted_schemas():
         db.query("INSERT INTO o VALUES(98, 1, 'z')")
         same(len(db.query("SELECT * FROM o")), 7)
         db.close()
-        db = Database("a.db")   # trusted: as SQLite's own tables
+        db = Database("a.db")   # trusted: they work as SQLite's own tables do
         same(len(db.query("SELECT * FROM peek")), 7)
         db.query("SELECT tessera_restrict('array')")
         for sql in ("SELECT * FROM look", "SELECT * FROM draw"):
@@ -258,8 +258,8 @@ def test_untrusted_schemas():
     with_copies([statements], work)
 
 
-def test_loaded_while_locked():
-    """Whether it is loaded is no question to the database: another connection may lock that at any moment."""
+def test_loading_succeeds_while_the_database_is_locked():
+    """Loading must not read the database, which another connection may have locked."""
     path = os.path.join(host.FOLDER, "locked.db")
     other = Database(path)
     other.query("CREATE TABLE t(x)")
@@ -280,8 +280,8 @@ def test_loaded_while_locked():
     other.query("ROLLBACK")
 
 
-def test_loaded_twice():
-    """The second time does nothing: bounds, keys and what is open are the connection's."""
+def test_loading_twice_changes_nothing():
+    """The second time keeps the connection's directory limit, keys and open arrays."""
     def work(_):
         db = Database("a.db")
         db.query("BEGIN")
@@ -301,8 +301,8 @@ def test_loaded_twice():
     with_copies([[]], work)
 
 
-def test_defensive():
-    """In a defensive connection all goes on, and nobody but the extension writes its tables."""
+def test_defensive_connections_work():
+    """On a defensive connection everything works, and only the extension can write its shadow tables."""
     def work(_):
         script = "\n".join([".bail off", ".dbconfig defensive on", ".dbconfig trusted_schema off", f".load {host.EXTENSION}", "INSERT INTO i VALUES(77, 1, 'x');", "UPDATE i SET a = 3 WHERE x = 77;",
                             "BEGIN;", "SAVEPOINT s;", "INSERT INTO o VALUES(77, 1, 'x');", "DELETE FROM i WHERE x = 0;", "ROLLBACK TO s;", "INSERT INTO o VALUES(78, 1, 'x');", "COMMIT;",

@@ -32,7 +32,7 @@ def npy():
 
 
 def make(folder):
-    """The array s in fragments that lie between each other, d dense; the same in the database, as si and di."""
+    """Makes the sparse array s, whose fragments interleave, the dense array d, and the same in the database as si and di."""
     os.chdir(folder)
     db = Database("a.db")
     for s, d, at_s, at_d in (("s", "d", "'s', ", "'d', "), ("si", "di", "", "")):
@@ -63,7 +63,7 @@ READS = [
     "SELECT count(*) FROM tessera_check('db:di')",
     "SELECT count(*) FROM tessera_partitions('s', 8)",
 ]
-WRITES = [   # each makes a commit, or none
+WRITES = [   # each makes one commit, or none if it is stopped
     ("INSERT INTO s SELECT x, y, a FROM moved", "s"),
     ("INSERT INTO si SELECT x, y, a FROM moved", "si"),
     ("DELETE FROM s WHERE a % 7 = 3", "s"),
@@ -79,7 +79,7 @@ WRITES = [   # each makes a commit, or none
 
 
 def open_copy(folder):
-    """A connection in a fresh copy of the folder, which is then the current directory."""
+    """Returns a connection in a fresh copy of the directory, which becomes the current one."""
     new = tempfile.mkdtemp(dir=host.FOLDER)
     shutil.copytree(folder, new, dirs_exist_ok=True)
     os.chdir(new)
@@ -93,7 +93,7 @@ def stats(db):
 
 
 def stop_at(db, sql, k, steps=1):
-    """Runs it, stops it at the k-th call (0: never): how many calls there were, the counters, was it stopped."""
+    """Runs a statement and stops it at the k-th call (0: never). Returns the number of calls, the counters, and whether it was stopped."""
     calls, stopped = 0, False
 
     def handler():
@@ -113,7 +113,7 @@ def stop_at(db, sql, k, steps=1):
 
 
 def points(calls, seed):
-    """Pairs of questions next to each other: the first ones, the last ones, and some between."""
+    """Returns pairs of successive calls: the first, the last, and some in between."""
     chance = random.Random(seed)
     chosen = {1, calls - 1} | {chance.randrange(1, max(calls, 2)) for _ in range(POINTS)}
     return sorted(k for k in chosen if 0 < k < calls)
@@ -125,7 +125,7 @@ def check_gap(before, after, what):
 
 
 def state(db):
-    """What the arrays hold, in numbers."""
+    """Returns the contents of the arrays as numbers that can be compared."""
     return {t: db.query(f"SELECT count(*), total(a), total(y), total(x) FROM {t}")[0] for t in ("s", "si", "d", "di")}
 
 
@@ -170,8 +170,8 @@ def test_reading_is_stopped():
     with_folder(work)
 
 
-def test_every_part_is_stopped():
-    """One yes suffices, also while a table is looked for, and while a statement within the function is planned."""
+def test_one_interrupt_stops_every_part_of_a_statement():
+    """One interrupt suffices, also while a table is looked up, and while a statement within a function is planned."""
     def work(folder):
         db = open_copy(folder)
         calls = stop_at(db, READS[8], 0)[0]
@@ -210,8 +210,8 @@ def test_writing_is_stopped():
                     except Error as e:
                         holds(e.text, "not found")
                     shutil.rmtree("new")
-                if stopped and now == before:   # and again, to the end
-                    db.query("DROP TABLE IF EXISTS new")   # whole, where the statement was stopped behind its commit
+                if stopped and now == before:   # runs the statement again to its end
+                    db.query("DROP TABLE IF EXISTS new")   # complete, if the statement was stopped after its commit
                     db.query(sql)
                     same(state(db), after, what)
                 sound(db, what)
@@ -245,7 +245,7 @@ def test_vacuum_is_stopped():
 
 
 def test_connecting_is_stopped():
-    """A table of ours that SQLite connects when somebody has interrupted says so, whoever asks next finds it."""
+    """If SQLite connects a table after an interrupt, the statement fails with INTERRUPT; the next statement finds the table."""
     db = Database()
     calls = []
     def interrupt(action, *names):
@@ -263,7 +263,7 @@ def test_connecting_is_stopped():
 
 
 def test_handlers_of_many_steps():
-    """Work that makes no rows drives a handler that is called once in 1,000 steps, too."""
+    """Work that returns no rows also calls a handler that SQLite calls once in 1,000 steps."""
     def work(folder):
         for sql in READS[:2] + READS[5:6] + READS[12:13] + [sql for sql, _ in WRITES[4:7]]:
             db = open_copy(folder)

@@ -40,13 +40,13 @@ def write_key_file(path, key, hexadecimal):
 
 
 def forms():
-    """Both keys as they could be found: whole, in halves, as hex digits."""
+    """Returns the forms in which both keys could be found: complete, in halves, as hex digits."""
     keys = [bytes(byte_of(key, i) for i in range(32)) for key in (RIGHT, WRONG)]
     return [form for raw in keys for form in (raw[:16], raw[16:], raw.hex().encode(), raw.hex().upper().encode())]
 
 
 def memory_of(process):
-    """All that another process can have written to, in pieces; not AddressSanitizer's shadow, which is larger than any memory."""
+    """Yields the writable memory of another process in pieces, without AddressSanitizer's shadow memory, which is too large."""
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
         for line in maps:
             place, rights = line.split()[:2]
@@ -57,20 +57,20 @@ def memory_of(process):
                 try:
                     memory.seek(at)
                     yield memory.read(min(end - at, 1 << 24))
-                except (OSError, ValueError):   # not there, or not to be read
+                except (OSError, ValueError):   # the region is gone or cannot be read
                     pass
 
 
 # ---- In the process that has the keys -------------------------------------------------------------------------------
 
 def set_key(db, path, key):
-    """By tessera_set_key, from a buffer; what SQLite copies of it is SQLite's."""
+    """Sets a key by tessera_set_key from a buffer. SQLite's own copies of the argument are not the extension's."""
     buffer = bytearray(byte_of(key, i) for i in range(32))
     db.query("SELECT tessera_set_key(?, ?)", (path, memoryview(buffer)))
 
 
 def use(way):
-    """What an owner of a key does, and what is done with a wrong one. Returns the messages that come of it, and the text of the schema."""
+    """Uses the right key in all ways, and a wrong one. Returns the error messages and the text of the schema."""
     messages = []
 
     def attempt(sql):
@@ -111,7 +111,7 @@ def use(way):
 
 
 def child(extension, folder, way):
-    """Uses the keys, says what there was to read, and waits to be looked at."""
+    """Uses the keys, prints all texts that were shown, and waits while its memory is read."""
     host.EXTENSION, host.FOLDER, host.binding = extension, folder, "sqlite3"
     os.chdir(folder)
     texts = use(way)
@@ -122,7 +122,7 @@ def child(extension, folder, way):
     sys.stdin.readline()
 
 
-# ---- In the one that looks ------------------------------------------------------------------------------------------
+# ---- In the process that reads---------------------------------------------------------------------------------------
 
 def check(way, memory):
     folder, needles = tempfile.mkdtemp(dir=host.FOLDER), forms()
@@ -147,21 +147,21 @@ def check(way, memory):
             same([needle.hex() for needle in needles if needle in content], [], f"{way}: in the file {name}")
 
 
-def test_raw_key_files():
+def test_raw_key_files_leave_no_key():
     check("raw", True)
 
 
-def test_hex_key_files():
+def test_hex_key_files_leave_no_key():
     check("hex", True)
 
 
-def test_keys_that_are_set():
-    """The argument of tessera_set_key is in SQLite's memory, too, which nobody wipes: of that the manual tells."""
+def test_tessera_set_key_leaves_no_copy():
+    """The argument of tessera_set_key is also in SQLite's memory, which is not overwritten; the manual says so."""
     check("set", False)
 
 
-def test_keys_are_seen_while_an_array_is_open():
-    """So the tests above can find one."""
+def test_keys_are_found_while_an_array_is_open():
+    """Shows that the tests above can find a key."""
     before = os.getcwd()
     os.chdir(tempfile.mkdtemp(dir=host.FOLDER))
     try:

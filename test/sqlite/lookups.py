@@ -16,12 +16,12 @@ LOOKUPS = 2000
 
 
 def make(db, options, extra=""):
-    """The same cells in an ordinary table and in arrays; lookups go row by row, so that neighbours lie in one tile."""
+    """Makes an ordinary table and arrays with the same cells. Lookups go row by row, so that successive ones are in one tile."""
     db.query("CREATE TABLE o(y INT, x INT, v INT, s TEXT, PRIMARY KEY(y, x)) WITHOUT ROWID")
     db.query(f"""WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {SIDE * SIDE - 1})
                  INSERT INTO o SELECT i / {SIDE}, i % {SIDE}, i * 7 % 1000, 's' || i FROM n""")
     db.query("CREATE TABLE q(y INT, x INT)")
-    db.query(f"INSERT INTO q SELECT y, x FROM o WHERE x < {TILE} ORDER BY y, x LIMIT {LOOKUPS}")   # two tiles
+    db.query(f"INSERT INTO q SELECT y, x FROM o WHERE x < {TILE} ORDER BY y, x LIMIT {LOOKUPS}")   # the lookups of two tiles
     for name, kind in (("sparse", "capacity=1600"), ("dense", "kind=dense")):
         path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), name)
         columns = f"y INT32 DIMENSION(0, {SIDE - 1}, {TILE}), x INT32 DIMENSION(0, {SIDE - 1}, {TILE}), v INT32, s TEXT"
@@ -45,7 +45,7 @@ STATEMENTS = (
 )
 
 
-def test_without_a_cache():
+def test_tiles_are_kept_without_a_cache():
     for filters in ("", ", offsets_filters=(none)"):
         db = Database()
         make(db, ", cache_mb=0", filters)
@@ -58,8 +58,8 @@ def test_without_a_cache():
         db.close()
 
 
-def test_writes():
-    """OR IGNORE looks each coordinate up, an UPDATE each of its rows."""
+def test_tiles_are_kept_for_lookups_of_writes():
+    """OR IGNORE looks up each coordinate, an UPDATE each of its rows."""
     db = Database()
     make(db, ", cache_mb=0")
     for t in ("sparse", "dense"):
@@ -72,8 +72,8 @@ def test_writes():
     db.close()
 
 
-def test_the_end():
-    """What is kept goes with the statement, but for some KiB that wait with the table for the next one."""
+def test_kept_tiles_go_with_the_statement():
+    """Kept tiles are freed with the statement, apart from some KiB that the table keeps for the next one."""
     db = Database()
     path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 999, 500), x INT32 DIMENSION(0, 999, 500), v INT64)")
@@ -91,8 +91,8 @@ def test_the_end():
     db.close()
 
 
-def test_little_memory():
-    """Kept tiles stand in nobody's way: what can be looked up without them can be with them."""
+def test_kept_tiles_give_way_if_memory_is_short():
+    """Every lookup that succeeds without kept tiles succeeds with them."""
     for memory in (1, 2, 3):
         db = Database()
         make(db, f", cache_mb=0, memory_mb={memory}")

@@ -26,7 +26,7 @@ def folder():
 
 
 def open_array(place, database="my.db", mode="delete"):
-    """A database in its own directory on an array beside it, which is made where there is none."""
+    """Opens a database in a directory of its own, with a table of the array beside it, which is created if it is missing."""
     path = os.path.join(place, "a")
     if not os.path.isdir(path):
         Database().query(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)}, {SPARSE})")
@@ -54,7 +54,7 @@ def fragments(place):
 
 
 def owner(path):
-    """ID, "locked" or "unlocked", and the database, as a marker says."""
+    """Returns what a marker says: the ID, "locked" or "unlocked", and the database."""
     with open(path) as f:
         line = f.read().split("\n\n")[1]
     found = re.fullmatch(r"owner ([0-9a-f]{32}) (locked|unlocked) \S+\n(.*)\n", line)
@@ -69,7 +69,7 @@ def age(place, seconds):
             os.utime(os.path.join(where, name), (then, then))
 
 
-# A process whose COMMIT meets a reader: so its commit stays prepared until it goes on, or dies.
+# A process whose COMMIT fails because of a reader: its commit stays prepared until the process goes on or dies.
 WRITER = """
 import os, sqlite3, sys, time
 extension, database, array, row, what = sys.argv[1:6]
@@ -79,7 +79,7 @@ db.load_extension(extension)
 db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS t USING tessera('" + array + "')")
 db.execute("CREATE TABLE IF NOT EXISTS other(x)")
 reader = sqlite3.connect(database, isolation_level=None)
-cursor = reader.execute("SELECT 1 FROM sqlite_schema")   # COMMIT fails behind it, and the transaction goes on: prepared
+cursor = reader.execute("SELECT 1 FROM sqlite_schema")   # makes COMMIT fail: the transaction stays open, its commit prepared
 next(cursor)
 db.execute("PRAGMA busy_timeout = 0")
 db.execute("BEGIN")
@@ -104,7 +104,7 @@ print("committed", flush=True)
 
 
 class Writer:
-    """A process that has prepared a commit of one row. `go` lets it commit, or die."""
+    """A process that has prepared a commit of one row. `go` lets it commit or die."""
 
     def __init__(self, place, database, row, what="commit", command=()):
         if not os.path.isdir(os.path.join(place, "a")):
@@ -135,8 +135,8 @@ def config(db):
     return dict(db.query("SELECT key, value FROM t_config WHERE key LIKE 'owner%'"))
 
 
-def test_an_id_of_the_file():
-    """The marker has the id that the record has; a copy of the file has another one, and keeps those before."""
+def test_a_marker_has_the_id_of_the_database_file():
+    """The marker has the id of the record. A copy of the file gets another id, and keeps the earlier ones."""
     place = folder()
     db = open_array(place)
     before = config(db)
@@ -161,7 +161,7 @@ def test_an_id_of_the_file():
     db.query("INSERT INTO t VALUES(7, 7)")
     same(config(db), after)
     db.close()
-    os.rename(copy, copy + "2")   # moved: the path is another one
+    os.rename(copy, copy + "2")   # the file gets another path
     db = Database(copy + "2")
     db.query("INSERT INTO t VALUES(8, 8)")
     same(len(config(db)), 3)
@@ -169,7 +169,7 @@ def test_an_id_of_the_file():
 
 
 def test_the_record_of_an_earlier_version():
-    """Tables that were made without an owner get one with their next commit."""
+    """Tables that were created without an owner get one with their next commit."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -179,10 +179,10 @@ def test_the_record_of_an_earlier_version():
     same(rows(place), [1, 2])
 
 
-# ---- Two databases of one path ---------------------------------------------------------------------------------------
+# ---- Two databases with one path -------------------------------------------------------------------------------------
 
 def two_databases(one, two, place, command_one=(), command_two=()):
-    """The first stands between preparing and commit while the second prepares, commits, recovers and disowns; then it commits, too."""
+    """The first writer has prepared a commit while the second one prepares, commits, recovers and disowns; then the first one commits, too."""
     writer = Writer(place, one, 1, command=command_one)
     same(writer.said, "prepared")
     same(Writer(place, two, 2, command=command_two).go(), "committed")
@@ -198,13 +198,13 @@ def two_databases(one, two, place, command_one=(), command_two=()):
     db.close()
 
 
-def test_two_files():
+def test_two_files_at_one_path_do_not_settle_each_others_commits():
     place = folder()
     two_databases(other_place(place, "one"), other_place(place, "two"), place)
 
 
-def test_a_copy_while_a_commit_is_prepared():
-    """The copy is made before: it has the same record and the same ids of the past."""
+def test_a_copy_does_not_settle_a_commit_of_the_original():
+    """The copy was made before the commit: it has the same record and the same earlier ids."""
     place = folder()
     one, two = other_place(place, "one"), other_place(place, "two")
     db = Database(one)
@@ -215,8 +215,8 @@ def test_a_copy_while_a_commit_is_prepared():
     two_databases(one, two, place)
 
 
-def test_two_hosts():
-    """Two mount namespaces with a database each, of one path."""
+def test_two_hosts_do_not_settle_each_others_commits():
+    """Two mount namespaces have a database each at the same path."""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode if shutil.which("unshare") else True:
         print("SKIPPED test_two_hosts: mount namespaces are not allowed here (unshare -m); test_two_files does the same in one")
         return
@@ -239,8 +239,8 @@ def test_two_hosts():
     same(rows(place), [10, 11, 20, 21])
 
 
-def test_what_a_dead_writer_of_this_file_left():
-    """The lock went with the process: the next write removes what was not committed."""
+def test_the_next_write_removes_the_commit_of_a_dead_writer():
+    """The lock was released with the process: the next write removes the uncommitted commit."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -251,7 +251,7 @@ def test_what_a_dead_writer_of_this_file_left():
 
 
 def test_a_child_keeps_the_lock():
-    """A fork shares the lock: the marker counts as one whose writer lives until the child ends, too."""
+    """A child of fork shares the lock: until it ends, too, the writer of the marker counts as alive."""
     place = folder()
     db = open_array(place)
     writer = Writer(place, os.path.join(place, "my.db"), 2, "child")
@@ -272,7 +272,7 @@ def test_a_child_keeps_the_lock():
 
 
 def left_to_its_writer(place):
-    """A commit of this database whose writer lives, and has not published it: returns the database and the pid that holds the lock."""
+    """Makes a commit whose writer lives and has not published it. Returns the database and the pid of the lock's holder."""
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
     writer = Writer(place, os.path.join(place, "my.db"), 2, "child")
@@ -283,12 +283,12 @@ def left_to_its_writer(place):
     marker, = markers(place)
     with open(marker) as f:
         commit = f.readline().strip()
-    db.query("INSERT INTO t_commits VALUES(?)", (commit,))   # as if its COMMIT had succeeded
+    db.query("INSERT INTO t_commits VALUES(?)", (commit,))   # as after a successful COMMIT
     return db, child
 
 
 def test_a_writer_that_dies_before_it_publishes():
-    """While it lives another process writes, and leaves the commit to it. That it has not published it stays in the record."""
+    """While the writer lives, another process writes and leaves the commit alone. The record keeps the unpublished commit."""
     place = folder()
     db, child = left_to_its_writer(place)
     db.query("INSERT INTO t VALUES(3, 3)")
@@ -307,7 +307,7 @@ def test_drop_waits_for_a_writer_that_publishes():
     db, child = left_to_its_writer(place)
     error = db.error("DROP TABLE t")
     os.kill(child, 9)
-    holds(error.text, "locked")   # SQLite's own text: it shows no other for a DROP
+    holds(error.text, "locked")   # SQLite's own message: for a DROP it shows no other
     same(error.code in (None, BUSY), True)
     time.sleep(0.1)
     db.query("DROP TABLE t")
@@ -317,7 +317,7 @@ def test_drop_waits_for_a_writer_that_publishes():
 # ---- Markers of earlier versions -------------------------------------------------------------------------------------
 
 def earlier(place, db, forget):
-    """The last commit as an earlier version's crash left it."""
+    """Restores the state of the last commit that a crash of an earlier version of tessera leaves."""
     (commit,), = db.query("SELECT name FROM t_commits")
     stem = os.path.basename(commit)[:-4]
     os.remove(os.path.join(place, "a", commit))
@@ -327,8 +327,8 @@ def earlier(place, db, forget):
         db.query("DELETE FROM t_commits")
 
 
-def test_a_marker_of_this_path():
-    """It names the path of this database: that may be another file's. The record publishes it; nothing but 'disown' removes it."""
+def test_an_old_marker_with_this_path_is_published_by_the_record():
+    """The marker names the path of this database, which may have been another file's. The record publishes the commit; only 'disown' removes it."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -349,7 +349,7 @@ def test_a_marker_of_this_path():
 
 # ---- Owners that are gone --------------------------------------------------------------------------------------------
 
-def test_disown():
+def test_disown_removes_what_no_database_can_commit():
     place = folder()
     gone = os.path.join(place, "gone.db")
     db = open_array(place)
@@ -384,7 +384,7 @@ def test_disown():
 
 
 def owed(place, db, name="t"):
-    """The last commit as a crash leaves it between the database's commit and the array's."""
+    """Restores the state of the last commit that a crash between the database's commit and the array's leaves."""
     (commit,), = db.query(f"SELECT name FROM {name}_commits")
     stem = os.path.basename(commit)[:-4]
     os.remove(os.path.join(place, "a", commit))
@@ -394,8 +394,8 @@ def owed(place, db, name="t"):
     return commit, stem, marker
 
 
-def test_disown_spares_what_is_owed():
-    """What this database has committed is published by tessera_recover, whatever id its marker has, and never removed."""
+def test_disown_spares_commits_of_the_record():
+    """tessera_recover publishes a commit that this database has committed, whatever id its marker has, and never removes it."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -409,10 +409,10 @@ def test_disown_spares_what_is_owed():
     same((rows(place), markers(place)), ([1], []))
 
 
-# ---- What was published, and what is gone ----------------------------------------------------------------------------
+# ---- Published commits, and lost ones --------------------------------------------------------------------------------
 
-def test_published_and_consolidated():
-    """The commit stands in a .con alone; the marker is left. Nothing is undone, and nothing is published again."""
+def test_a_published_commit_that_was_consolidated_stays():
+    """The commit is in a .con only, and its marker is left: the commit is neither undone nor published again."""
     for vacuum in ("commits", "all"):
         place = folder()
         db = open_array(place)
@@ -420,7 +420,7 @@ def test_published_and_consolidated():
         (commit,), = db.query("SELECT name FROM t_commits")
         stem = os.path.basename(commit)[:-4]
         identity = config(db)["owner"].split()[0]
-        db.query("INSERT INTO t VALUES(2, 2)")   # the record names another one now
+        db.query("INSERT INTO t VALUES(2, 2)")   # the record names another commit now
         marker = os.path.join(place, "a", "__commits", stem + ".pending")
         if vacuum == "all":
             db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
@@ -434,8 +434,8 @@ def test_published_and_consolidated():
         same(db.query("SELECT * FROM tessera_check('db:t') WHERE severity <> 'note'"), [])
 
 
-def test_published_and_merged():
-    """The record still names it, the marker is left, and the fragment went with a merge: all its cells are in the merged one."""
+def test_a_published_commit_that_was_merged_stays():
+    """The record still names the commit, its marker is left, and a vacuum has removed its fragment after a merge: the merged fragment has all of its cells."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -452,8 +452,8 @@ def test_published_and_merged():
     same((rows(place), markers(place)), ([1, 2, 3], []))
 
 
-def test_committed_and_gone():
-    """Somebody has removed what this database owes: every statement on it says so, until 'disown' gives it up."""
+def test_a_lost_commit_is_an_error_until_it_is_disowned():
+    """The fragments of a commit that this database must publish were removed: every statement on the array fails, until 'disown' gives the commit up."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -471,8 +471,8 @@ def test_committed_and_gone():
     same((rows(place), [x for x, in again.query("SELECT x FROM t ORDER BY x")]), ([1, 3], [1, 3]))
 
 
-def test_gone_at_the_commit():
-    """Between xSync and xCommit somebody removes what was prepared. SQLite does not look at what xCommit returns: the next statement is told."""
+def test_a_commit_that_is_lost_during_commit_fails_the_next_statement():
+    """The prepared fragment is removed between xSync and xCommit. SQLite ignores what xCommit returns, so the next statement fails."""
     for file in ("my.db", None):
         place = folder()
         db = open_array(place, file) if file else Database()
@@ -490,7 +490,7 @@ def test_gone_at_the_commit():
             db.raw.set_commit_hook(lambda: remove("t_commits") is not None)
             db.query("INSERT INTO t VALUES(2, 2)")
             db.raw.set_commit_hook(None)
-        else:   # it sees the statement of xSync that writes the record
+        else:   # the authorizer sees the statement of xSync that writes the record
             db.raw.set_trace_callback(remove)
             db.query("INSERT INTO t VALUES(2, 2)")
             db.raw.set_trace_callback(None)
@@ -504,8 +504,8 @@ def test_gone_at_the_commit():
         same(rows(place), [1, 3])
 
 
-def test_read_only():
-    """A connection that may not write reads what its database owes, and settles nothing."""
+def test_a_read_only_connection_settles_nothing():
+    """A read-only connection reads the prepared commits of its database, and neither publishes nor removes them."""
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")

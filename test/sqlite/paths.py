@@ -99,7 +99,7 @@ def test_relative_paths_are_the_databases():
         os.rename(os.path.join(folder, "db"), os.path.join(folder, "moved"))
         db = Database(os.path.join(folder, "moved", "x.db"))
         same(db.value("SELECT count(*) FROM t"), want["main"])
-        # A database that is reached through a link lies where the link leads, to SQLite.
+        # For SQLite the directory of a database that is opened through a link is that of the link's target.
         os.symlink(os.path.join(folder, "moved", "x.db"), os.path.join(folder, "cwd", "link.db"))
         db.close()
         same(Database(os.path.join(folder, "cwd", "link.db")).value("SELECT count(*) FROM t"), want["main"])
@@ -126,7 +126,7 @@ def test_arrays_that_go_and_come_back():
                 db = Database(file)
             try:
                 got = db.query("SELECT * FROM t")
-                # Without commits nothing has been committed; decoded tiles stay.
+                # Without commit files the array has no cells; decoded tiles stay cached.
                 same(got, [] if what == "__commits" else want, what)
                 assert what == "__commits" or (what == "__fragments" and not reopen), what
             except Error as e:
@@ -161,8 +161,8 @@ def test_columns_that_have_changed_while_the_array_was_away():
     assert again.value("SELECT count(*) FROM t") > 0
 
 
-def test_what_may_not_be_read():
-    """In a child process that has given up root's rights, if it had them."""
+def test_files_without_permission_are_errors():
+    """Runs in a child process that has given up root's rights, if it had them."""
     path = copy(CELLS, "a")
     os.chmod(host.FOLDER, 0o755)
     os.chmod(os.path.dirname(path), 0o755)
@@ -194,7 +194,7 @@ def test_what_may_not_be_read():
         os.chmod(victim, mode)
         text = os.read(reader, 10000).decode().rstrip("\0")
         if text.startswith("read") and victim.endswith("a0.tdb"):
-            continue   # not asked for
+            continue   # not selected by the arguments
         holds(text, "ermission denied")
         holds(text, path)
     os.close(reader)

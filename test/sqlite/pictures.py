@@ -27,7 +27,7 @@ def data(name):
 
 
 def decode(png):
-    """Rows of (r, g, b, a). Every chunk's checksum is looked at."""
+    """Returns rows of (r, g, b, a). Checks the checksum of every chunk."""
     same(png[:8], b"\x89PNG\r\n\x1a\n", "signature")
     at, data, kinds = 8, b"", []
     while at < len(png):
@@ -65,7 +65,7 @@ def preview(db, where, attribute, slice_=None, options=None):
 # ---- Expected pixels ----------------------------------------------------------------------------------------------------
 
 def places(cells, rows, columns, height, width):
-    """Means by place: cells are (row, column, value), rows and columns how many values those have, or (low, high) of floats."""
+    """Returns means by place. `cells` are (row, column, value); `rows` and `columns` are numbers of values, or (low, high) for floats."""
     def of(value, side, count):
         if isinstance(side, tuple):
             low, high = side
@@ -115,7 +115,7 @@ def random_value(rng, datatype):
 
 
 def look(db, rng, where, table, dims, box, fixed, real=False):
-    """dims: names of the two axes; box: what is asked of them, (low, high); fixed: values of the others."""
+    """dims: the names of the two axes; box: their ranges (low, high) in the slice; fixed: the values of the other dimensions."""
     slice_ = {d: list(b) for d, b in zip(dims, box)} | fixed
     condition = " AND ".join([f'"{d}" BETWEEN ? AND ?' for d in dims] + [f'"{d}" = ?' for d in fixed])
     parameters = [v for b in box for v in b] + list(fixed.values())
@@ -129,7 +129,7 @@ def look(db, rng, where, table, dims, box, fixed, real=False):
         low, high = -50.5, 60.25
         options |= {"min": low, "max": high}
     check_gray(png(db, where, "v", slice_, options), cells, rows, columns, height, width, low, high, flip)
-    # The text shows the same places: nothing where there is no mean, and its shade where there is one.
+    # The text shows the same places: a blank if there is no mean, otherwise its shade.
     for key in ("colormap", "nodata"):
         del options[key]
     lines = preview(db, where, "v", slice_, options)
@@ -161,7 +161,7 @@ def test_dense_arrays_show_the_means_of_their_rows():
         first = "" if in_database else literal(where) + ", "
         orders = f"cell_order={rng.choice(('row', 'col'))}, tile_order={rng.choice(('row', 'col'))}"
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({first}kind=dense, {columns}, v {datatype}, {orders})")
-        for _ in range(rng.randint(1, 3)):   # boxes that overlap, and leave cells out
+        for _ in range(rng.randint(1, 3)):   # boxes that overlap and leave gaps
             box = {n: sorted(rng.randint(low[n], low[n] + size[n] - 1) for _ in "ab") for n in names}
             cells = [[]]
             for n in names:
@@ -229,7 +229,7 @@ def test_no_data():
 
 
 def test_numbers_at_the_ends():
-    """Means next to each other, of which no share can be told, and means as far from each other as doubles are."""
+    """Means that are neighbours among doubles, so that no share can be computed, and means at both ends of the doubles."""
     tiny = 5e-324
     for values in ([3 * tiny, 4 * tiny, 5 * tiny], [0.0, tiny, 2 * tiny], [-1.7e308, 0.0, 1.7e308], [-math.inf, 0.0, 1.0]):
         db = Database()
@@ -258,7 +258,7 @@ def test_colours_and_sizes():
             raise AssertionError(f"{name}: {sorted(got)[:3]}")
     same(db.value("SELECT tessera_png(?, 'elevation')", (relief,)), db.value("SELECT tessera_png(?, 'elevation', '{}', '{\"colormap\":\"VIRIDIS\"}')", (relief,)),
          "the default")
-    # Of terrain, blue is below 0 and nowhere else.
+    # In the map terrain only values below 0 are blue.
     db.table("r", relief)
     cells = db.query("SELECT y + 270, x + 540, elevation FROM r")
     h, w, means = places(cells, 540, 1080, 90, 180)
@@ -307,7 +307,7 @@ def test_enumerations_are_not_averaged():
     holds(db.error("SELECT tessera_preview('db:t', 'v')").text, "enumerated")
 
 
-def test_what_is_refused():
+def test_wrong_arguments_are_refused():
     db = Database()
     relief, climate = data("relief"), data("climate")
     def refused(options, text, code, function="tessera_png"):
@@ -370,16 +370,16 @@ def test_the_progress_handler_stops_it():
     calls = []
     wide = json.dumps({"width": 300, "height": 3000})
     draw = "SELECT length(tessera_png(?, 'elevation', NULL, ?))"
-    db.query(draw, (relief, wide))   # decoded tiles are kept: from now on as much is done each time
+    db.query(draw, (relief, wide))   # decoded tiles are cached now, so each call does the same work
     db.raw.set_progress_handler(lambda: calls.append(1) or 0, 1)
     db.query(draw, (relief, wide))
     if len(calls) < 50:
         raise AssertionError(f"the progress handler was called {len(calls)} times")
-    calls.clear()   # the rows of a wide picture are not as many: 4 MiB of pixels
+    calls.clear()   # a wide picture of 4 MiB of pixels has fewer rows
     db.query(draw, (relief, json.dumps({"width": 65535, "height": 16})))
     same(len(calls) > 20, True, f"{len(calls)} calls")
     calls.clear()
-    for stop in (12, 45):   # calls come in bundles, not each time as many
+    for stop in (12, 45):   # calls come in bundles of different sizes
         calls.clear()
         db.raw.set_progress_handler(lambda: calls.append(1) or len(calls) > stop, 1)
         e = db.error(draw, (relief, wide))

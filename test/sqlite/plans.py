@@ -11,14 +11,14 @@ import tempfile
 import host
 from host import Database, Error, holds, same
 
-OUTER_TRUE = (3, 51, 0)      # from here on SQLite keeps terms of ON to their join
-DISTINCT_SAFE = (3, 46, 0)   # and from here on it says that a rowid is in use beside DISTINCT
+OUTER_TRUE = (3, 51, 0)      # the first version that applies terms of ON to their join only
+DISTINCT_SAFE = (3, 46, 0)   # the first version that says that a rowid is used beside DISTINCT
 ORDERED_DISTINCT = (3, 53, 0)
 HIDE = "(SELECT * FROM t LIMIT -1 OFFSET 0)"
 
 
 def counted(db, sql, parameters=()):
-    """The rows, and how many of the array's SQLite was given for them."""
+    """Returns the rows, and the number of rows that the array has given to SQLite for them."""
     db.query("SELECT tessera_reset_stats()")
     rows = db.query(sql, parameters)
     return rows, db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'")
@@ -35,7 +35,7 @@ def small(**options):
 
 # ---- Arguments -----------------------------------------------------------------------------------------------------------
 
-def test_null_arguments_beside_an_or():
+def test_null_arguments_with_an_or():
     db = Database()
     db.query("CREATE VIRTUAL TABLE w USING tessera(x INT32 DIMENSION(0, 9999, 100), u INT64)")
     db.query("WITH s(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM s WHERE i < 9999) INSERT INTO w SELECT i, i FROM s")
@@ -50,9 +50,9 @@ def test_null_arguments_beside_an_or():
     for sql in ("SELECT u FROM m JOIN w ON w.as_of = m.at WHERE x = 1 OR u = 5", "SELECT u FROM m, w(m.at) WHERE x = 1 OR u = 5",
                 "SELECT u FROM m, w WHERE w.as_of = m.at AND (x = 1 OR u = 5)"):
         same(sorted(db.query(sql)), [(1,), (1,), (5,), (5,)], sql)
-    holds(db.plan("SELECT u FROM w WHERE x = 1 OR u = 5"), "MULTI-INDEX OR")   # without an argument that may be NULL it is as ever
+    holds(db.plan("SELECT u FROM w WHERE x = 1 OR u = 5"), "MULTI-INDEX OR")   # without an argument that may be NULL the OR is optimized
     db.query("ANALYZE")
-    for call in ("w", "w(NULL)", "w('2090-01-01')"):   # and a lookup is one
+    for call in ("w", "w(NULL)", "w('2090-01-01')"):   # a lookup is one with any argument
         holds(db.plan(f"SELECT p.z FROM p, {call} WHERE {call[0]}.x = p.v").split("\n")[1], "x=?")
 
 
@@ -90,7 +90,7 @@ def test_uint64_is_unequal_to_text_from_the_release_that_keeps_on():
 
 # ---- OFFSET --------------------------------------------------------------------------------------------------------------
 
-def test_offset_behind_row_values():
+def test_offset_after_row_values():
     db = small()
     for where in ("(x, u) > (1, 1)", "(x, u) >= (1, 1)", "(u, x) >= (2, 2)", "(x, u) < (5, 5)", "(x, u) BETWEEN (1, 2) AND (4, 3)", "(x, u) > (SELECT 1, 1)", "x >= 2", "x > 1",
                   "x BETWEEN 2 AND 4", "x IN (1, 3, 5)", "(x, u) IN (SELECT x, u FROM n)"):
@@ -113,7 +113,7 @@ def test_min_of_a_dimension_takes_a_row():
     for sql, want in (("SELECT min(y) FROM t", 0), ("SELECT min(x) FROM t WHERE y > 50 AND x > 3", 4), ("SELECT max(x) FROM t", 99)):
         rows, given = counted(db, sql)
         same((rows, given), ([(want,)], 1), sql)
-    same(db.query("SELECT min(y), max(y) FROM t"), [(0, 99)])   # for which SQLite asks no order
+    same(db.query("SELECT min(y), max(y) FROM t"), [(0, 99)])   # SQLite requests no order for these two together
     same(counted(db, "SELECT (SELECT min(y) FROM t), (SELECT max(y) FROM t)"), ([(0, 99)], 2))
     same(db.query("SELECT min(y), max(x) FROM t WHERE y > 1000"), [(None, None)])
 
@@ -122,7 +122,7 @@ def test_dimensions_that_are_never_null():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(a INT8 DIMENSION(0, 9), b TEXT DIMENSION, c FLOAT64 DIMENSION(0, 9), d DATE DIMENSION('2000-01-01', '2030-01-01'), "
              "v INT32 NOT NULL DEFAULT 1)")
-    same([row[3] for row in db.query("PRAGMA table_info(t)")], [1, 1, 0, 1, 0])   # a float may be NaN, an attribute unwritten
+    same([row[3] for row in db.query("PRAGMA table_info(t)")], [1, 1, 0, 1, 0])   # a float may be NaN, an attribute may be unwritten
     db.query("INSERT INTO t VALUES(1, 'b', 2.5, '2024-01-01', 3)")
     db.query("CREATE TABLE o(k)")
     db.query("INSERT INTO o VALUES(1), (2)")
@@ -132,7 +132,7 @@ def test_dimensions_that_are_never_null():
 
 
 def test_a_declaration_from_before_not_null():
-    """The shadow table keeps it, for a table whose array is missing; where the array comes back, that is no other set of columns."""
+    """The shadow table keeps the declaration for a table whose array is missing. If the array comes back, an old declaration without NOT NULL counts as the same columns."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
     path, file = os.path.join(folder, "array"), os.path.join(folder, "t.db")
     db = Database(file)
@@ -154,7 +154,7 @@ def test_a_declaration_from_before_not_null():
 # ---- DISTINCT ------------------------------------------------------------------------------------------------------------
 
 def distinct(db, sql, most):
-    """The same rows as without an order or a filter pushed down, and no more than `most` of the array's for them."""
+    """Checks that the rows are the same as without pushdown, and that the array gives no more than `most` rows for them."""
     rows, given = counted(db, sql)
     want = db.query(sql.replace("FROM t", f"FROM {HIDE}"))
     if "ORDER BY" not in sql:
@@ -180,7 +180,7 @@ def test_distinct_of_a_dense_array():
         if sql.endswith("ORDER BY z"):
             sql += ", x"
         distinct(db, sql, most)
-    db.query("BEGIN")   # own rows widen what there is
+    db.query("BEGIN")   # uncommitted rows widen the non-empty domain
     db.query("INSERT INTO t VALUES(99, 49, 0, 5)")
     distinct(db, "SELECT DISTINCT y FROM t", 97)
     distinct(db, "SELECT DISTINCT z FROM t ORDER BY z DESC", 4)
@@ -192,7 +192,7 @@ def test_distinct_of_a_sparse_array():
         db = Database()
         first = "contig INT32 DIMENSION(0, 99, 10)" if "hilbert" in options else "contig TEXT DIMENSION"
         db.query(f"CREATE VIRTUAL TABLE t USING tessera(capacity=50, {first}, pos INT32 DIMENSION(0, 999, 10), day DATE DIMENSION('2024-01-01', '2024-12-31', 30), v INT32{options})")
-        for commit in range(3):   # several fragments, which meet
+        for commit in range(3):   # several fragments that overlap
             db.query("WITH s(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM s WHERE i < 1499) INSERT INTO t "
                      f"SELECT i * 7 % {5 + commit}, (i * 31 + {commit}) % 1000, date('2024-01-01', (i % 3) || ' days'), i FROM s")
         db.query("DELETE FROM t WHERE contig = '2'" if "hilbert" not in options else "DELETE FROM t WHERE contig = 2")
@@ -232,7 +232,7 @@ def test_distinct_beside_other_things():
     db.query("CREATE TABLE m(at)")
     db.query("INSERT INTO m VALUES('2090-01-01'), (NULL)")
     same(db.query("SELECT at, (SELECT count(*) FROM (SELECT DISTINCT a FROM t(at))) FROM m"), [("2090-01-01", 10), (None, 10)])
-    # A rowid tells equal rows apart. Where SQLite does not say that one is in use, it is an error, never a row too few.
+    # A rowid distinguishes equal rows. If SQLite does not say that the rowid is used, the result is an error, never a missing row.
     for where in ("rowid % 2 = 0", "rowid > 5", "rowid IN (SELECT rowid FROM t WHERE b = 3)", "a > 3 AND rowid % 2 = 0"):
         for order in ("", " ORDER BY a"):
             want = [(a,) for a, in db.query(f"SELECT DISTINCT a FROM o WHERE {where.replace('FROM t', 'FROM o').replace('rowid', 'id')} ORDER BY a")]

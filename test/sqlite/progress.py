@@ -42,7 +42,7 @@ def watch(db, other, action, stop_at=None):
 
 
 def check_rows(rows, where, began, steps):
-    """Numbers that only grow, done within total, and more than a few different ones."""
+    """Checks that `done` only grows, stays within `total`, and takes more than a few values."""
     before = (0, 0)
     for there, done, total, started in rows:
         same(there, where, "path")
@@ -56,7 +56,7 @@ def check_rows(rows, where, began, steps):
 
 
 def shows(db, other, operation, where, steps, action, calls=10):
-    """The action shows itself; stopped half way it is an error, and nothing is shown any more."""
+    """Checks that an action is shown, and that after an interrupt it fails and is not shown any more."""
     began = time.time()
     count, seen = watch(db, other, action)
     same(operation in seen, True, f"{operation} among {list(seen)}")
@@ -86,7 +86,7 @@ def fill(db, table, first, cells):
              f"INSERT INTO {table} SELECT i * 7 + {first}, i, 'text ' || i FROM n")
 
 
-def test_maintenance_shows_itself():
+def test_maintenance_is_shown():
     db, other, where = Database(path("main.db")), Database(), path("sparse")
     sparse(db, where)
     do = lambda sql: lambda: db.query(sql, (where,))
@@ -117,7 +117,7 @@ def test_dense_arrays_are_merged_cell_by_cell():
     same(seen["consolidate"][-1][2], 20000, "all of its cells")
 
 
-def test_commits_show_their_cells():
+def test_commits_show_the_number_of_cells():
     db, other, where = Database(), Database(), path("commit")
     sparse(db, where, 0)
     db.query("BEGIN")
@@ -132,11 +132,11 @@ def test_commits_show_their_cells():
     try:
         db.query("ROLLBACK")
     except host.Error:
-        pass   # the failed COMMIT has done it
+        pass   # the failed COMMIT has rolled back already
     same(db.value("SELECT count(*) FROM t"), 60000, "rows")
 
 
-def test_copies_and_blocks():
+def test_copies_and_blocks_are_shown():
     db, other, where = Database(path("main.db")), Database(), path("sparse")
     sparse(db, where, 3, 20000)
     shows(db, other, "copy", where, 3, lambda: db.query("SELECT tessera_copy(?, ?)", (where, path("copied"))))
@@ -155,7 +155,7 @@ def test_copies_and_blocks():
     shows(db, other, "write", big, 2, lambda: db.query("SELECT tessera_write_npy(?, 'elevation', ?)", (big, npy)), 2)
 
 
-def test_errors_end_it():
+def test_errors_end_the_progress():
     db, other = Database(), Database()
     where = path("broken")
     sparse(db, where, 2)
@@ -173,7 +173,7 @@ def test_errors_end_it():
         same(other.query(LIST), [], sql)
 
 
-def test_another_thread_sees_it():
+def test_another_thread_sees_the_progress():
     db, where = Database(), path("threads")
     sparse(db, where, 6, 20000)
     seen, done = [], threading.Event()
@@ -195,14 +195,14 @@ def test_another_thread_sees_it():
         same(finished <= (total or 0), True, f"{finished} of {total}")
 
 
-def test_a_child_begins_anew():
+def test_a_child_does_not_see_its_parents_work():
     if host.binding != "sqlite3":
         return
     db, where = Database(), path("forked")
     sparse(db, where)
     found = []
 
-    def handler():   # in the midst of it the process forks; the child has other connections and sees none of its parent's work
+    def handler():   # the process forks during the work; the child opens other connections and sees none of its parent's work
         if not found and Database().query(LIST):
             child = os.fork()
             if child == 0:

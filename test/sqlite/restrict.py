@@ -16,11 +16,11 @@ from host import Database, Error, literal, same
 
 NUMBERS = itertools.count()
 KEY = "0123456789abcdef0123456789abcdef"
-OUTSIDE, INSIDE = b"secret", b"public"      # the values of what lies outside, and of its copy inside
+OUTSIDE, INSIDE = b"secret", b"public"      # the values in arrays outside, and in their copies inside
 
 
 def fresh(name):
-    """Two new directories: one to be bound to, and one outside of it."""
+    """Makes two directories: one to which a connection is restricted, and one outside of it."""
     folder = os.path.realpath(os.path.join(host.FOLDER, f"{name}{next(NUMBERS)}"))
     inside, outside = os.path.join(folder, "in"), os.path.join(folder, "out")
     os.makedirs(inside)
@@ -47,7 +47,7 @@ def make(path, kind="sparse"):
 
 
 def copy_inside(source, path):
-    """A copy with other texts: what is read of it, and what is read behind a link, can be told apart."""
+    """Makes a copy with other values, so that the array and its copy behind a link can be told apart."""
     shutil.copytree(source, path)
     for folder, _, files in os.walk(path):
         for name in files:
@@ -67,7 +67,7 @@ def tree(root):
 
 
 def parts_of(path):
-    """Every directory and file of an array but its root."""
+    """Returns every directory and file of an array below its root."""
     return sorted(os.path.relpath(os.path.join(folder, name), path) for folder, directories, files in os.walk(path) for name in directories + files)
 
 
@@ -82,7 +82,7 @@ def is_refused(error, *words):
 
 
 def attempt(db, sql, parameters=()):
-    """Rows, or an Error."""
+    """Returns rows, or an Error."""
     try:
         return db.query(sql, parameters)
     except Error as e:
@@ -90,13 +90,13 @@ def attempt(db, sql, parameters=()):
 
 
 def refused(db, sql, *words):
-    """That it is, with SQLITE_PERM."""
+    """Checks that a statement is refused with SQLITE_PERM."""
     seen = attempt(db, sql)
     assert isinstance(seen, Error) and is_refused(seen, *words), f"{sql}: {seen.text if isinstance(seen, Error) else seen}"
 
 
 def statements(path, other):
-    """What can be asked of an array and done to it, as a table `t` and by its path, and its end; `other` is a new directory."""
+    """Returns all kinds of statements on an array, as a table `t` and by its path, up to dropping it; `other` is a new directory."""
     p, o, q = literal(path), literal(other), literal(other + "-imported")
     return [f"CREATE VIRTUAL TABLE t USING tessera({p})", "SELECT * FROM t", "SELECT max(v) FROM t", f"SELECT * FROM tessera_array({p})", f"SELECT * FROM tessera_schema({p})",
             f"SELECT * FROM tessera_fragments({p})", f"SELECT * FROM tessera_metadata({p})", f"SELECT * FROM tessera_enumeration({p}, 'e')",
@@ -132,7 +132,7 @@ def check_nothing_leads_out(source, inside, path, what):
 
 
 def with_links(source, target):
-    """For each part of an array: a copy of it in which that part is a link to what `target` says of the part."""
+    """Makes, for each part of an array, a copy in which that part is a link to target(part)."""
     inside, _ = fresh("links")
     for part in parts_of(source):
         path = os.path.join(inside, "a")
@@ -151,7 +151,7 @@ def with_links(source, target):
 # ---- Symbolic links within an array --------------------------------------------------------------------------------------------------
 
 
-def test_links_in_every_place():
+def test_links_in_every_place_are_refused():
     for kind in ("sparse", "dense"):
         _, outside = fresh("every")
         source = os.path.join(outside, "a")
@@ -160,8 +160,8 @@ def test_links_in_every_place():
             check_nothing_leads_out(source, inside, path, f"{kind}: {part}")
 
 
-def test_links_in_old_layouts():
-    """Fragments beside the schema, no directory of commits; before that, no directory of schemas."""
+def test_links_in_old_layouts_are_refused():
+    """Fragments lie in the array's root and there is no directory of commits; in older versions there is no directory of schemas."""
     for version in ("lib1.7_py0.5.9", "lib2.4_py0.10.5"):
         folder = host.corpus(os.path.join("old", version))
         arrays = sorted(where for where, directories, files in os.walk(folder) if "__schema" in directories or "__array_schema.tdb" in files)
@@ -172,8 +172,8 @@ def test_links_in_old_layouts():
             check_nothing_leads_out(source, inside, path, f"{version}: {part}")
 
 
-def test_links_that_stay_inside():
-    """They are refused, too: where they lead to may change at any moment."""
+def test_links_that_stay_inside_are_refused():
+    """The target of such a link may change at any moment."""
     inside, _ = fresh("stay")
     path = os.path.join(inside, "a")
     make(path)
@@ -191,7 +191,7 @@ def test_all_parts_are_links():
     os.makedirs(path)
     for name in os.listdir(source):
         os.symlink(os.path.join(source, name), os.path.join(path, name))
-    db = Database()     # not bound: users link their data
+    db = Database()     # not restricted: users link their data
     db.table("t", path)
     same(db.query("SELECT x, v FROM t WHERE x < 3"), [(1, "secret"), (2, "secret")], "not bound")
     db.query("INSERT INTO t(x, v) VALUES(7, 'new')")
@@ -200,7 +200,7 @@ def test_all_parts_are_links():
     check_nothing_leads_out(source, inside, path, "all")
 
 
-def test_an_array_that_is_open_already():
+def test_an_array_that_is_open_already_is_restricted():
     inside, outside = fresh("open")
     source, path = os.path.join(outside, "a"), os.path.join(inside, "a")
     make(source)
@@ -223,8 +223,8 @@ def test_an_array_that_is_open_already():
     db.close()
 
 
-def test_bound_while_a_statement_reads():
-    """It goes on, with its workers."""
+def test_restricting_while_a_statement_reads():
+    """The statement and its worker threads go on."""
     inside, _ = fresh("reading")
     path = os.path.join(inside, "a")
     db = Database()
@@ -248,8 +248,8 @@ def test_bound_while_a_statement_reads():
 # ---- Paths ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_sound_works():
-    """Everything, within the directory, through links above an array, too."""
+def test_arrays_within_the_directory_work():
+    """All statements succeed within the directory, also through links above an array."""
     inside, outside = fresh("sound")
     os.makedirs(os.path.join(inside, "deep"))
     os.symlink("deep", os.path.join(inside, "link"))
@@ -263,7 +263,7 @@ def test_what_is_sound_works():
     db.query("ROLLBACK")
     db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
     for sql in statements(path, other)[1:-2]:
-        if not any(word in sql for word in ("tessera_npy", "tessera_preview", "tessera_png")):     # of dense arrays
+        if not any(word in sql for word in ("tessera_npy", "tessera_preview", "tessera_png")):     # functions on dense arrays
             db.query(sql)
     same(db.query("SELECT x, v FROM t"), [(1, "one"), (2, "two")], "rows")
     same(db.query("SELECT x, v FROM imported"), [(1, "one"), (2, "two")], "imported")
@@ -287,7 +287,7 @@ def test_what_is_sound_works():
 
 
 def test_links_above_an_array():
-    """Those that lead out, dangling ones and ".." are refused: for what is there, and for what is to be made."""
+    """Links that lead out of the directory, dangling links and ".." are refused, for existing arrays and for new ones."""
     inside, outside = fresh("above")
     make(os.path.join(outside, "a"))
     os.symlink(outside, os.path.join(inside, "away"))
@@ -304,7 +304,7 @@ def test_links_above_an_array():
         path = os.path.join(inside, way)
         refused(db, f"CREATE VIRTUAL TABLE n USING tessera({literal(path)}, x INT DIMENSION(0, 9), v INT)")
         refused(db, f"SELECT tessera_create_group({literal(path)})")
-    path = os.path.join(inside, "dangling")     # something is there already
+    path = os.path.join(inside, "dangling")     # the name exists already
     for sql in (f"CREATE VIRTUAL TABLE n USING tessera({literal(path)}, x INT DIMENSION(0, 9), v INT)", f"SELECT tessera_create_group({literal(path)})"):
         db.error(sql)
     make(os.path.join(inside, "own"))
@@ -343,7 +343,7 @@ def test_links_in_groups():
         assert refusals, part
         same(tree(source), before, f"{part}: changed outside")
         db.close()
-    path = os.path.join(inside, "linked")     # a member that is a link is not looked at, and the walk passes it over
+    path = os.path.join(inside, "linked")     # a member that is a link is not followed, and tessera_objects skips it
     shutil.copytree(source, path)
     shutil.rmtree(os.path.join(path, "a"))
     os.symlink(os.path.join(source, "a"), os.path.join(path, "a"))
@@ -354,7 +354,7 @@ def test_links_in_groups():
     db.close()
 
 
-def test_keys():
+def test_key_files_outside_are_refused():
     inside, outside = fresh("keys")
     for folder in (inside, outside):
         with open(os.path.join(folder, "key"), "w", encoding="utf-8") as f:
@@ -377,7 +377,7 @@ def test_keys():
 # ---- Hard links ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_hard_links():
+def test_files_with_hard_links_are_refused():
     _, outside = fresh("hard")
     source = os.path.join(outside, "a")
     make(source)
@@ -395,11 +395,11 @@ def test_hard_links():
         db.close()
         same(tree(source), before, f"{part}: changed outside")
         files += 1
-        if os.path.getsize(os.path.join(source, part)):     # of an empty file the name says all
+        if os.path.getsize(os.path.join(source, part)):     # empty files are not read
             assert refusals, part
     assert files > 20, files
     backup = os.path.join(outside, "backup")
-    shutil.copytree(source, backup, copy_function=os.link)     # as cp -al
+    shutil.copytree(source, backup, copy_function=os.link)     # like cp -al
     db = Database()
     same(len(db.query("SELECT * FROM tessera_check(?) WHERE severity <> 'note'", (backup,))), 0, "not bound")
     db.close()
@@ -408,7 +408,7 @@ def test_hard_links():
 # ---- Swaps ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_swaps():
+def test_links_that_are_swapped_in_are_never_followed():
     """A thread swaps directories for links to such outside, and back, while statements look and open: what lies outside is never read
     or changed."""
     inside, outside = fresh("swap")
@@ -424,7 +424,7 @@ def test_swaps():
         for part, target in itertools.cycle(swapped):
             victim = os.path.join(inside, part)
             os.rename(victim, aside)
-            for last in (False, True):     # writers make directories that are missing
+            for last in (False, True):     # writers create missing directories
                 while True:
                     try:
                         os.rename(aside, victim) if last else os.symlink(os.path.join(outside, target), victim)
@@ -455,11 +455,11 @@ def test_swaps():
     same(tree(source), before, "outside")
 
 
-# ---- What it does not concern --------------------------------------------------------------------------------------------------------
+# ---- Outside of the restriction ------------------------------------------------------------------------------------------------------
 
 
 def test_databases_and_their_arrays():
-    """Arrays in databases go on wherever the database lies, one that is attached later, too; those in directories are bound in each."""
+    """Arrays in databases work wherever the database is, also in one that is attached later; arrays in directories are restricted in each database."""
     inside, outside = fresh("database")
     first, second = os.path.join(outside, "first.db"), os.path.join(outside, "second.db")
     make(os.path.join(outside, "a"))
@@ -485,7 +485,7 @@ def test_databases_and_their_arrays():
     db.close()
 
 
-def test_a_directory_that_is_none():
+def test_restricting_to_something_else_than_a_directory_fails():
     db = Database()
     db.query("SELECT tessera_restrict('/dev/null')")
     path = os.path.join(host.FOLDER, "x")
@@ -502,7 +502,7 @@ def test_a_directory_that_is_none():
 
 
 if os.access("/dev/shm", os.W_OK):
-    tempfile.tempdir = "/dev/shm"   # many small files, each forced to the disk
+    tempfile.tempdir = "/dev/shm"   # many small files, each of which is synced
 
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

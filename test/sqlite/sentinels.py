@@ -64,7 +64,7 @@ class Place:
         return os.path.join(self.array, *parts)
 
     def try_all(self, what):
-        """Reads, looks, checks, merges, vacuums and drops; errors are fine, other rows than the array's are not."""
+        """Reads, inspects, checks, consolidates, vacuums and drops. Errors are allowed, rows of other arrays are not."""
         db = Database(os.path.join(self.folder, "t.db"))
         said = []
         for sql in ("SELECT x, a FROM t", "SELECT * FROM tessera_fragments('db:t')", "SELECT * FROM tessera_metadata('db:t')",
@@ -95,13 +95,13 @@ class Place:
 
 
 def hostile(place):
-    """Ways to say "the sentinel beside the array"."""
+    """Returns names that lead to the sentinel beside the array."""
     return (f"../outside/{NAME}", f"/../outside/{NAME}", f"__fragments/../../outside/{NAME}", f"/__fragments/../../outside/{NAME}", f"{place.outside}/{NAME}",
             f"file://{place.outside}/{NAME}", f"//{place.outside}/{NAME}", f"__fragments/{NAME}/../../../outside/{NAME}")
 
 
 def test_names_in_vacuum_files():
-    """Of fragments, whose merged one is committed, and of metadata."""
+    """Vacuum files of fragments, whose merged fragment is committed, and of metadata."""
     for merged in (False, True):
         place = Place(merged=merged)
         committed = sorted(n[:-4] for n in os.listdir(place.path("__commits")) if n.endswith(".wrt"))[-1]
@@ -114,7 +114,7 @@ def test_names_in_vacuum_files():
 
 
 def test_names_in_commits():
-    """In .con, .ign and in markers of prepared commits."""
+    """Names in .con and .ign files and in markers of prepared commits."""
     for suffix, form in ((".con", "{}.wrt\n"), (".ign", "{}.wrt\n"), (".pending", "{}.wrt\n{}\n\n" + "/elsewhere.db\n"), (".vac.new", "{}\n")):
         place = Place()
         for i, name in enumerate(hostile(place)):
@@ -126,7 +126,7 @@ def test_names_in_commits():
 
 
 def test_recovery_of_a_marker():
-    """A marker that says it is this database's, and names what lies outside: recovery removes what was not committed."""
+    """A marker with this database's id names paths outside of the array. Recovery removes commits that were not committed."""
     place = Place()
     for i, name in enumerate(hostile(place)):
         commit = f"__commits/__{i + 2}_{i + 2}_{UUID}_22.wrt"
@@ -144,7 +144,7 @@ def test_recovery_of_a_marker():
 
 
 def test_names_in_groups():
-    """Members outside of the group's directory are told of, and never looked at."""
+    """Members outside of the group's directory are listed, and never opened."""
     place = Place()
     group = os.path.join(place.folder, "group")
     db = Database()
@@ -160,7 +160,7 @@ def test_names_in_groups():
 
 
 def group_file(members):
-    """A file of a group, by the bytes: (uri, name or None, relative, is_array)."""
+    """Returns the bytes of a group's file with members (uri, name or None, relative, is_array)."""
     content = struct.pack("<IQ", 2, len(members))
     for uri, name, relative, is_array in members:
         uri, name = os.fsencode(uri), None if name is None else os.fsencode(name)
@@ -173,7 +173,7 @@ def group_file(members):
 
 
 def test_members_that_lead_out():
-    """URIs with '..', of other schemes, absolute ones, links: told as they stand; what is done with the group does not follow them."""
+    """URIs with '..', with other schemes, absolute ones, links: they are listed as stored, and no operation on the group follows them."""
     place = Place()
     group = os.path.join(place.folder, "group")
     db = Database()
@@ -192,7 +192,7 @@ def test_members_that_lead_out():
         uri, _, relative, is_array = by_name[name]
         told = uri[7:] if uri.startswith("file:///") and not relative else os.path.join(group, "") + uri if relative else uri
         same(path, told, uri)
-        if not relative or ".." in uri or uri.startswith("/"):   # not looked at: what the file says
+        if not relative or ".." in uri or uri.startswith("/"):   # not opened: the kind is the one in the file
             same(kind, "array" if is_array else "group", uri)
     for sql in ("SELECT * FROM tessera_metadata(?)", "SELECT * FROM tessera_objects(?)", "SELECT * FROM tessera_check(?)", "SELECT tessera_consolidate(?)", "SELECT tessera_vacuum(?)",
                 "SELECT tessera_remove_member(?, 'm00')", "SELECT tessera_remove_member(?, 'm151')"):
@@ -206,8 +206,8 @@ def test_members_that_lead_out():
     place.drop("members that lead out")
 
 
-def test_groups_in_circles():
-    """A group that is its own member, two that are each other's, and directories that links make endless."""
+def test_circles_of_groups_end():
+    """A group that is a member of itself, two that are members of each other, and directories that are endless because of links."""
     place = Place()
     a, b = (os.path.join(place.folder, name) for name in "ab")
     db = Database()
@@ -228,7 +228,7 @@ def test_groups_in_circles():
 
 
 def test_links_to_fragments():
-    """A fragment that is a link: read, since users link their data; a vacuum takes the link, and nothing behind it."""
+    """A fragment that is a link is read, since users link their data. A vacuum removes the link, and nothing behind it."""
     place = Place()
     fragments = sorted(os.listdir(place.path("__fragments")))
     real = os.path.join(place.outside, "linked")
@@ -245,7 +245,7 @@ def test_links_to_fragments():
 
 
 def test_links_to_directories():
-    """Debris in a directory that is a link, where somebody else's fragments lie that this array has not committed."""
+    """A directory of the array is a link to a directory with another array's fragments, which this array has not committed. A vacuum must not remove them."""
     for name in ("__fragments", "__commits", "__meta"):
         place = Place()
         elsewhere = os.path.join(place.outside, "elsewhere")

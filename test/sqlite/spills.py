@@ -22,7 +22,7 @@ def new():
 
 
 def directories(path):
-    """What lies among the fragments: those of the array, and those that are nobody's."""
+    """Returns the entries among the fragments: those of the array, and others."""
     names = os.listdir(os.path.join(path, "__fragments")) if os.path.exists(os.path.join(path, "__fragments")) else []
     return sorted(n for n in names if not n.startswith(".")), sorted(n for n in names if n.startswith("."))
 
@@ -60,7 +60,7 @@ class History:
                       SELECT y, x, y * 1000 + x + {seed}, {text.format(seed=seed)}, (y + x) * 0.5 + {seed} FROM ys CROSS JOIN xs{order}""")
 
     def scatter(self):
-        """Single cells, here and there: where all has been written before, or few of them."""
+        """Writes single cells at random places: where all cells have been written before, or few of them."""
         n = self.rng.randrange(1, 3000 if self.filled else 6)
         cells = [(self.rng.randrange(-10, SIDE - 10), self.rng.randrange(5, SIDE + 5), self.rng.randrange(10**6)) for _ in range(n)]
         for y, x, v in cells:
@@ -79,7 +79,7 @@ class History:
 
     def back(self):
         if self.savepoints:
-            self.savepoints = self.rng.randrange(1, self.savepoints + 1)   # later ones go with it
+            self.savepoints = self.rng.randrange(1, self.savepoints + 1)   # later savepoints are released with it
             self.db.query(f"ROLLBACK TO p{self.savepoints}")
             self.look()
 
@@ -103,7 +103,7 @@ class History:
         same(self.db.query("SELECT * FROM t WHERE v IS NOT NULL ORDER BY y, x"), self.db.query("SELECT * FROM o ORDER BY y, x"), "after the transaction")
 
 
-def test_histories():
+def test_random_histories_that_spill():
     rng = random.Random(SEED)
     spilled = 0
     for round_number in range(int(os.environ.get("ROUNDS", 3))):
@@ -117,11 +117,11 @@ def test_histories():
     assert spilled > 0, "nothing went to disk"
 
 
-def test_shapes():
-    """How many fragments come of it: as many as boxes, whatever went to disk."""
+def test_the_number_of_fragments_equals_the_number_of_boxes():
+    """A commit makes one fragment for each box, whatever was spilled."""
     for sql, boxes in (("SELECT i / 150, i % 150, i FROM n", 1),   # row by row
                        ("SELECT i % 150, i / 150, i FROM n", 1),
-                       ("SELECT i / 150, i % 150, i FROM n ORDER BY i * 7919 % 22501", 1),   # in no order
+                       ("SELECT i / 150, i % 150, i FROM n ORDER BY i * 7919 % 22501", 1),   # in random order
                        ("SELECT i / 150 * 2, i % 150, i FROM n WHERE i / 150 < 80", 80),   # every other row
                        ("SELECT i / 150, i % 150, i FROM n WHERE i % 150 <> 70", 2)):
         path = new()
@@ -139,8 +139,8 @@ def test_shapes():
         db.close()
 
 
-def test_gaps():
-    """Single cells all over what has been written: one box, and the others stay; where not all has been written, it is refused, and nothing is left."""
+def test_scattered_cells_over_written_ones_become_one_box():
+    """Scattered single cells over cells that were written become one box, and the cells between keep their values. If some cells were never written, the commit is refused and leaves nothing."""
     path = new()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 199, 16), x INT32 DIMENSION(0, 199, 16), v INT64 NOT NULL, memory_mb=1)")
@@ -162,13 +162,13 @@ def test_gaps():
     db.close()
 
 
-def test_many_fragments_in_a_tile():
-    """A space tile of which forty fragments have some rows each: together they are more than `memory_mb` has room for, one by one they are not."""
+def test_a_tile_with_more_fragments_than_memory_has_room_for():
+    """Forty fragments have some rows each of a space tile: together they exceed `memory_mb`, one by one they do not."""
     path = new()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE w USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 79, 80), x INT32 DIMENSION(0, 39, 40), v INT64 NOT NULL, s TEXT)")
     db.query("CREATE TABLE o(y INT, x INT, v INT, s TEXT, PRIMARY KEY(y, x)) WITHOUT ROWID")
-    for k in range(40):   # each over a part of those before
+    for k in range(40):   # each covers a part of the earlier ones
         for t in ("w", "o"):
             db.query(f"""INSERT OR REPLACE INTO {t} WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 159)
                          SELECT ?1 * 37 % 77 + i / 40, i % 40, ?1 * 1000 + i, substr('abcdefghijklmnopqrstuvwxyz', 1 + i % 20) || ?1 FROM n""", (k,))
@@ -178,7 +178,7 @@ def test_many_fragments_in_a_tile():
                 "SELECT count(*), sum(v), max(s), min(y) FROM {t} WHERE v >= 0", "SELECT y, s FROM {t} WHERE x = 7 AND v >= 0 ORDER BY y"):
         same(db.query(sql.format(t="t")), db.query(sql.format(t="o")), sql)
     db.query("BEGIN")
-    for t in ("t", "o"):   # single cells all over it: what lies between is written again
+    for t in ("t", "o"):   # single cells all over the tile: the cells between are rewritten
         db.query(f"INSERT OR REPLACE INTO {t} SELECT y, x, -v, NULL FROM o WHERE (y + x) % 2 = 0 AND y BETWEEN 5 AND 70")
     same(db.query("SELECT * FROM t WHERE v <= 5000 ORDER BY y, x"), db.query("SELECT * FROM o WHERE v <= 5000 ORDER BY y, x"), "own rows")
     db.query("COMMIT")
@@ -186,8 +186,8 @@ def test_many_fragments_in_a_tile():
     db.close()
 
 
-def test_busy():
-    """A commit that meets a reader, more cells, another commit."""
+def test_a_commit_that_fails_because_of_a_reader_can_be_tried_again():
+    """A commit fails because of a reader; more cells are written, and the next commit succeeds."""
     path, file = new(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db")
     db = Database(file)
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, 999, 16), x INT32 DIMENSION(0, 999, 16), v INT64 NOT NULL, memory_mb=1)")

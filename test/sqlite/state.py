@@ -24,7 +24,7 @@ NOMEM, BUSY, INTERRUPT, CORRUPT, CANTOPEN, TOOBIG = 7, 5, 9, 11, 14, 18
 
 
 def named(array, sql):
-    """The names of both dimensions in the place of {1} and {2}."""
+    """Replaces {1} and {2} by the names of both dimensions."""
     names = ("x", "y") if array == BIG else ("r", "c")
     return sql.replace("{1}", names[0]).replace("{2}", names[1])
 
@@ -51,7 +51,7 @@ def test_rowids_stay_while_the_connection_lives():
         def look(table="t"):
             for key, cell in rowids(db, table).items():
                 same(seen.setdefault(key, cell), cell, f"rowid {key}")
-        look("t(200)")   # not in the order of their times
+        look("t(200)")   # the times are not in ascending order
         look()
         look("t(100)")
         back()
@@ -63,7 +63,7 @@ def test_rowids_stay_while_the_connection_lives():
         db.query("DROP TABLE t")
         db.table("t", path, ", as_of=300")
         look()
-        # More arrays than are kept open while nobody uses them.
+        # More arrays than a connection keeps open while no table uses them.
         for i in range(20):
             db.table(f"x{i}", copy(CELLS, "x"))
             db.query(f"SELECT count(*) FROM x{i}")
@@ -115,7 +115,7 @@ def test_an_open_cursor_sees_one_state_the_next_statement_the_next():
 
 
 def test_functions_see_what_is_committed_when_they_are_called():
-    """A function that reads is a statement of its own where no cursor is open: it sees its connection's writes and those of others."""
+    """If no cursor is open, a function that reads is a statement of its own: it sees the commits of its connection and of others."""
     path = os.path.join(host.FOLDER, "d")
     db, other = Database(os.path.join(host.FOLDER, "f.db")), Database(os.path.join(host.FOLDER, "g.db"))
     db.query("CREATE VIRTUAL TABLE d USING tessera('d', kind=dense, y INT32 DIMENSION(0, 3, 2), x INT32 DIMENSION(0, 3, 2), a INT32)".replace("'d'", f"'{path}'"))
@@ -154,7 +154,7 @@ def test_functions_see_what_is_committed_when_they_are_called():
 
 
 def test_a_statement_that_changes_another_array():
-    """A function that changes one array, or a commit to it, in the midst of a statement makes nothing newer of the others that it reads."""
+    """A function that changes one array, or a commit to it, during a statement does not change the states of other arrays that the statement reads."""
     db, other = Database(), Database()
     for name in "tm":
         db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{os.path.join(host.FOLDER, 'stands_' + name)}', x INTEGER DIMENSION(0, 9999), v INT)")
@@ -188,7 +188,7 @@ def test_a_statement_that_changes_another_array():
 
 
 def test_the_first_statement_after_others_have_changed_the_schema():
-    """A table is connected by the schema that the connection has read, which may be an old one: SQLite must read it again."""
+    """SQLite connects a table by the schema that the connection has read, which may be outdated: SQLite must read it again."""
     file = os.path.join(host.FOLDER, "schema.db")
     other = Database(file)
     other.query("CREATE TABLE plain(a)")
@@ -201,11 +201,11 @@ def test_the_first_statement_after_others_have_changed_the_schema():
                   "SELECT cells FROM tessera_array('db:inside')": [(2,)], "ALTER TABLE inside RENAME TO renamed": [], "DROP TABLE renamed": [], "DROP TABLE gone": []}
     for i, (sql, rows) in enumerate(statements.items()):
         db = Database(file)
-        db.query("SELECT * FROM plain")   # has read the schema, has not connected the tables
+        db.query("SELECT * FROM plain")   # reads the schema without connecting the tables
         other.query(f"CREATE TABLE new{i}(a)")
         same(db.query(sql), rows, sql)
         db.close()
-    # A table of the same name, but another one: dropped and made again by the other connection each time.
+    # The other connection drops the table and creates another one with the same name, each time.
     db = Database(file)
     for i in range(1, 5):
         other.query(f"CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99, 10), {', '.join(f'a{k} INT32' for k in range(i))})")
@@ -216,8 +216,8 @@ def test_the_first_statement_after_others_have_changed_the_schema():
         same(db.error("SELECT * FROM t").text, "no such table: t")
 
 
-def test_a_table_made_anew_while_functions_wait_for_the_lock():
-    """They change the array that the table has when the lock is theirs."""
+def test_a_table_that_is_replaced_while_functions_wait_for_the_lock():
+    """Functions change the array that the table has when they get the lock."""
     file = os.path.join(host.FOLDER, "anew.db")
     db, other = Database(file), Database(file)
     make = "CREATE VIRTUAL TABLE t USING tessera(kind=dense, x INT32 DIMENSION(0, 9, 5), a INT32)"
@@ -250,7 +250,7 @@ def test_a_table_made_anew_while_functions_wait_for_the_lock():
 
 
 def test_arrays_that_are_replaced():
-    """Another array at the same path: the columns that are known, or an error that says what to do; never wrong cells."""
+    """If another array is at the same path, a table shows its known columns, or an error that says what to do; never wrong cells."""
     path = copy(CELLS, "a")
     file = os.path.join(host.FOLDER, "r.db")
     db = Database(file)
@@ -267,7 +267,7 @@ def test_arrays_that_are_replaced():
     again = Database(file)
     assert again.value("SELECT count(*) FROM t") > 0
     again.close()
-    # One with the same columns, and more cells.
+    # An array with the same columns and more cells.
     shutil.rmtree(path)
     shutil.copytree(corpus(CELLS), path)
     same(db.query("SELECT * FROM t"), rows)
@@ -305,7 +305,7 @@ def test_arrays_that_vanish_under_a_cursor():
 
 
 def test_statements_prepared_without_the_array():
-    """They fail while it is away, and answer when it is back, arguments and all."""
+    """The statements fail while the array is missing, and return rows when it is back, also with arguments."""
     path = copy(CELLS, "a")
     file = os.path.join(host.FOLDER, "r.db")
     db = Database(file)
@@ -317,7 +317,7 @@ def test_statements_prepared_without_the_array():
     db.close()
     os.rename(path, path + ".away")
     db = Database(file)
-    cursors = [db.raw.cursor() for _ in queries]   # these bindings keep prepared statements by their text
+    cursors = [db.raw.cursor() for _ in queries]   # the bindings cache prepared statements by their text
     for q in queries:
         holds(db.error(*q).text, "array not found: " + path)
     same([row[1] for row in db.query("PRAGMA table_info(t)")], columns)
@@ -372,7 +372,7 @@ def test_one_connection_in_several_threads():
                 same(db.query(named(BIG, "SELECT count(*) FROM t WHERE {1} = 5")), want[1])
         except BaseException as e:
             failures.append(e)
-    for _ in range(3):   # one after the other: each is another thread to SQLite
+    for _ in range(3):   # one after the other, each in a new thread
         t = threading.Thread(target=run)
         t.start()
         t.join()
@@ -444,7 +444,7 @@ def test_interrupts():
                 db.query(sql)
                 ended = time.monotonic()
                 thread.join()
-                assert ended <= at[0] + 0.01, f"{sql} was not stopped"   # it was faster
+                assert ended <= at[0] + 0.01, f"{sql} was not stopped"   # the statement ended before the interrupt
             except Error as e:
                 assert e.code in (None, INTERRUPT), e
                 holds(e.text.lower(), "interrupt")
@@ -503,12 +503,12 @@ def test_small_budgets_answer_or_name_the_option():
                     assert megabytes < 64, e
 
 
-def test_threads_want_no_more_memory():
-    """What is read ahead goes before what is needed only as long as there is memory: what one thread can answer, several can."""
+def test_several_threads_need_no_more_memory_than_one():
+    """Tiles are read ahead only as long as there is memory: a statement that succeeds with one thread succeeds with several."""
     path = os.path.join(host.FOLDER, "ahead")
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 9999999, 100000), y INT64 DIMENSION(0, 999, 100), a INT32, n TEXT, capacity=4000)")
-    for k in range(6):   # they lie over each other, and are swept together
+    for k in range(6):   # they overlap, and are merged by the version merge
         db.query("INSERT INTO t SELECT (i * 2654435761 + ?1 * 40503) % 10000000, i * 7919 % 1000, i, printf('%040d', i * ?1) "
                  "FROM (WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < 15000) SELECT i FROM s)", (k + 1,))
 
@@ -547,7 +547,7 @@ def test_no_cache_and_any_number_of_threads():
 
 
 def test_heap_limits():
-    """Where SQLite's heap ends, statements fail with NOMEM and nothing else happens."""
+    """At SQLite's heap limit statements fail with NOMEM, and nothing else happens."""
     path = copy(BIG, "a")
     multiply(path, 4)
     db = Database()
@@ -575,7 +575,7 @@ def test_heap_limits():
 
 
 def set_heap_limit(limit):
-    """A PRAGMA can only lower it."""
+    """Resets the limit, which a PRAGMA can only lower."""
     if host.binding == "apsw":
         host.apsw.hard_heap_limit(limit)
     else:

@@ -31,7 +31,7 @@ SEED = int(os.environ.get("SEED", 1))
 OUTER_TRUE = (3, 51, 0)
 FUTURE = "2090-01-01"
 
-# ---- Texts for the three -------------------------------------------------------------------------------------------------
+# ---- The three texts -----------------------------------------------------------------------------------------------------
 
 
 def either(tessera, ordinary, plain):
@@ -39,7 +39,7 @@ def either(tessera, ordinary, plain):
 
 
 def text_of(sql, which):
-    """0: the tessera tables; 1: the ordinary ones; 2: the tessera tables, with nothing pushed down."""
+    """Returns the text for 0: the tessera tables, 1: the ordinary tables, 2: the tessera tables without pushdown."""
     while "\x01" in sql:
         sql = re.sub("\x01([^\x01\x04]*)\x02([^\x01\x04]*)\x03([^\x01\x04]*)\x04", lambda m: m.group(which + 1), sql)
     return sql
@@ -64,7 +64,7 @@ def any_value(r, kind, side=8):
 
 
 class Table:
-    """v1 and n1, and so on: a tessera table, and an ordinary one of the same rows."""
+    """Makes v1 and n1, and so on: a tessera table, and an ordinary one with the same rows."""
 
     def __init__(self, db, r, number):
         self.db, self.r, self.v, self.n = db, r, f"v{number}", f"n{number}"
@@ -127,7 +127,7 @@ class Table:
 
 
 class Source:
-    """What stands in FROM under a name, and its columns: (name, kind). `unique`: columns that no two of its rows share."""
+    """A source in FROM with a name, and its columns (name, kind). `unique`: columns in which no two of its rows are equal."""
 
     def __init__(self, text, name, columns, unique, called=False):
         self.text, self.name, self.columns, self.unique, self.called = text, name, columns, unique, called
@@ -270,7 +270,7 @@ class Maker:
         return Source(f"({sql}) AS {name}", name, chosen, [])
 
     def order(self, count):
-        """All columns of the result, in some order."""
+        """Returns all columns of the result in random order."""
         places = self.r.sample(range(1, count + 1), count)
         return " ORDER BY " + ", ".join(f"{p}{self.r.choice(['', '', ' DESC'])}" for p in places)
 
@@ -278,7 +278,7 @@ class Maker:
         return f" LIMIT {self.r.choice([0, 1, 2, 3, 5, 20, -1])}" + (f" OFFSET {self.r.choice([0, 1, 2, 7])}" if self.chance(0.6) else "")
 
     def joined(self):
-        """FROM, all its columns, and a test of them that belongs into WHERE."""
+        """Returns FROM, all of its columns, and a condition for WHERE."""
         sources, r = [self.source()], self.r
         text, tests = sources[0].text, []
         if self.chance(0.06) and not self.inside: # each time of a table, NULL among them, as an argument
@@ -311,7 +311,7 @@ class Maker:
     # ---- Statements
 
     def select(self):
-        """(SQL, how many columns, the columns that it is ordered by for sure)"""
+        """Returns (SQL, number of columns, the columns in whose order its rows certainly are)."""
         r = self.r
         text, sources, tests = self.joined()
         columns = [c for s in sources for c in s.all()]
@@ -337,7 +337,7 @@ class Maker:
         return f"SELECT {'DISTINCT ' if self.chance(0.35) else ''}{shown} FROM {text}{where}", len(chosen)
 
     def unique_rows(self, source):
-        """Rows of tables with duplicates have equal coordinates; these come in no order of their own."""
+        """Rows of tables with duplicates may have equal coordinates; the order of such rows is undefined."""
         table = next(t for t in self.tables if source.text.startswith(f"\x01{t.v}(") or source.text.startswith(f"\x01{t.v} "))
         keys = ", ".join(c for c, _ in table.columns[:table.keys])
         return not self.db.query(f"SELECT 1 FROM {table.n} GROUP BY {keys} HAVING count(*) > 1")
@@ -350,7 +350,7 @@ class Maker:
                               f"count(*) FILTER (WHERE {column} > {self.value(kind)})"])
 
     def statement(self):
-        """(SQL, whether its rows come in one order)"""
+        """Returns (SQL, whether its rows have a defined order)."""
         r = self.r
         sql, count = self.select()
         if self.chance(0.15):
@@ -379,12 +379,12 @@ def answer(db, sql, parameters):
 
 
 def key(value):
-    """1 and 1.0 are one value."""
+    """Returns a form in which 1 and 1.0 are equal."""
     return (0, "") if value is None else (1, float(value)) if isinstance(value, (int, float)) else (2, repr(value))
 
 
 def compare(db, sql, ordered, parameters):
-    """None; "error" where the ordinary tables have none; or what differs."""
+    """Returns None; "error" if the statement fails on the ordinary tables; or the difference."""
     used = {name: value for name, value in parameters.items() if re.search(rf":{name}\b", sql)}
     rows = [answer(db, text_of(sql, which), used) for which in range(3)]
     if isinstance(rows[1], str):
@@ -399,7 +399,7 @@ def compare(db, sql, ordered, parameters):
 
 
 def check(r, statements):
-    """How many had an answer, and the problems."""
+    """Returns the number of statements that returned rows, and the problems."""
     db = Database()
     db.query("CREATE TABLE moments(at)")
     db.query(f"INSERT INTO moments VALUES(NULL), ('{FUTURE}'), (5)")
@@ -427,7 +427,7 @@ def check(r, statements):
     return answered, problems
 
 
-def test_random_statements():
+def test_random_statements_agree_with_ordinary_tables():
     answered = 0
     for number in range(ROUNDS):
         some, problems = check(random.Random(f"{SEED} {number}"), STATEMENTS)

@@ -41,7 +41,7 @@ def array(file, name="t"):
 
 
 def outside(file, name="t"):
-    """What others see: the keys."""
+    """Returns the keys that another connection sees."""
     db = Database()
     db.table("t", array(file, name))
     keys = [row[0] for row in db.query("SELECT x FROM t ORDER BY x")]
@@ -68,7 +68,7 @@ def sound(path):
 
 
 def cut_off(file, name="t"):
-    """The last commit as a crash leaves it that comes between the database's commit and the array's. Returns its name."""
+    """Restores the state of the last commit that a crash between the database's commit and the array's leaves. Returns its name."""
     db = Database(file, load=False)
     (commit,), = db.query(f"SELECT name FROM {name}_commits")
     (owner,), = db.query(f"SELECT substr(value, 1, 32) FROM {name}_config WHERE key = 'owner'")
@@ -83,7 +83,7 @@ def cut_off(file, name="t"):
 
 # ---- Commits that fail -----------------------------------------------------------------------------------------------
 
-def test_a_commit_that_meets_a_reader_goes_on():
+def test_a_commit_that_fails_because_of_a_reader_goes_on():
     file, db = open_database()
     make(db)
     db.query("CREATE TABLE p(x)")
@@ -115,7 +115,7 @@ def test_a_commit_that_meets_a_reader_goes_on():
 
 
 def retry(file, db, between=None):
-    """COMMIT meets a reader of `p`, others do something, the reader ends, COMMIT succeeds. Returns a time between the two."""
+    """COMMIT fails because of a reader of `p`, others do something, the reader ends, COMMIT succeeds. Returns a time between the two tries."""
     reader = again(file)
     cursor = reader.cursor("SELECT * FROM p")
     reader.next(cursor)
@@ -132,8 +132,8 @@ def retry(file, db, between=None):
     return moment
 
 
-def test_a_commit_that_is_tried_again_takes_place_then():
-    """What others have committed since the first try is older, and what the array was between the two tries stays as it was read."""
+def test_a_commit_that_is_tried_again_has_the_time_of_the_last_try():
+    """Commits of others since the first try are older, and a time between the two tries reads as before."""
     kinds = {
         "sparse": (SPARSE, "INSERT INTO t VALUES(1, 11, 'new'), (4, 44, 'new')"),
         "moved": (SPARSE, "UPDATE t SET x = x + 100"),
@@ -153,7 +153,7 @@ def test_a_commit_that_is_tried_again_takes_place_then():
         db.query("CREATE TABLE p(x)")
         db.query("INSERT INTO p VALUES(1), (2)")
         db.query("INSERT INTO t SELECT value, value, 'old' FROM json_each('[0,1,2,3]')")
-        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")   # SQLite calls both of them
+        db.query("CREATE VIRTUAL TABLE u USING tessera('t')")   # SQLite calls the methods of both tables
         other = Database()
         other.table("t", array(file))
         row = other.query("SELECT * FROM t WHERE x IN (1, 101, 40, 99)")
@@ -173,8 +173,8 @@ def test_a_commit_that_is_tried_again_takes_place_then():
             if extra.startswith("INSERT"):
                 same(db.query("SELECT * FROM t_commits"), db.query("SELECT * FROM u_commits"), kind)
             sound(array(file))
-            db.query("UPDATE t SET a = a + 1000, s = 'more' WHERE x = 0")   # and goes on
-        # What others write between the tries is older.
+            db.query("UPDATE t SET a = a + 1000, s = 'more' WHERE x = 0")   # the transaction goes on
+        # Cells that others write between the tries are older.
         if kind in ("deleted", "replaced", "moved"):
             continue
         db.query("BEGIN")
@@ -206,8 +206,8 @@ def test_a_commit_to_an_old_array_is_tried_again():
             sound(path)
 
 
-def test_a_delete_that_is_tried_again_is_looked_at_again():
-    """Where duplicates are allowed, a condition must not take a row that others have added at its coordinates meanwhile."""
+def test_a_delete_that_is_tried_again_spares_new_duplicates():
+    """If duplicates are allowed, a delete condition must not delete a row that others have added at its coordinates meanwhile."""
     file, db = open_database()
     make(db, definition=SPARSE + ", duplicates=yes")
     db.query("CREATE TABLE p(x)")
@@ -279,7 +279,7 @@ def test_a_failed_commit_is_rolled_back():
     reader = again(file)
     cursor = reader.cursor("SELECT * FROM p")
     reader.next(cursor)
-    holds(db.error("INSERT INTO t VALUES(2, 2, 'b')").text, "locked")   # autocommit: rolled back at once
+    holds(db.error("INSERT INTO t VALUES(2, 2, 'b')").text, "locked")   # with autocommit the statement is rolled back at once
     same((keys(db), files(array(file))), ([1], before))
     db.query("BEGIN")
     db.query("INSERT INTO t VALUES(2, 2, 'b')")
@@ -292,7 +292,7 @@ def test_a_failed_commit_is_rolled_back():
     same((keys(db), outside(file)), ([1, 3], [1, 3]))
 
 
-def test_a_commit_hook_says_no():
+def test_a_commit_hook_that_refuses_rolls_back():
     if not hasattr(Database(load=False).raw, "set_commit_hook"):
         return
     for mode in ("delete", "wal"):
@@ -310,7 +310,7 @@ def test_a_commit_hook_says_no():
         same((keys(db), outside(file)), ([3], [3]))
 
 
-def test_an_array_that_is_lost():
+def test_a_commit_to_an_array_that_was_removed_fails():
     file, db = open_database()
     make(db)
     make(db, "u")
@@ -320,7 +320,7 @@ def test_an_array_that_is_lost():
     db.query("INSERT INTO u VALUES(1, 1, 'a')")
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
     shutil.rmtree(array(file))
-    holds(db.error("COMMIT").text, "array")   # SQLite rolls back then
+    holds(db.error("COMMIT").text, "array")   # SQLite then rolls back
     same((db.query("SELECT * FROM p"), keys(db, "u"), outside(file, "u")), ([], [], []))
     holds(db.error("SELECT * FROM t").text, "array not found")
     holds(db.error("INSERT INTO t VALUES(1, 1, 'a')").text, "array not found")
@@ -329,8 +329,8 @@ def test_an_array_that_is_lost():
     same(outside(file, "u"), [2])
 
 
-def test_an_array_that_is_replaced():
-    """Cells do not go into another array that has come to their path meanwhile."""
+def test_a_commit_to_an_array_that_was_replaced_fails():
+    """Cells are not written to another array that is at the path meanwhile."""
     file, db = open_database()
     make(db)
     for statement in ("INSERT INTO t VALUES(2, 2, 'b')", "UPDATE t SET a = 5"):
@@ -350,7 +350,7 @@ def test_an_array_that_is_replaced():
 
 
 def test_tables_of_an_array_that_was_replaced():
-    """A table does not write into another array that stands at its path now, whatever that one's columns; what SELECT says, INSERT says."""
+    """A table does not write to another array that is at its path now, whatever the columns of that array. INSERT gives the same error as SELECT."""
     others = {"t": SPARSE, "dense": "kind=dense, x INT DIMENSION(0, 99999, 100), a INT, s TEXT", "dups": "duplicates=yes, " + SPARSE,
               "types": "x INT DIMENSION(0, 9), a TEXT, s INT", "names": "y INT DIMENSION(0, 9), a INT, s TEXT"}
     for own in (True, False):
@@ -373,7 +373,7 @@ def test_tables_of_an_array_that_was_replaced():
                     db.query(sql)
             same((other.query("SELECT count(*) FROM u WHERE a IS NOT NULL"), db.query("SELECT * FROM p")), ([(0,)], [(1,)]))
             same(other.query(f"SELECT * FROM tessera_check({literal(array(file))}) WHERE severity <> 'note'"), [])
-            if not own:   # where another table has begun the transaction on the array, that one goes on
+            if not own:   # another table has begun the transaction on the array, which goes on
                 db.table("v", array(file))
                 db.query("BEGIN")
                 db.query("INSERT INTO v VALUES(5, 5, '5')")
@@ -384,7 +384,7 @@ def test_tables_of_an_array_that_was_replaced():
 
 
 def test_restricted_within_a_transaction():
-    """tessera_restrict waits for what is written outside of the directory."""
+    """tessera_restrict fails while the transaction has written outside of the directory."""
     file, db = open_database()
     folder = os.path.join(os.path.dirname(file), "inside")
     os.mkdir(folder)
@@ -408,7 +408,7 @@ def test_restricted_within_a_transaction():
     holds(db.error("INSERT INTO t VALUES(3, 3, 'c')").text, "is not below")
 
 
-def test_an_interrupt():
+def test_an_interrupt_ends_a_commit():
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
@@ -424,9 +424,9 @@ def test_an_interrupt():
     same((keys(db), files(array(file))), ([1], before))
 
 
-# ---- What a crash leaves ---------------------------------------------------------------------------------------------
+# ---- After a crash ---------------------------------------------------------------------------------------------------
 
-def test_committed_here_counts_here():
+def test_a_prepared_commit_of_the_record_is_visible_to_its_database():
     for mode in ("delete", "wal"):
         file, db = open_database(mode)
         make(db)
@@ -440,7 +440,7 @@ def test_committed_here_counts_here():
         same(reader.value("SELECT count(*) FROM tessera_fragments('db:t')"), 2)
         sound(array(file))
         holds(Database().value("SELECT message FROM tessera_check(?) WHERE file LIKE '%pending'", (array(file),)), "prepared through a database")
-        # Another database's write leaves it alone.
+        # A write of another database leaves the commit alone.
         other = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "other.db"))
         other.table("t", array(file))
         other.query("INSERT INTO t VALUES(3, 3, 'c')")
@@ -455,8 +455,8 @@ def test_committed_here_counts_here():
 SQLITE_PRAGMA, SQLITE_READ = 19, 20   # to an authorizer
 
 
-def test_what_cannot_be_asked_is_an_error():
-    """Where the database does not say whether a commit is its own, the rows are not simply left out."""
+def test_a_record_that_cannot_be_read_is_an_error():
+    """If the database does not tell whether a commit is its own, the statement fails; the rows are not left out."""
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
@@ -471,8 +471,8 @@ def test_what_cannot_be_asked_is_an_error():
         same(keys(reader), [1])
 
 
-def test_a_transaction_without_rows_pins_nothing_that_functions_change():
-    """An UPDATE that met no row has begun a transaction on the array; what a function then writes is what later rows are written on."""
+def test_a_transaction_without_rows_sees_what_functions_change():
+    """An UPDATE that selects no row begins a transaction on the array. Rows that the transaction writes after a function has changed the array are based on that change."""
     for where in ("", "'functions', "):
         file, db = open_database()
         db.query(f"CREATE VIRTUAL TABLE i USING tessera({where}kind=dense, k INT32 DIMENSION(0, 9, 10), a INT32 NOT NULL)")
@@ -524,14 +524,14 @@ def test_drop_publishes():
     same(outside(file), [1])
 
 
-def test_not_committed_is_undone():
+def test_a_commit_that_was_not_committed_is_undone():
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
     before = files(array(file))
     db.query("INSERT INTO t VALUES(2, 2, 'b')")
     cut_off(file)
-    db.query("DELETE FROM t_commits")   # as if the database had gone back
+    db.query("DELETE FROM t_commits")   # as if the database had been restored to an earlier state
     same((keys(db), outside(file)), ([1], [1]))
     other = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "other.db"))
     other.table("t", array(file))
@@ -554,7 +554,7 @@ def test_a_database_that_moves_with_its_arrays():
     same(outside(folder + "/t.db"), [1, 2])
 
 
-def test_markers_that_are_damaged():
+def test_damaged_markers():
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
@@ -641,13 +641,13 @@ def random_histories(count, inside_database):
                 db.query(log[-1])
                 depth = depth[:at]
             elif kind == 13 and inside:
-                if mode == "delete" and rng.random() < 0.4:   # a reader is in the way, the transaction goes on
+                if mode == "delete" and rng.random() < 0.4:   # a reader prevents the commit, and the transaction goes on
                     reader = again(file)
                     cursor = reader.cursor("SELECT * FROM p")
                     reader.next(cursor)
                     try:
                         db.query("COMMIT")
-                        depth, inside = [], False   # there was nothing to commit
+                        depth, inside = [], False   # the transaction was empty
                     except Error as e:
                         holds(e.text, "locked")
                         log.append("COMMIT that failed")
@@ -657,7 +657,7 @@ def random_histories(count, inside_database):
                     log.append(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
                     db.query(log[-1])
                     depth, inside = [], False
-            elif kind == 14 and inside and rng.random() < 0.3:   # resets the schema where it is rolled back
+            elif kind == 14 and inside and rng.random() < 0.3:   # a rollback resets the schema
                 log.append(f"CREATE TABLE extra{step}(x)")
                 db.query(log[-1])
             elif kind == 15:
@@ -716,7 +716,7 @@ def test_a_statement_that_grows_what_it_reads():
     make(db)
     db.query("CREATE VIRTUAL TABLE u USING tessera('t')")
     db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
-    for i in range(3):   # the last ones read own rows
+    for i in range(3):   # the last ones read uncommitted rows
         db.query("BEGIN") if i == 1 else None
         count = db.value("SELECT count(*) FROM t")
         db.query("INSERT INTO t SELECT u.x + ?, u.a, u.s FROM u", (10 ** (i + 2),))
@@ -727,8 +727,8 @@ def test_a_statement_that_grows_what_it_reads():
     same(len(outside(file)), 32)
 
 
-def test_two_objects_for_a_table():
-    """ROLLBACK TO after DDL resets the schema: another object serves the table, both are synced."""
+def test_two_vtab_objects_for_a_table():
+    """ROLLBACK TO after DDL resets the schema: SQLite then has another sqlite3_vtab for the table, and syncs both."""
     file, db = open_database()
     make(db)
     db.query("BEGIN")
@@ -747,7 +747,7 @@ def test_two_objects_for_a_table():
     same((keys(db), outside(file), len(commit_files(array(file)))), ([1, 3], [1, 3], 1))
 
 
-def test_tables_that_vanish():
+def test_tables_that_are_dropped_in_a_transaction():
     for writes_before in (False, True):
         file, db = open_database()
         make(db)
@@ -783,7 +783,7 @@ def test_drop_with_rows_is_refused():
     db.query("COMMIT")
     same(outside(file), [1])
     db.query("BEGIN")
-    db.query("INSERT INTO t SELECT * FROM u WHERE x > 5")   # begins, and has nothing
+    db.query("INSERT INTO t SELECT * FROM u WHERE x > 5")   # begins a transaction without rows
     db.query("DROP TABLE t")
     db.query("INSERT INTO u VALUES(2, 2, 'b')")
     db.query("COMMIT")
@@ -792,7 +792,7 @@ def test_drop_with_rows_is_refused():
 
 # ---- Connections and databases ---------------------------------------------------------------------------------------
 
-def test_nobody_sees_an_open_transaction():
+def test_an_open_transaction_is_invisible_to_others():
     for mode in ("delete", "wal"):
         file, db = open_database(mode)
         make(db)
@@ -831,7 +831,7 @@ def test_no_writing_where_the_database_is_read_only():
     db.query("PRAGMA query_only = 0")
     same(outside(file), [])
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
-    os.rename(file, file + ".moved")   # SQLite writes no more into a file that another connection would not find
+    os.rename(file, file + ".moved")   # SQLite does not write to a database file that was moved
     error = db.error("INSERT INTO t VALUES(2, 2, 'b')")
     holds(error.text, "readonly")
     same(error.code in (8, None), True, f"{error.code}: {error.text}")
@@ -909,7 +909,7 @@ def test_times_increase():
     same(sorted(set(times)), times)
 
 
-def test_vacuum_keeps_what_is_known():
+def test_vacuum_of_the_database_keeps_the_record():
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")
@@ -918,16 +918,16 @@ def test_vacuum_keeps_what_is_known():
     same((keys(db), outside(file)), ([1, 2], [1, 2]))
 
 
-def test_far_more_than_memory_holds():
-    """Cells go to the disk as runs, of which a commit merges as many at once as memory has room for: what is left is merged in passes."""
+def test_a_transaction_larger_than_memory():
+    """Cells are spilled to sorted runs. A commit merges as many runs at once as memory has room for, and needs several passes."""
     numbers = "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
     file, db = open_database()
-    make(db, definition="x INT32 DIMENSION(0, 9999999), s TEXT, memory_mb=1")   # tiles of the fragment as large as they are by default
+    make(db, definition="x INT32 DIMENSION(0, 9999999), s TEXT, memory_mb=1")   # the fragment has tiles of the default capacity
     db.query(numbers + "INSERT INTO t SELECT i * 7919 % ?1, 'text' || i FROM n", (40000,))
     same(db.query("SELECT count(*), sum(s = 'text' || (x * 17679 % 40000)) FROM t"), [(40000, 40000)])   # 7919 * 17679 % 40000 = 1
     sound(array(file))
 
-    make(db, "u", "x INT32 DIMENSION(0, 9999), s TEXT, capacity=16, memory_mb=1")   # a tile of few rows is a good part of it
+    make(db, "u", "x INT32 DIMENSION(0, 9999), s TEXT, capacity=16, memory_mb=1")   # a tile of few rows takes a large part of the memory
     db.query("CREATE TABLE p(x INTEGER PRIMARY KEY, s TEXT)")
 
     def both(sql, *values):
@@ -945,7 +945,7 @@ def test_far_more_than_memory_holds():
         db.query("SAVEPOINT a")
         both(write, 300, 2)
         both("DELETE FROM {} WHERE x % 5 = 1")
-        db.query("ROLLBACK TO a")   # within a run
+        db.query("ROLLBACK TO a")   # the savepoint is in the middle of a run
         both(write, 200, 3)
         both("UPDATE {} SET s = 'new ' || s WHERE x % 3 = 1")
         db.query("SAVEPOINT b")
@@ -959,7 +959,7 @@ def test_far_more_than_memory_holds():
 
 
 def test_rows_that_no_update_came_for_are_forgotten():
-    """Who selects what an UPDATE selects looks like one until it ends."""
+    """A SELECT of the columns that an UPDATE reads looks like an UPDATE until it ends."""
     file, db = open_database()
     make(db)
     db.query("WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < 99999) INSERT INTO t SELECT i, i, 's' FROM n")
@@ -971,7 +971,7 @@ def test_rows_that_no_update_came_for_are_forgotten():
     db.query(look)
     db.query(one)
     same(host.memory_used() - before < 300000, True, f"{host.memory_used() - before} bytes for rows that nobody changes")
-    db.query("UPDATE t SET x = x + 1 WHERE a >= (SELECT min(x) FROM t AS u WHERE u.x = t.x)")   # with scans in between
+    db.query("UPDATE t SET x = x + 1 WHERE a >= (SELECT min(x) FROM t AS u WHERE u.x = t.x)")   # with other scans in between
     same(keys(db), list(range(1, 100001)))
 
 

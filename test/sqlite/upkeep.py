@@ -21,7 +21,7 @@ MANY = int(os.environ.get("MANY", 300))
 
 
 def database(*statements):
-    """A new database, in a directory of its own, and what was executed in it."""
+    """Makes a new database in a directory of its own, and executes statements in it."""
     path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "t.db")
     db = Database(path)
     db.query("PRAGMA synchronous = OFF")
@@ -43,8 +43,8 @@ def sound(db, name="db:t"):
 # ---- Many fragments --------------------------------------------------------------------------------------------------
 
 def counted(path, sql):
-    """What a new connection answers, and what it has counted."""
-    time.sleep(0.1)   # a directory that has just changed is listed again at each look
+    """Returns the rows of a new connection, and its counters."""
+    time.sleep(0.1)   # a directory that has just changed is listed again by each statement
     db = again(path)
     answer = db.query(sql)
     stats = dict(db.query("SELECT name, value FROM tessera_stats"))
@@ -61,7 +61,7 @@ def test_many_fragments():
     answers = [[(0,)], [(middle * 3 + (middle + 1) * 2,)], [(3 * sum(range(MANY)),)]]
 
     def costs(opening, listed, metadata):
-        """Files: to open; then for each tile the one with the coordinates (only where the slice cuts it) and the one with the values."""
+        """Checks the number of files that are opened: to open the array; then for each tile the file of the coordinates (only if the slice cuts the tile) and that of the values."""
         for sql, answer, files in zip((nothing, slice, all), answers, (0, 4 + 2 * metadata, MANY * (1 + metadata))):
             got, stats = counted(path, sql)
             same(got, answer, sql)
@@ -84,7 +84,7 @@ def test_many_fragments():
 
 
 def test_open_files_of_many_arrays():
-    """All arrays of a connection share what is kept open; and where the process may open no more, what is only kept makes room."""
+    """All arrays of a connection share one pool of open files. If the process may open no more files, files that are not in use are closed."""
     db, path = database("CREATE VIRTUAL TABLE t0 USING tessera('a0', x INT DIMENSION(0, 100000, 100), a INT, b TEXT)")
     for i in range(50):
         db.query("INSERT INTO t0 VALUES(?1 * 10, ?1, 'text'), (?1 * 10 + 1, ?1, 'more')", (i,))
@@ -112,8 +112,8 @@ def test_open_files_of_many_arrays():
     db.close()
 
 
-def test_what_is_opened_when():
-    """Where commits and footers are consolidated: the schema and the .meta, each once for a connection, however many fragments; then what is new."""
+def test_files_are_opened_once():
+    """With consolidated commits and footers a connection opens the schema and the .meta once, however many fragments there are; later only new files."""
     writer, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)")
 
     def write(*numbers):
@@ -143,20 +143,20 @@ def test_what_is_opened_when():
     opens(0, nothing, [(0,)])
     write(31, 32)
     writer.query("SELECT tessera_consolidate('db:t', 'commits')")
-    opens(3, nothing, [(0,)])                                  # that of two, the new .con
+    opens(3, nothing, [(0,)])                                  # the metadata of two fragments, the new .con
     write(33, 34, 35)
     writer.query("SELECT tessera_vacuum('db:t', 'commits')")
     writer.query("SELECT tessera_consolidate('db:t', 'fragment_meta')")
-    opens(1, nothing, [(0,)])                                  # the new .meta: three were not known
+    opens(1, nothing, [(0,)])                                  # the new .meta, since three fragments were not known
     opens(0, some, [(52,)])
     writer.query("SELECT tessera_consolidate('db:t', 'commits')")
-    opens(0, nothing, [(0,)])                                  # the .con of the fragments that the .meta has
+    opens(0, nothing, [(0,)])                                  # the .con has the fragments of the .meta
     writer.query("SELECT tessera_vacuum('db:t')")
     opens(0, some, [(52,)])
     writer.query("DELETE FROM t WHERE x = 101")
-    same(reader.query(some), [(42,)])                          # the condition; each fragment says in its metadata which ones its cells have been through
+    same(reader.query(some), [(42,)])                          # the condition; and the metadata of each fragment, which has the conditions that were applied to its cells
     writer.query("SELECT tessera_consolidate('db:t', 'commits')")
-    opens(1, some, [(42,)])                                    # it is in the .con, with the rest
+    opens(1, some, [(42,)])                                    # the condition is in the .con, too
     reader.close()
 
     reader = Database()
@@ -166,8 +166,8 @@ def test_what_is_opened_when():
     writer.close()
 
 
-def test_encrypted_pair():
-    """The commits are plain, the footers of the same name are not."""
+def test_consolidated_commits_and_footers_of_an_encrypted_array():
+    """The consolidated commits are not encrypted, the consolidated footers of the same name are."""
     key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
     for order in (("commits", "fragment_meta"), ("fragment_meta", "commits")):
         db, path = database()
@@ -193,7 +193,7 @@ def test_encrypted_pair():
 
 
 def test_first_and_last_write():
-    """Of all commits, deletes too: the last one's time shows what is there now."""
+    """first_write and last_write cover all commits, also deletes: reading at the last one's time shows the present."""
     for where in ("'a', ", ""):
         db, _ = database(f"CREATE VIRTUAL TABLE t USING tessera({where}x INT DIMENSION(0, 99), a INT)")
         times = "SELECT first_write, last_write FROM tessera_array('db:t')"
@@ -217,7 +217,7 @@ def test_first_and_last_write():
 
 
 def test_times_of_consolidation():
-    """Nothing was written before all times, which is not the present."""
+    """An as_of before all times consolidates nothing; it does not mean the present."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT)")
     for i in range(3):
         db.query("INSERT INTO t VALUES(?, 1)", (i,))
@@ -237,7 +237,7 @@ def test_times_of_consolidation():
 # ---- Processes beside each other -------------------------------------------------------------------------------------
 
 def in_processes(*functions):
-    """All at once, each in a process of its own; what each of them said, where it failed."""
+    """Runs all functions at once, each in a process of its own. Returns the errors."""
     children = []
     for function in functions:
         reader, writer = os.pipe()
@@ -262,7 +262,7 @@ def in_processes(*functions):
 
 
 def until(seconds, step):
-    """Again and again. SQLITE_ABORT, that others were faster, is fine."""
+    """Runs a statement again and again. SQLITE_ABORT, which says that another process was faster, is allowed."""
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         try:
@@ -281,7 +281,7 @@ TABLES = {
 
 
 def beside(kind, processes, rows, seconds=2.0):
-    """`processes`: what each does with (a connection of its own, number of the turn). Nothing is lost or doubled."""
+    """Runs `processes`, functions of (a connection of their own, number of the turn), and checks that no row is lost or doubled."""
     db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {TABLES[kind]})")
     for i in range(20):
         db.query("INSERT INTO t SELECT ?1 * 5 + value, ?1 FROM json_each('[0,1,2,3,4]')", (i,))
@@ -319,7 +319,7 @@ def no_rows(found):
 
 
 def written(*bases):
-    """Each writer's rows, up to its last, without gaps."""
+    """Checks that each writer's rows are there up to its last one, without gaps."""
     def rows(found):
         last = {base: max([x for x, _ in found if base <= x < base + 10000], default=base - 1) for base in bases}
         return [(x, x - base) for base in bases for x in range(base, last[base] + 1)]
@@ -327,7 +327,7 @@ def written(*bases):
 
 
 def test_two_consolidations_at_once():
-    """They find the same fragments: one wins, or none."""
+    """Both find the same fragments: one of them consolidates, or none."""
     for kind in TABLES:
         db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {TABLES[kind]})")
         array = os.path.join(os.path.dirname(path), "a")
@@ -369,8 +369,8 @@ def test_consolidation_beside_vacuum():
         beside(kind, [maintain, lambda db, turn: db.query("SELECT tessera_vacuum('db:t')"), write(1000)], written(1000))
 
 
-def test_readers_beside_all():
-    """What a reader sees has no holes: the rows that were always there are there once, and those of the writer up to one of them."""
+def test_readers_beside_writers_and_maintenance():
+    """A reader sees no gaps: each of the rows that were always there once, and the writer's rows up to one of them."""
     def read(db, turn):
         found = db.query("SELECT x, a FROM t WHERE a IS NOT NULL ORDER BY x, a")
         wanted = sorted([(i, i // 5) for i in range(100)] + written(1000)(found))
@@ -383,8 +383,8 @@ def test_readers_beside_all():
         beside(kind, [maintain, read, read, write(1000)], written(1000))
 
 
-def test_nothing_is_merged_across_what_is_not_committed():
-    """A directory whose time lies within: of a writer that may commit it yet. One of a merge that was cut off is none."""
+def test_no_merge_spans_an_uncommitted_fragment():
+    """A fragment's directory whose time lies within the merge may be committed yet. The directory of a merge that was interrupted may not."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT)")
     for i in range(4):
         db.query("INSERT INTO t VALUES(?, 1)", (i,))
@@ -395,7 +395,7 @@ def test_nothing_is_merged_across_what_is_not_committed():
     same(db.query("SELECT tessera_consolidate('db:t')"), [(2,)])
     os.rename(path + ".away", commit)
     same(db.query("SELECT x FROM t ORDER BY x"), [(0,), (1,), (2,), (3,)])
-    # What a merge leaves that dies before its commit: its fragment, its vacuum file.
+    # A merge that dies before its commit leaves its fragment and its vacuum file.
     left = "__%s_%s_%s_22" % (names[0].split("_")[2], names[3].split("_")[3], "0" * 32)
     os.mkdir(os.path.join(folder, "__fragments", left))
     for name, text in ((f".{left}", ""), (f".{left}.vac.new", "".join(f"/__fragments/{n}\n" for n in names[:2]))):
@@ -408,8 +408,8 @@ def test_nothing_is_merged_across_what_is_not_committed():
     same(db.query("SELECT count(*) FROM tessera_fragments('db:t')"), [(1,)])
 
 
-def test_a_copy_of_what_a_merge_has_left():
-    """A merge that dies between its commit and its vacuum file's last name: that counts under its first name, in the copy, too."""
+def test_a_copy_of_the_array_of_an_interrupted_merge():
+    """A merge dies between its commit and the rename of its vacuum file: the vacuum file counts under its first name, also in a copy of the array."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, duplicates=yes)")
     for i in range(3):
         db.query("INSERT INTO t VALUES(?, 1)", (i,))
@@ -428,8 +428,8 @@ def test_a_copy_of_what_a_merge_has_left():
     same(other.query("SELECT * FROM b ORDER BY x"), rows)
 
 
-def test_a_copy_is_no_array_before_it_is_whole():
-    """Of an old array that has evolved, too, whose schemas lie in two places."""
+def test_an_incomplete_copy_is_no_array():
+    """Also the copy of an old array that has evolved, whose schemas are in two places."""
     source = host.corpus("mixed/lib1.7_sparse_evolved")
     db, path = database("CREATE TABLE n(x)")
     target = os.path.join(os.path.dirname(path), "copy")
@@ -452,8 +452,8 @@ def test_a_copy_is_no_array_before_it_is_whole():
     same(db.query("SELECT * FROM copied"), rows)
 
 
-def test_what_is_not_encrypted_proves_nothing():
-    """Someone without the key adds metadata and removes rows: neither is believed, nor encrypted by a merge."""
+def test_unencrypted_files_of_an_encrypted_array_are_not_believed():
+    """Someone without the key adds metadata and delete conditions: readers ignore both, and no merge encrypts them."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
     key = os.path.join(folder, "key")
     with open(key, "w") as f:
@@ -479,10 +479,10 @@ def test_what_is_not_encrypted_proves_nothing():
         holds(str(db.query("SELECT message FROM tessera_check('db:t') WHERE severity = 'error'")), "is not encrypted")
 
 
-# ---- A statement that is vacuumed under --------------------------------------------------------------------------------
+# ---- Vacuums beside open statements -----------------------------------------------------------------------------------
 
-def test_vacuum_under_a_cursor():
-    """Its rows are right, up to the end or to an error that says what happened."""
+def test_a_vacuum_beside_an_open_cursor():
+    """The cursor's rows are right, up to the end or to an error that says what happened."""
     answered = aborted = 0
     for kind in ("sparse", "dense"):
         for stepped in (0, 1, 700, 4000):
@@ -520,8 +520,8 @@ def test_vacuum_under_a_cursor():
     assert answered > 2 and aborted > 2, (answered, aborted)
 
 
-def test_vacuum_under_a_transaction():
-    """What it began with is gone: each of its statements says so until it is rolled back, none that there is nothing."""
+def test_a_vacuum_beside_a_transaction():
+    """The fragments with which the transaction began are gone: each of its statements fails until it is rolled back, and none returns too few rows."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', kind=dense, x INT DIMENSION(0, 99, 10), a INT)")
     for i in range(3):
         db.query(f"INSERT INTO t(x, a) VALUES ({i}, {i})")
@@ -546,14 +546,14 @@ def test_vacuum_under_a_transaction():
     db.close()
 
 
-# ---- Stopping --------------------------------------------------------------------------------------------------------
+# ---- Interrupts ------------------------------------------------------------------------------------------------------
 
 def tree(folder):
     return sorted(os.path.relpath(os.path.join(d, f), folder) for d, ds, names in os.walk(folder) for f in names + ds)
 
 
 def handled(db, sql, stop_at=None):
-    """How often the progress handler is called meanwhile, once for each poll or so; stops at one of the calls."""
+    """Counts the calls of the progress handler, about one for each poll, and stops at one of them."""
     calls = [0]
 
     def handler():
@@ -570,8 +570,8 @@ def handled(db, sql, stop_at=None):
 
 
 def test_progress_handlers_of_upkeep():
-    """Asked at least once for each 65,536 rows and each 4 MiB; a stop leaves the array as it was."""
-    statement = 4   # calls of the handler that one poll makes, at most: it is a statement of SQLite's
+    """The handler is called at least once for each 65,536 rows and each 4 MiB. A stop leaves the array as it was."""
+    statement = 4   # the maximum number of calls for one poll, which is a statement of SQLite
     for kind, rows, width in (("sparse", 200000, 4), ("sparse", 10000, 2000), ("dense", 200000, 4), ("dense", 10000, 2000)):
         db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', kind={kind}, x INT DIMENSION(0, 1000000, 20000), s BLOB[{width}] NOT NULL FILTERS(none))")
         numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows // 2 - 1}) "
@@ -581,7 +581,7 @@ def test_progress_handlers_of_upkeep():
         there = tree(folder)
         shutil.copytree(folder, folder + ".kept")
         db.close()
-        db = again(path)   # as below: so the calls are as many
+        db = again(path)   # as below, so that the number of calls is the same
         db.query("SELECT 1 FROM t LIMIT 1")
         count, error = handled(db, "SELECT tessera_consolidate('db:t')")
         assert error is None, error.text
@@ -621,22 +621,22 @@ def test_open_tables_when_the_schema_changes():
     db.query("INSERT INTO t VALUES(2, 2, 'two')")
     db.query("UPDATE t SET a = 11 WHERE x = 1")
     same(db.query("SELECT * FROM t ORDER BY x"), [(1, 11, "one"), (2, 2, "two")])
-    other = again(path)   # it sees all columns
+    other = again(path)   # the new connection sees all columns
     same(other.query("SELECT x, a, b, n, f FROM t WHERE x = 2"), [(2, 2, "two", None, 7)], "NULL, and the DEFAULT")
     other.close()
-    # An attribute without a value of its own: the open table cannot give one.
+    # An attribute without a default: the open table cannot write a value for it.
     db.query("SELECT tessera_add_attribute('db:t', 'must INT NOT NULL')")
     e = db.error("INSERT INTO t VALUES(3, 3, 'three')")
     holds(e.text, "must")
     same(db.query("SELECT count(*) FROM t"), [(2,)])
     db.query("SELECT tessera_drop_attribute('db:t', 'must')")
-    # One that is gone
+    # An attribute that was dropped
     db.query("SELECT tessera_drop_attribute('db:t', 'b')")
     e = db.error("SELECT b FROM t")
     holds(e.text, "b")
     same(db.query("SELECT x, a FROM t ORDER BY x"), [(1, 11), (2, 2)])
     holds(db.error("INSERT INTO t VALUES(3, 3, 'three')").text, "b")
-    # Another kind under its name would be taken for what was written there; the same kind brings that back.
+    # An attribute of another kind under the same name would read the old bytes, so it is refused; one of the same kind finds the old values again.
     holds(db.error("SELECT tessera_add_attribute('db:t', 'b INT')").text, "was here before")
     db.query("SELECT tessera_add_attribute('db:t', 'b TEXT NOT NULL')")
     same(db.query("SELECT x, a, b FROM t ORDER BY x"), [(1, 11, "one"), (2, 2, "two")])

@@ -34,7 +34,7 @@ class Reader:
 
 
 def decode_generic(data, at=0):
-    """(content, offset behind it) of the generic tile at an offset; gzip or no filter."""
+    """Returns (content, offset of the next byte) of the generic tile at an offset, which has the filter gzip or none."""
     r = Reader(data, at)
     r.u32()
     persisted = r.u64()
@@ -60,12 +60,12 @@ def encode_generic(content, version=22):
 
 
 def encode_tile(content):
-    """A data tile without filters: one chunk."""
+    """Returns a data tile of one chunk without filters."""
     return u64(1) + u32(len(content)) + u32(len(content)) + u32(0) + content
 
 
 def numbers(content):
-    """A list as it stands in a generic tile: u64 count, u64 each."""
+    """Returns the bytes of a list in a generic tile: u64 count, then each number as u64."""
     return list(struct.unpack(f"<{len(content) // 8 - 1}Q", content[8:]))
 
 
@@ -106,12 +106,12 @@ class Metadata:
         self.tiles = {kind: [decode_generic(data, at)[0] for at in row] for kind, row in zip(self.KINDS, places[1:-2])}
         self.statistics = decode_generic(data, places[-2])[0]
         self.processed = decode_generic(data, places[-1])[0]
-        self.gap = b""  # bytes that belong to nothing, before the footer
-        self.move = {}  # (kind, slot) -> another offset than the right one
+        self.gap = b""  # unused bytes before the footer
+        self.move = {}  # (kind, slot) -> a wrong offset to write
         self.name_version = self.version
 
     def slot(self, description, field):
-        """The slot of an attribute or dimension by its name."""
+        """Returns the slot of an attribute or dimension."""
         attrs = [a["name"] for a in description["attrs"]]
         return attrs.index(field) if field in attrs else len(attrs) + 1 + [d["name"] for d in description["dims"]].index(field)
 
@@ -145,7 +145,7 @@ class Metadata:
 
 
 def change(content, at, value):
-    """The content with `value` at byte `at`."""
+    """Returns the content with `value` at byte `at`."""
     return content[:at] + value + content[at + len(value):]
 
 
