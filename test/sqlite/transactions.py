@@ -408,7 +408,7 @@ def test_restricted_within_a_transaction():
     holds(db.error("INSERT INTO t VALUES(3, 3, 'c')").text, "is not below")
 
 
-def test_an_interrupt_ends_a_commit():
+def test_an_interrupted_insert_leaves_nothing():
     file, db = open_database()
     make(db)
     db.query("INSERT INTO t VALUES(1, 1, 'a')")

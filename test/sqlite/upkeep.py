@@ -74,7 +74,7 @@ def test_many_fragments():
     db.query("SELECT tessera_vacuum('db:t', 'commits')")
     costs(MANY + 2, 1, 0)
     same(db.query("SELECT tessera_consolidate('db:t', 'fragment_meta')"), [(MANY,)])
-    costs(2, 1, 1)   # schema, .meta; metadata of fragments where tiles are wanted
+    costs(2, 1, 1)   # schema, .meta; the metadata of the fragments whose tiles are read
     same(db.query("SELECT tessera_consolidate('db:t')"), [(MANY,)])
     db.query("SELECT tessera_vacuum('db:t')")
     got, stats = counted(path, slice)
@@ -453,7 +453,7 @@ def test_an_incomplete_copy_is_no_array():
 
 
 def test_unencrypted_files_of_an_encrypted_array_are_not_believed():
-    """Someone without the key adds metadata and delete conditions: readers ignore both, and no merge encrypts them."""
+    """Someone without the key adds metadata or a commit of deletes: reads, merges and the check say that it is not encrypted."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
     key = os.path.join(folder, "key")
     with open(key, "w") as f:
