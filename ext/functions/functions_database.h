@@ -1,4 +1,4 @@
-/* functions_database.h: tessera_export and tessera_import. */
+/* functions_database.h: the functions tessera_export and tessera_import. */
 #ifndef TSX_FUNCTIONS_DATABASE_H
 #define TSX_FUNCTIONS_DATABASE_H
 

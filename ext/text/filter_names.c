@@ -1,4 +1,4 @@
-/* filter_names.c: filters and orders as SQL names them. */
+/* filter_names.c: the names of filters and orders in SQL. */
 #include "text/filter_names.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* table_names.c: the names of tables behind db: in paths. */
+/* table_names.c: parses the name of a table after "db:" in a path. */
 #include "text/table_names.h"
 
 #include <ctype.h>
@@ -7,7 +7,8 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
-/* One identifier as SQL writes it; *end is behind it. NULL: none, not closed, or no memory: then *end is NULL, too. */
+/* Parses one identifier, quoted as in SQL or not. Returns it, of sqlite3_malloc, and sets *end to the text after it. Returns
+ * NULL if there is none, if its quote is not closed, or if memory is lacking: then *end is NULL, too. */
 static char *parse_identifier(const char *p, const char **end) {
   char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
   char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
@@ -43,6 +44,5 @@ int tsx_table_name_parse(const char *text, char **schema, char **name, tsr_error
   *schema = *name = NULL;
   if (!end) return tsx_fail(error, TSR_NOMEM, "out of memory");
   return tsx_fail(error, TSR_ERROR,
-                  "'%.100s' names no table: TABLE or SCHEMA.TABLE is wanted, a name with blanks in double quotes",
-                  text);
+                  "'%.100s' names no table: expected TABLE or SCHEMA.TABLE, a name with blanks in double quotes", text);
 }

@@ -228,7 +228,7 @@ def test_times_of_consolidation():
     names = [row[0] for row in db.query("SELECT name FROM tessera_fragments('db:t')")]
     error = db.error("SELECT tessera_consolidate('db:t', 'fragments', ?)", ('{"as_of": 0, "fragments": ["%s", "%s"]}' % tuple(names[:2]),))
     holds(error.text, "is not within the times given")
-    for wrong, says in (("3", "'3': expected fragments, commits"), ("x'636f6d6d697473'", "'commits': fragments, commits")):
+    for wrong, says in (("3", "'3': expected fragments, commits"), ("x'636f6d6d697473'", "'commits': expected fragments, commits")):
         holds(db.error(f"SELECT tessera_vacuum('db:t', {wrong})").text, says)
     same(db.query("SELECT tessera_consolidate('db:t', 'fragments', '{\"as_of\": null}')"), [(3,)])
     db.close()
