@@ -286,7 +286,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
   for (uint32_t d = 0; d < schema->dimension_count && bytes > (double)budget; d++) {
     copy_cells_axis *a = &axes[d];
     const double row_bytes = bytes / (double)a->step, fit = (double)budget / row_bytes / (double)a->extent;
-    const uint64_t tiles = fit < 1 ? 1 : (uint64_t)tsx_whole(fit);
+    const uint64_t tiles = fit < 1 ? 1 : (uint64_t)tsx_int64_from_double(fit);
     if ((double)tiles * (double)a->extent < (double)a->step) a->step = tiles * a->extent;
     bytes = row_bytes * (double)a->step;
   }

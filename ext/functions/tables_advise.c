@@ -129,13 +129,15 @@ static int advise_fragments(table_advise_state *s, const char *path, tsr_error *
         s, "too many fragments",
         sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
                         "meets; %llu of them can be merged",
-                        (unsigned long long)s->fragments, tsx_whole(average), (unsigned long long)s->mergeable),
+                        (unsigned long long)s->fragments, tsx_int64_from_double(average),
+                        (unsigned long long)s->mergeable),
         consolidate_statement(path), error);
   else if (merges && s->tiles > 4 && s->cells < 0.1 * s->slots)
     code = table_advise_add(
         s, "tiles that are mostly empty",
         sqlite3_mprintf("the tiles of %llu fragments have room for %lld cells and hold %lld: merged they fill up",
-                        (unsigned long long)s->fragments, tsx_whole(s->slots), tsx_whole(s->cells)),
+                        (unsigned long long)s->fragments, tsx_int64_from_double(s->slots),
+                        tsx_int64_from_double(s->cells)),
         consolidate_statement(path), error);
   if (code == TSR_OK && s->old > 0)
     code = table_advise_add(
@@ -183,15 +185,16 @@ static int advise_tiles(table_advise_state *s, const char *path, tsr_error *erro
   const double cells = s->cells / s->tiles;
   /* tiles that are not filled do not grow with the capacity */
   if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK;
-  char *detail = sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
-                                 tsx_whole(small ? size : widest->largest), small ? "on average" : "and more",
-                                 small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
+  char *detail =
+      sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
+                      tsx_int64_from_double(small ? size : widest->largest), small ? "on average" : "and more",
+                      small ? "reading is mostly bookkeeping" : "every cell costs a whole tile");
   if (!schema->dense) {
     double capacity =
         small ? cells * TILE_SMALL_GOAL / size : widest->largest_cells * TILE_LARGE_GOAL / widest->largest;
     if (small && capacity < CAPACITY_MIN) capacity = CAPACITY_MIN;
     char value[32];
-    sqlite3_snprintf(sizeof value, value, "%lld", tsx_whole(capacity < 1 ? 1 : capacity));
+    sqlite3_snprintf(sizeof value, value, "%lld", tsx_int64_from_double(capacity < 1 ? 1 : capacity));
     return table_advise_add(s, small ? "tiles too small" : "tiles too large", detail,
                             copy_statement(s, path, "capacity", NULL, value), error);
   }
@@ -213,9 +216,9 @@ static int advise_tiles(table_advise_state *s, const char *path, tsr_error *erro
     extent = old_extent;
     if (small) {
       const double larger = (double)old_extent * TILE_SMALL_GOAL / size;
-      extent = larger < (double)range ? (uint64_t)tsx_whole(larger) : range;
+      extent = larger < (double)range ? (uint64_t)tsx_int64_from_double(larger) : range;
     } else {
-      extent = (uint64_t)tsx_whole((double)old_extent * TILE_LARGE_GOAL / widest->largest);
+      extent = (uint64_t)tsx_int64_from_double((double)old_extent * TILE_LARGE_GOAL / widest->largest);
     }
   }
   char value[32];
@@ -275,7 +278,7 @@ static int advise_filters(table_advise_state *s, const char *path, tsr_error *er
       code = table_advise_add(
           s, "no compression",
           sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
-                          s->in.names[f], tsx_whole(m->stored / m->tiles * (double)m->scale_tiles)),
+                          s->in.names[f], tsx_int64_from_double(m->stored / m->tiles * (double)m->scale_tiles)),
           copy_statement(s, path, "filters", s->in.names[f],
                          schema->fields[f].cell_size > 1 ? "\"byteshuffle, zstd\"" : "\"zstd\""),
           error);

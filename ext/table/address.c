@@ -1,12 +1,14 @@
-/* address.c: what a path argument of functions and tables leads to, and with which key and times.
+/* address.c: path arguments of SQL functions and table-valued functions, and keys by path.
  *
- *   'data/weather', 'file:///data/weather'    a directory; relative ones are from the process's working directory
- *   'db:weather', 'db:main.weather'           the array behind a tessera table, found as SQL finds tables (temp, main,
- *                                             then attached databases in order; names may be quoted as in SQL), with
- *                                             the table's as_of, since, key_file, memory_mb and uint64
+ *   'data/weather', 'file:///data/weather'    a directory; a relative path starts from the process's working directory
+ *   'db:weather', 'db:main.weather'           the array of a tessera table, which is found as SQL finds tables (temp,
+ *                                             main, then attached databases in order; names may be quoted as in
+ *                                             SQL). The table's as_of, since, key_file, memory_mb and uint64 come
+ *                                             with it.
  *
- * Keys: an argument of its own; else the table's; else the one that tessera_set_key gave for that path. Those are kept
- * under the path's canonical form, in memory only, and wiped when the connection is closed.
+ * The key of an address is the function's own argument; else the table's; else the one that tessera_set_key gave for
+ * the path. The keys of tessera_set_key are kept under the path's canonical form, in memory only, and wiped when the
+ * connection is closed.
  */
 #include "table/address.h"
 
@@ -24,7 +26,7 @@
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* The path of a file:// URI, or any other as it is. */
+/* Returns the path of a file:// URI, and any other path as it is. */
 static char *address_plain_path(const char *path) {
   bool local = !strncmp(path, "file://localhost/", 17), uri = local || !strncmp(path, "file:///", 8);
   if (uri) path += local ? 16 : 7;
@@ -39,7 +41,7 @@ static char *address_plain_path(const char *path) {
   return text;
 }
 
-/* One form of all paths that lead to a directory, also to one that is still to be made in another. */
+/* Where the directory itself does not exist, its parent is resolved. */
 char *tsx_path_canonical(const char *path) {
   char *plain = address_plain_path(path), *copy = NULL;
   if (tsx_store_is(path)) return plain;
@@ -79,8 +81,8 @@ static void free_key(tsx_key *key) {
 
 int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
   char *canonical = tsx_path_canonical(path);
-  tsx_key *made = canonical && key ? sqlite3_malloc64(sizeof *made + strlen(canonical) + 1) : NULL;
-  if (!canonical || (key && !made)) {
+  tsx_key *added = canonical && key ? sqlite3_malloc64(sizeof *added + strlen(canonical) + 1) : NULL;
+  if (!canonical || (key && !added)) {
     sqlite3_free(canonical);
     return tsx_out_of_memory(error);
   }
@@ -93,11 +95,11 @@ int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key
     *link = old->next;
     free_key(old);
   }
-  if (made) {
-    strcpy(made->path, canonical);
-    memcpy(made->key, key, sizeof made->key);
-    made->next = connection->keys;
-    connection->keys = made;
+  if (added) {
+    strcpy(added->path, canonical);
+    memcpy(added->key, key, sizeof added->key);
+    added->next = connection->keys;
+    connection->keys = added;
   }
   sqlite3_free(canonical);
   return TSR_OK;
@@ -113,7 +115,8 @@ void tsx_keys_free(tsx_connection *connection) {
 
 /* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
-/* `stopped`, here and below, is set to SQLite's code where memory, or the host's patience, did not suffice to know. */
+/* Keeps the codes of SQLite after which the answer to a question is not known. `stopped`, here and below, is such a
+ * code: SQLITE_NOMEM, SQLITE_INTERRUPT, or SQLITE_OK. */
 static void note_stop(int code, int *stopped) {
   if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
 }
@@ -122,7 +125,7 @@ static int fail_cancelled(int stopped, tsr_error *error) {
   return tsx_out_of_memory(error);
 }
 
-/* Runs a statement for its first row: 1 if there is one. */
+/* Runs a statement and returns 1 if it has a row. Frees `sql`. */
 static int address_has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
   sqlite3_stmt *statement = NULL;
   int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
@@ -145,7 +148,7 @@ static bool table_exists(sqlite3 *db, const char *schema, const char *name, int 
                          name, stopped);
 }
 
-/* The names of the connection's databases, a row each; sqlite3_db_name came with SQLite 3.39. */
+/* A statement lists the databases because sqlite3_db_name came with SQLite 3.39 only. */
 int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
   return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
 }
@@ -157,7 +160,8 @@ const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
   return schema;
 }
 
-/* The schema that a name without one belongs to, of sqlite3_malloc; NULL if no table has that name. */
+/* Finds the database of a table whose name was given without one, in the order in which SQL looks. Returns its name
+ * from sqlite3_malloc; NULL if no table has that name. */
 static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   bool temporary = table_exists(db, "temp", name, stopped);
@@ -172,7 +176,8 @@ static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   return found;
 }
 
-/* The connected table; preparing a statement on it connects it. */
+/* Returns the table of that name, or NULL if the name is not one of an array table. Preparing a statement on a table
+ * connects it. */
 static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
@@ -196,14 +201,15 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   bool exists = schema && table_exists(connection->db, schema, name, &stopped);
   tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
   if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
-  if (stopped) code = fail_cancelled(stopped, error); /* another table of that name may not have been seen */
+  if (stopped) code = fail_cancelled(stopped, error); /* the search may have missed a table of that name */
   else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
     code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
-    code = tsx_fail(error, TSR_ERROR, "db:%s is no tessera table", text);
+    code = tsx_fail(error, TSR_ERROR, "db:%s is not a tessera table", text);
   else if (!table)
     code = tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
-  else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key) code = TSR_OK; /* the caller's may fit */
+  else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key)
+    code = TSR_OK; /* the argument may be the key */
   sqlite3_free(schema);
   sqlite3_free(name);
   if (code < 0) return code;
@@ -214,7 +220,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   if (!address->path || !address->given || (table->options.key_file && !address->key_file))
     return tsx_out_of_memory(error);
   address->array = table->array;
-  if (address->array) address->array->tables++; /* released by tsx_address_close */
+  if (address->array) address->array->references++; /* released by tsx_address_close */
   if (address->array && address->array->has_key) {
     address->has_key = true;
     memcpy(address->key, address->array->key, sizeof address->key);
@@ -254,7 +260,7 @@ static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error
   int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
   if (code == TSR_OK) address->has_key = true;
   tsr_object_kind kind;
-  if (code < 0 && !address->is_table && /* then it is the path that is wrong, or the order of the arguments */
+  if (code < 0 && !address->is_table && /* where nothing is at the path, that is the better message */
       tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)
     return tsx_address_not_found(address, error);
   return code;
@@ -267,7 +273,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   address->as_of = TSR_TIME_NOW;
   address->since = TSR_TIME_BEGIN;
   const char *text = path && sqlite3_value_type(path) == SQLITE_TEXT ? (const char *)sqlite3_value_text(path) : NULL;
-  if (!text) return tsx_fail(error, TSR_MISMATCH, "a path is text: a directory, or 'db:TABLE'");
+  if (!text) return tsx_fail(error, TSR_MISMATCH, "a path must be text: a directory, or 'db:TABLE'");
   int code = TSR_OK;
   if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, address_is_given(key), address, error);
   else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))
@@ -283,7 +289,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
 int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error) {
   memset(address, 0, sizeof *address);
   address->connection = connection;
-  if (!name) return tsx_fail(error, TSR_MISMATCH, "the name of a table is wanted");
+  if (!name) return tsx_fail(error, TSR_MISMATCH, "expected the name of a table");
   return open_table(connection, sqlite3_strnicmp(name, "db:", 3) ? name : name + 3, false, address, error);
 }
 
@@ -295,7 +301,7 @@ void tsx_address_hint(const tsx_address *address, tsr_error *error) {
   size_t size = strlen(error->message);
   if (schema)
     sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
-                     " (a path is wanted; for the table %.100s say 'db:%.100s')", name, name);
+                     " (this is taken for a path; the table %.100s is 'db:%.100s')", name, name);
   sqlite3_free(schema);
 }
 
@@ -305,7 +311,6 @@ int tsx_address_not_found(const tsx_address *address, tsr_error *error) {
   return code;
 }
 
-/* What looks inside sees committed cells only, so it looks at no array that the transaction has changed. */
 int tsx_address_array(tsx_address *address, tsr_error *error) {
   if (!address->array) {
     int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,

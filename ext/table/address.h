@@ -1,4 +1,8 @@
-/* address.h: what a path argument of functions and tables leads to, and with which key and times. */
+/* address.h: path arguments of SQL functions and of table-valued functions, and the keys that tessera_set_key gives for
+ * paths.
+ *
+ * A tsx_address is a path argument together with the key and the times that come with it. Order of use:
+ * tsx_address_open or tsx_address_table, tsx_address_array where the array is needed, tsx_address_close. */
 #ifndef TSX_ADDRESS_H
 #define TSX_ADDRESS_H
 
@@ -6,50 +10,61 @@
 #include "tessera.h"
 #include "table/open_array.h"
 
-typedef struct tsx_address { /* what a path argument leads to; `= {0}` then close is safe */
+typedef struct tsx_address { /* `= {0}` may be closed */
   tsx_connection *connection;
-  char *path; /* of the directory */
-  char *given; /* as it was given, to the function or to the table */
-  bool is_table; /* it is a db: address */
+  char *path; /* of the directory, or of the place in the database: for functions of the core */
+  char *given; /* the path as the user gave it, to the function or in the table's definition */
+  bool is_table; /* the argument was 'db:NAME' */
   bool has_key;
   uint8_t key[32];
-  char *key_file; /* of the table, as it says it; NULL if there is none */
+  char *key_file; /* the table's option key_file as the user gave it, or NULL */
   uint64_t since, as_of, memory_bytes;
   bool uint64_signed;
-  tsx_array *array; /* held; NULL where tsx_address_array has not been called */
+  tsx_array *array; /* one reference; NULL until tsx_address_array, unless the address is that of a table */
 } tsx_address;
 
-/* The names of the connection's databases: `code` is SQLITE_OK after the first, and SQLITE_DONE behind the last. */
+/* Prepares a list of the names of the connection's databases. tsx_schemas_next returns one name after the other, NULL
+ * at the end; the name is borrowed until the next call. *code is SQLITE_OK, the result of the preparation, before the
+ * first call; it is SQLITE_DONE at the end, else SQLite's error. The caller finalizes the statement. */
 int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names);
 const char *tsx_schemas_next(sqlite3_stmt *names, int *code);
 
-/* `path` is a path or 'db:NAME', 'db:SCHEMA.NAME'; key, as_of and since may be NULL or SQL NULLs. Opens no array that
- * is not open. Whatever it returns, the caller closes the address. */
+/* Finds where a path argument leads: `path` is a directory, 'db:NAME' or 'db:SCHEMA.NAME'. `key`, `as_of` and `since`
+ * may be NULL or SQL NULLs. No array is opened but that of a table. The caller closes the address, after a failure
+ * too. */
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
                      sqlite3_value *since, tsx_address *address, tsr_error *error);
+
+/* Opens address->array if it is not open. TSR_ERROR where the open transaction has changed the array: the functions
+ * that look inside an array show committed cells only. */
 int tsx_address_array(tsx_address *address, tsr_error *error);
 
-/* The same of a table's name, with db: or without. */
+/* Does what tsx_address_open does, for the name of a table with or without "db:". */
 int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error);
 
-/* Adds to "not found" that there is a table of that name, where there is. */
+/* Appends a hint to an error of the code TSR_NOT_FOUND, where the path that was not found is the name of a table. */
 void tsx_address_hint(const tsx_address *address, tsr_error *error);
-int tsx_address_not_found(const tsx_address *address, tsr_error *error); /* "array or group not found", with that */
 
-/* The directory or place in the database that a path argument means, whether or not something is there;
- * sqlite3_malloc'ed. A db: address of no table means one in the main database. */
+/* Sets the error "array or group not found", with that hint. Returns TSR_NOT_FOUND. */
+int tsx_address_not_found(const tsx_address *address, tsr_error *error);
+
+/* Returns the directory, or the place in the database, that a path argument means, whether or not something exists
+ * there. *path is from sqlite3_malloc. 'db:NAME' without a table of that name means one in the main database. */
 int tsx_address_path(tsx_connection *connection, const char *text, char **path, tsr_error *error);
 
 void tsx_address_close(tsx_address *address);
 
-/* One form of all paths that lead to a directory; sqlite3_malloc'ed. */
+/* Returns the canonical form of a path: the same text for all paths that lead to a directory, which need not exist yet.
+ * From sqlite3_malloc; NULL where there is no memory. */
 char *tsx_path_canonical(const char *path);
 
-/* The key that was given for a path. */
+/* Copies the key that tsx_key_set has given for a path. Returns false if there is none. */
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]);
 
-/* Keeps it, or forgets what there is if `key` is NULL. */
+/* Keeps a copy of the key for a path, in place of the one before. NULL removes the key. TSR_NOMEM. */
 int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error);
+
+/* Wipes and frees all keys of the connection. */
 void tsx_keys_free(tsx_connection *connection);
 
 #endif

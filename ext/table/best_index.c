@@ -1,34 +1,41 @@
-/* best_index.c: from constraints to a plan for xFilter, and back.
+/* best_index.c: xBestIndex: chooses among the constraints and orders that SQLite offers, and estimates what the plan
+ * costs.
  *
- * The protocol between xBestIndex and xFilter is idxStr, which EXPLAIN QUERY PLAN shows:
+ * The plan goes to xFilter as idxStr, which EXPLAIN QUERY PLAN shows. idxNum is the number of xFilter's arguments. The
+ * grammar:
  *
  *   plan   = [ term { " AND " term } ] [ order ] [ limit ] [ " ARGUMENT MISSING" ]
  *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
  *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
- *   column = a plain word, or any name in double quotes, doubled within; "#0" and "#1" are as_of and since in plans that
- *            were made while the array, and so its names, were missing
+ *   column = a plain word, or any name in double quotes, with double quotes in it doubled; "#0" and "#1" are as_of and
+ *            since in a plan that was made while the array, and so the names of its columns, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * What stands first has no blank before it. The last four operators come with attributes, the first two of them with
- * dimensions whose comparisons mean more here than in SQLite, too, and IS NULL with as_of and since; the two without "?" have
- * an argument, too, of no meaning. DISTINCT: of rows that are equal in all columns of the order one is enough. ARGUMENT
- * MISSING: the statement uses as_of or since, and this plan has no value for it. OR NUMERIC: text that looks like a number
- * satisfies it, too (tsx_numeric_range). PLAINLY: SQLite tests it again, whatever `omit` says, so it must not mean more here
- * than there (TSX_PLAINLY). The n-th term takes the n-th argument of xFilter, LIMIT and OFFSET take the last ones; idxNum is
- * their number. After " IN "
- * the argument is a whole list (sqlite3_vtab_in_first), else one value.
+ * The first part of the text has no blank before it. Term n takes argument n of xFilter; LIMIT and OFFSET take the last
+ * ones. The argument of " IN ?" is a list (sqlite3_vtab_in_first). " IS NULL" and " IS NOT NULL" have an argument, too,
+ * which means nothing.
  *
- * What a plan promises (`omit` of exact tests, at most one row, the order) holds for any later state of the array, since
- * a statement may be kept for long. LIMIT is no promise: SQLite may hold back filters that the table never sees, so it
- * says how many rows are likely to be taken, and rows go on after it. From 3.51 on SQLite offers an OFFSET only where the
- * table sees all filters: if all of them are tested here, exactly, so many rows are left out here, too (SKIPPED). SQLite
- * offers a comparison of row values, (x, u) > (1, 1), as the weaker x >= ?. The table can tell that from a plain x >= ? only
- * where SQLite knows the right side's value: so rows are left out only if it knows those of each >= and <=.
+ * - The last four operators come with attributes. "<>?" and " IS NOT ?" also come with dimensions that have comparisons
+ *   of their own (tsx_has_own_comparison), and " IS NULL" with as_of and since.
+ * - OR NUMERIC: texts that look like numbers may satisfy the comparison, too (tsx_numeric_range).
+ * - PLAINLY: SQLite tests the comparison again in spite of `omit`, so it must mean to the table what it means to
+ *   SQLite.
+ * - DISTINCT: of rows that are equal in all columns of the order, one is enough.
+ * - ARGUMENT MISSING: the statement uses as_of or since, and this plan has no value for it.
+ * - SKIPPED: the table leaves out the rows of OFFSET.
  *
- * A text that does not fit is an error, not SQLITE_SCHEMA: with that SQLite starts the statement again, and rows that it
- * has given out come twice.
+ * A statement may be kept for long, so what a plan promises to SQLite must hold for any later state of the array:
+ * `omit` of exact comparisons, at most one row, the order. LIMIT is only a hint how many rows are likely to be taken,
+ * and the table returns more where SQLite takes more: SQLite may test filters that the table never sees. From 3.51 on
+ * SQLite offers an OFFSET only where the table sees all filters. If the table tests all of them exactly, it leaves out
+ * the rows of OFFSET, too. There is one trap: SQLite offers a comparison of row values, (x, u) > (1, 1), as the weaker
+ * x >= ?. The table can tell that from an ordinary x >= ? only where sqlite3_vtab_rhs_value knows the right side. So
+ * rows are left out only if it knows the right sides of all >= and <=.
+ *
+ * An idxStr that does not fit the table is SQLITE_ERROR. After SQLITE_SCHEMA, SQLite would start the statement again
+ * and return rows twice that it has returned already.
  */
 #include "table/best_index.h"
 
@@ -80,7 +87,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
   for (uint32_t i = 0; i < access->count; i++) {
     const tsx_term *term = &access->terms[i];
     if (i) sqlite3_str_appendall(out, " AND ");
-    if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_shown(table));
+    if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_visible_columns(table));
     else best_index_append_name(out, column_name(table, term->column));
     sqlite3_str_appendall(out, operators[term->op]);
     if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
@@ -104,7 +111,7 @@ char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
 
 uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
 
-/* Where the operator begins, if p begins with this name; else NULL. */
+/* Returns the character after the name if `p` begins with it as the encoder writes it; else NULL. */
 static const char *match_name(const char *p, const char *name) {
   if (best_index_is_plain(name)) {
     size_t size = strlen(name);
@@ -170,7 +177,7 @@ static const char *read_order(const tsx_table *table, const char *p, tsx_access 
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access) {
   const char *p = text ? text : "";
   *access = (tsx_access){0};
-  /* No term begins so: behind a column named ORDER or LIMIT comes an operator. */
+  /* A term never begins like this: an operator follows even a column that is named ORDER or LIMIT. */
   if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6) && strcmp(p, MISSING + 1)) {
     do p = read_term(table, p, access);
     while (p && take_word(&p, " AND "));
@@ -204,18 +211,19 @@ static int op_of(unsigned char op) {
   }
 }
 
-typedef struct choice {
+typedef struct choice { /* what one call of xBestIndex has chosen so far */
   tsx_table *table;
   sqlite3_index_info *info;
-  bool utf16;
+  bool utf16; /* the database's text is UTF-16 */
   tsx_access access;
-  sqlite3_value *rights[TSX_TERMS_MAX]; /* constants among the right sides; NULL where not known */
+  sqlite3_value *rights[TSX_TERMS_MAX]; /* right side of each term, if it is a constant; else NULL */
   bool time_taken[2], time_misused[2]; /* as_of, since */
-  int null_time; /* the place in WHERE of one that is taken and may be NULL; -1: there is none */
+  int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: there is none */
 } choice;
 
-/* Does SQLite leave out a test because the plan says so? It keeps to that for 16 constraints, and for as many arguments of
- * xFilter. (Nor does it for parts of row values, of which nothing is known here.) */
+/* Returns true if SQLite keeps to `omit` for constraint `i`, taken as the next term. It does so for the first 16
+ * constraints and the first 16 arguments of xFilter. (It never does for parts of row values, which look like other
+ * constraints here.) */
 #define OMITTED_MAX 16
 static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
 
@@ -234,8 +242,8 @@ int tsx_time_misused(tsx_table *table, int which) {
       name, table->name, which ? "NULL, '2024-06-01'" : "'2024-06-01'");
 }
 
-/* as_of and since are arguments: an equality that cannot be used now makes this plan impossible, or the answer would be
- * wrong. */
+/* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would give
+ * wrong rows: it is refused by SQLITE_CONSTRAINT. */
 static int best_index_choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = op_of(constraint->op);
@@ -257,7 +265,7 @@ static int best_index_choose_time(choice *c, int i, int which) {
 
 static bool is_used(const choice *c, int column) { return c->info->colUsed >> (column < 63 ? column : 63) & 1; }
 
-/* All comparisons with as_of and since. `as_of` is that column's number. */
+/* Takes all constraints on as_of and since. `as_of` is the number of that column. */
 static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
     const int column = c->info->aConstraint[i].iColumn;
@@ -268,13 +276,13 @@ static int choose_times(choice *c, int as_of) {
   for (int which = 0; which < 2; which++) {
     if (c->time_taken[which]) continue;
     if (c->time_misused[which]) return tsx_time_misused(c->table, which);
-    /* An UPDATE says that it uses all columns. */
+    /* An UPDATE says that it uses all columns, which then means nothing. */
     if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->access.missing = true;
   }
   return SQLITE_OK;
 }
 
-/* NULL tests of attributes. */
+/* Takes a test of an attribute for NULL. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
@@ -282,7 +290,8 @@ static void choose_null_test(choice *c, int i, tsx_op op) {
   best_index_take(c, i, constraint->iColumn, op, NULL, true);
 }
 
-/* Text without case, as LIKE with a prefix derives it, too: bytes tell what surely does not match. */
+/* Takes a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
+ * texts that cannot match; SQLite tests the others. */
 static void choose_nocase(choice *c, int i, int op) {
   if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
@@ -291,28 +300,29 @@ static void choose_nocase(choice *c, int i, int op) {
   c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
 
-/* Before 3.51 SQLite hands these to the left table of a LEFT JOIN although they stand in its ON, and left rows are lost. Nothing
- * tells the table that it is one. */
-#define OUTER_TRUE 3051000
-static bool best_index_is_doubtful(int op) {
-  return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < OUTER_TRUE;
+/* Before 3.51 SQLite offers these operators to the left table of a LEFT JOIN even where they stand in its ON, and a
+ * table that uses them loses rows. A table cannot see that it is the left one, so it never uses them. */
+#define LEFT_JOIN_FIXED 3051000
+static bool is_unsafe_in_join(int op) {
+  return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < LEFT_JOIN_FIXED;
 }
 
 static void best_index_choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
   int op = op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || best_index_is_doubtful(op)) return;
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
     return;
   }
-  const bool own = tsx_compares_its_way(column);
-  if (column->description->is_dimension ? op > TSX_ISNOT || (op >= TSX_NE && !own) : !tsx_ranges_possible(column))
+  const bool own_comparison = tsx_has_own_comparison(column);
+  if (column->description->is_dimension ? op > TSX_ISNOT || (op >= TSX_NE && !own_comparison)
+                                        : !tsx_ranges_possible(column))
     return;
   const bool labels = column->form == TSX_LABEL && column->label_form == TSX_TEXT;
   bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || labels;
-  if ((text || own) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
+  if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
     if (column->form == TSX_TEXT || labels) choose_nocase(c, i, op);
     return;
   }
@@ -324,15 +334,16 @@ static void best_index_choose_field(choice *c, int i) {
   } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
     right = NULL;
   }
-  /* Not exact is a list on a column of text: its members are text, but those of a subquery may be numbers, and the text is
-   * compared as a number then. */
+  /* A list is not exact on a column of text, since `right` is NULL then: a subquery may give numbers, with which SQLite
+   * compares the text as a number. */
   tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
   bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
-  /* What is not known may be a column of numbers that holds text: SQLite applies its affinity to the text here then. */
+  /* A right side that is not known may be a numeric column that holds text. SQLite applies the affinity of that column
+   * to the text of ours. */
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
-  const bool plainly = own && !(exact && can_omit(c, i));
+  const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
-    return; /* all of it looks like numbers */
+    return; /* all years look like numbers, so no range would exclude any */
   best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
   c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
@@ -342,8 +353,9 @@ static unsigned how_of(const choice *c, uint32_t term) {
   return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
 }
 
-/* Known right sides as ranges, for the estimate; `ranges` has room for one tsr_ranges a term and keeps its values in
- * `values`. */
+/* Makes the ranges of all terms on dimensions whose right sides are known, for the estimate. `terms`, `values` and
+ * `known` have an entry for each term; the ranges point into `terms` and `values`. known[i] is set to whether term i
+ * was used. */
 static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
   for (uint32_t i = 0; i < c->access.count; i++) {
     known[i] = false;
@@ -364,8 +376,9 @@ static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *te
   }
 }
 
-/* How many different values a dimension may take within the box, as far as it can be told. */
-static double best_index_width(const tsx_column *column, const tsr_interval *box, double rows) {
+/* Returns how many different values a dimension may have within the box, or `rows` if that is less or the number is not
+ * known. */
+static double count_values(const tsx_column *column, const tsr_interval *box, double rows) {
   uint64_t size = tsr_datatype_size(column->description->datatype);
   double spread = rows;
   if (box && column->form != TSX_TEXT && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64) {
@@ -378,7 +391,7 @@ static double best_index_width(const tsx_column *column, const tsr_interval *box
   return spread < rows ? spread : rows;
 }
 
-/* The part of all cells that a comparison with an attribute is likely to leave. */
+/* Returns the share of all cells that is likely to satisfy a comparison with an attribute. */
 static double selectivity(tsx_op op) {
   switch (op) {
   case TSX_EQ:
@@ -392,8 +405,8 @@ static double selectivity(tsx_op op) {
   }
 }
 
-/* Is no row of cells that were never written, by some comparison with an attribute? */
-static bool asks_for_written(const choice *c) {
+/* Returns true if some comparison with an attribute excludes all cells that were never written. */
+static bool excludes_unwritten(const choice *c) {
   const tsx_table *table = c->table;
   for (uint32_t i = 0; i < c->access.count && !table->options.fill_unwritten; i++) {
     const int column = c->access.terms[i].column, op = c->access.terms[i].op;
@@ -404,10 +417,12 @@ static bool asks_for_written(const choice *c) {
 }
 
 typedef struct cost {
-  double rows, cells;
+  double rows; /* returned */
+  double cells; /* decoded */
 } cost;
 
-/* Rows and cells from the fragments' metadata; right sides that are not known yet count by their operators. */
+/* Estimates rows and cells from the metadata of the fragments. A right side that is not known yet counts by its
+ * operator. */
 static cost estimate(choice *c) {
   cost result = {1e6, 1e6};
   tsx_table *table = c->table;
@@ -419,7 +434,8 @@ static cost estimate(choice *c) {
   bool known[TSX_TERMS_MAX];
   tsx_snapshot *snapshot = NULL;
   tsr_estimate estimate;
-  if (!dimensions || !terms || !values || table->connection->lost) goto done; /* that error is for who reads rows */
+  /* An error that is kept for the next statement must not be used up here: xFilter is to return it. */
+  if (!dimensions || !terms || !values || table->connection->lost) goto done;
   for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
   known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};
@@ -427,19 +443,19 @@ static cost estimate(choice *c) {
   if (tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
                          false, &snapshot, &error) < 0 ||
       tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0) {
-    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* not the estimate alone */
+    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */
     goto done;
   }
   if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
-  result = (cost){asks_for_written(c) ? estimate.written : estimate.rows, estimate.cells};
+  result = (cost){excludes_unwritten(c) ? estimate.written : estimate.rows, estimate.cells};
   for (uint32_t i = 0; i < c->access.count; i++) {
     if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
     const tsx_column *column = &table->columns[c->access.terms[i].column];
-    if (!column->description->is_dimension) { /* its tiles are decoded all the same */
+    if (!column->description->is_dimension) { /* fewer rows, but the same tiles are decoded */
       result.rows *= selectivity(c->access.terms[i].op);
       continue;
     }
-    double share = 0.25, wide = best_index_width(column, box ? &box[column->field] : NULL, estimate.rows + 1);
+    double share = 0.25, wide = count_values(column, box ? &box[column->field] : NULL, estimate.rows + 1);
     if (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) share = 1 / wide;
     if (c->access.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
     result.rows *= share;
@@ -453,7 +469,8 @@ done:
   return result;
 }
 
-/* At most one row: every dimension is compared exactly for equality with one value, and coordinates are unique. */
+/* Returns true if there is at most one row: every dimension is compared exactly for equality with one value, and
+ * coordinates are unique. */
 static bool is_unique(const choice *c) {
   const tsx_table *table = c->table;
   if (!table->schema || table->schema->allows_duplicates) return false;
@@ -463,8 +480,8 @@ static bool is_unique(const choice *c) {
     for (uint32_t i = 0; i < c->access.count && !found; i++) {
       if (c->access.terms[i].column >= (int)table->column_count) continue;
       const tsx_column *column = &table->columns[c->access.terms[i].column];
-      /* A year may be the number of one and the text of another. */
-      const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->interleaved;
+      /* A column's number 9000 equals two values: 9000, which is shown as an integer, and the year 9000, a text. */
+      const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
       found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
               !c->access.terms[i].plainly && !years &&
               tsx_ranges_exact(column, c->access.terms[i].op, c->rights[i], c->utf16);
@@ -474,32 +491,34 @@ static bool is_unique(const choice *c) {
   return equal == table->schema->dimension_count;
 }
 
-/* Does SQLite sort the values of a dimension as the core does? Not where some of them are shown as another type, nor text
- * in UTF-16; but UINT64 past the signed range is text behind all integers, of 20 digits each. */
+/* Returns true if the column is a dimension whose values SQLite sorts as the core does. It does not where some values
+ * are shown as another type, and not for text in UTF-16. It does for UINT64: the values past the signed range are
+ * texts, which sort after all integers, and all have 20 digits. */
 static bool can_order(const choice *c, int column) {
   const tsx_table *table = c->table;
   if (column < 0 || column >= (int)table->column_count) return false;
   const tsx_column *shown = &table->columns[column];
-  if (!shown->description->is_dimension || (shown->interleaved && shown->form != TSX_UINT64)) return false;
+  if (!shown->description->is_dimension || (shown->mixed && shown->form != TSX_UINT64)) return false;
   if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
   return tsx_form_is_number(shown->form);
 }
 
-/* Where SQLite only wants equal values together, for GROUP BY and DISTINCT, a dense array gives them in its own order: the
- * slowest dimension first. 3.40 says so even where an ORDER BY takes its order from the groups; 3.54 does not. */
-#define DISTINCT_TRUE 3054000
-static void regroup(choice *c) {
+/* Puts the order's dimensions of a dense array into the array's own order, the slowest first, where SQLite only needs
+ * equal values together (for GROUP BY and DISTINCT). sqlite3_vtab_distinct says so in 3.40 even where an ORDER BY
+ * relies on the order of the groups; in 3.54 it does not. */
+#define GROUPS_TOLD 3054000
+static void reorder_groups(choice *c) {
   const tsr_schema *schema = c->table->schema;
   const int distinct = sqlite3_vtab_distinct(c->info);
-  if ((distinct != 1 && distinct != 2) || !schema->dense || sqlite3_libversion_number() < DISTINCT_TRUE) return;
+  if ((distinct != 1 && distinct != 2) || !schema->dense || sqlite3_libversion_number() < GROUPS_TOLD) return;
   const bool last_first = schema->cell_order == TSR_ORDER_COL;
   for (uint32_t i = 0; i < c->access.order_count; i++) {
     struct tsx_access_order *order = c->access.order;
     order[i].descending = false;
     for (uint32_t k = i; k > 0; k--) {
-      const uint32_t above = c->table->columns[order[k - 1].column].field,
-                     own = c->table->columns[order[k].column].field;
-      if (last_first ? above >= own : above <= own) break;
+      const uint32_t before = c->table->columns[order[k - 1].column].field,
+                     after = c->table->columns[order[k].column].field;
+      if (last_first ? before >= after : before <= after) break;
       const struct tsx_access_order moved = order[k];
       order[k] = order[k - 1];
       order[k - 1] = moved;
@@ -507,39 +526,41 @@ static void regroup(choice *c) {
   }
 }
 
-/* DISTINCT, perhaps with an ORDER BY: SQLite takes one row for all that are equal in the columns in use. If these are dimensions,
- * the rows come in the order of all of them, and one of equal ones is enough. A rowid that is in use tells them apart: before
- * 3.46 SQLite did not look at that, and since 3.53 it does not beside an order, so the cursor looks, too. */
-#define ROWID_SEEN 3046000
+/* Uses DISTINCT, perhaps with an ORDER BY, where SQLite needs only one of the rows that are equal in the columns in use
+ * and all of these columns are dimensions: then the rows come in the order of all of them, and the reader may leave out
+ * equal ones. A rowid in use makes all rows different. Before 3.46 SQLite did not look at that, so the plan is not used
+ * there; from 3.53 on it does not where there is an order, so xRowid fails under such a plan. */
+#define ROWID_CONSIDERED 3046000
 static void choose_distinct(choice *c) {
   const tsx_table *table = c->table;
   const sqlite3_index_info *info = c->info;
   const int distinct = sqlite3_vtab_distinct(c->info);
-  const uint32_t wanted = c->access.order_count;
-  uint32_t count = wanted, dimensions = 0;
-  if (distinct < 2 || wanted == 0 || sqlite3_libversion_number() < ROWID_SEEN) return;
+  const uint32_t ordered_count = c->access.order_count;
+  uint32_t count = ordered_count, dimensions = 0;
+  if (distinct < 2 || ordered_count == 0 || sqlite3_libversion_number() < ROWID_CONSIDERED) return;
   for (int i = 0; i < info->nConstraint; i++)
     if (info->aConstraint[i].iColumn < 0) return;
   for (int column = 0; column <= TSX_WRITTEN_AT(table); column++) {
     if (!is_used(c, column)) continue;
-    if (column > 62) return; /* it may be another one */
+    if (column > 62) return; /* one bit of colUsed stands for all columns from 63 on */
     if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
         c->time_taken[column - TSX_AS_OF(table)])
       continue;
     if (!can_order(c, column)) return;
     bool ordered = false;
-    for (uint32_t i = 0; i < wanted && !ordered; i++) ordered = c->access.order[i].column == column;
+    for (uint32_t i = 0; i < ordered_count && !ordered; i++) ordered = c->access.order[i].column == column;
     dimensions++;
     if (ordered) continue;
     if (count == TSX_TERMS_MAX) return;
     c->access.order[count++] = (struct tsx_access_order){.column = column};
   }
-  if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all differ */
+  if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all rows differ */
   c->access.order_count = count;
   c->access.distinct = true;
 }
 
-/* The order of rows that SQLite wants, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. One row is in any order. */
+/* Takes the order that SQLite asks for, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. At most one row
+ * (`unique`) is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
   if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MAX) return;
@@ -549,18 +570,19 @@ static void choose_order(choice *c, bool unique) {
     c->access.order[i].descending = info->aOrderBy[i].desc;
   }
   if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
-  regroup(c);
+  reorder_groups(c);
   choose_distinct(c);
   info->orderByConsumed = 1;
 }
 
-/* About how many rows are left of DISTINCT, where all dimensions have as many values. A dense array needs no tile for them. */
+/* Estimates how many rows DISTINCT leaves, as if all dimensions had equally many values. A dense array reads no tile
+ * for them. */
 static void expect_distinct(const choice *c, cost *total) {
   total->rows = pow(total->rows, (double)c->access.order_count / c->table->schema->dimension_count);
   if (c->table->schema->dense) total->cells = 0;
 }
 
-/* May the table leave out the rows of OFFSET? If no filter is tested but here. */
+/* Returns true if the table may leave out the rows of OFFSET: it tests all filters, and SQLite tests none. */
 static bool can_skip(const choice *c) {
   const sqlite3_index_info *info = c->info;
   if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->access.distinct)
@@ -576,7 +598,8 @@ static bool can_skip(const choice *c) {
   return true;
 }
 
-/* How many rows are likely to be taken: not known where SQLite sorts them. */
+/* Takes LIMIT and OFFSET, which say how many rows are likely to be taken. They say nothing where SQLite sorts the
+ * rows. */
 static void choose_limit(choice *c) {
   sqlite3_index_info *info = c->info;
   int limit = -1, offset = -1;
@@ -596,24 +619,25 @@ static void choose_limit(choice *c) {
   info->aConstraintUsage[offset].omit = c->access.skip;
 }
 
-/* What the plan costs. A row costs a step; a decoded cell about a fiftieth of one, if its tile is not in the cache.
+/* Returns the cost of the plan. The unit is one row; a decoded cell costs about a fiftieth of that.
  *
- * A plan that scans once for each side of an OR must not be chosen where as_of or since may be NULL, "not given": SQLite tests
- * as_of = NULL again behind such scans, and no row satisfies that. SQLite asks this function for a plan of each side, and
- * adds up what they cost.
- * - Before 3.47 it does not offer as_of = ? for the sides. `missing` is true for them, and they have one price, the dearest: the
- *   plan of the whole WHERE costs less. (Where that has no value for as_of either, one scan is cheaper than two, and
- *   xColumn says what is wrong.)
- * - From 3.47 on it offers the side's terms first, and behind them those of the whole WHERE. Each term before as_of makes the
- *   plan dearer by one large factor. All plans of the whole WHERE have the same factor, so they compare as they did; a plan of a
- *   side has a greater one. */
-#define DEAREST    1e290
-#define DEARER     1e18
-#define DEARER_MAX 11 /* terms */
-static double best_index_weigh(const choice *c, int as_of, cost total) {
+ * SQLite may answer an OR by one scan for each of its operands. It must not choose such a plan where as_of or since may
+ * be NULL, which means "not given": after such scans SQLite tests as_of = NULL again, and no row satisfies that. SQLite
+ * calls xBestIndex for a plan of each operand and adds up their costs, so the cost is what prevents such a plan.
+ * - Before 3.47 SQLite does not offer as_of = ? for the operands. `missing` is true for their plans, and their cost is
+ *   OR_COST, more than the plan of the whole WHERE costs. (Where that one has no value for as_of either, one scan is
+ *   cheaper than two, and xColumn reports the error.)
+ * - From 3.47 on SQLite offers the terms of the operand first, and after them those of the whole WHERE. Each term
+ *   before as_of multiplies the cost by OR_FACTOR. All plans of the whole WHERE have the same number of such terms, so
+ *   they compare as before; the plan of an operand has more of them. */
+#define OR_COST       1e290
+#define OR_FACTOR     1e18
+#define OR_FACTOR_MAX 11 /* terms that count: more would exceed OR_COST */
+static double cost_of_plan(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
-  if (c->access.missing) return as_of + 1 < 63 ? DEAREST : sum * 1e100; /* more columns: one of them may be meant */
-  for (int i = 0; i < c->null_time && i < DEARER_MAX; i++) sum *= DEARER;
+  if (c->access.missing)
+    return as_of + 1 < 63 ? OR_COST : sum * 1e100; /* from column 63 on, colUsed may mean another column than as_of */
+  for (int i = 0; i < c->null_time && i < OR_FACTOR_MAX; i++) sum *= OR_FACTOR;
   return sum;
 }
 
@@ -621,16 +645,16 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
   tsr_error error = {0};
-  bool missing = tsx_table_ready(table, &error) < 0; /* xOpen says so */
-  const int as_of = missing ? tsx_table_shown(table) : TSX_AS_OF(table);
-  const int code = choose_times(&c, as_of); /* first: they must not be left out where a plan is full */
+  bool missing = tsx_table_ready(table, &error) < 0; /* xOpen will return that error */
+  const int as_of = missing ? tsx_table_visible_columns(table) : TSX_AS_OF(table);
+  const int code = choose_times(&c, as_of); /* first, because a plan that is full must not lack them */
   if (code != SQLITE_OK) return code;
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);
   }
-  for (int i = 0; i < info->nConstraint; i++) { /* attributes last: a full plan does without them first */
+  for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can do without them best */
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);
@@ -650,7 +674,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   info->idxStr = tsx_access_encode(table, &c.access);
   if (!info->idxStr) return SQLITE_NOMEM;
   info->needToFreeIdxStr = 1;
-  info->estimatedCost = best_index_weigh(&c, as_of, total);
-  info->estimatedRows = total.rows < 1 ? 1 : tsx_whole(fmin(total.rows, 4e18));
+  info->estimatedCost = cost_of_plan(&c, as_of, total);
+  info->estimatedRows = total.rows < 1 ? 1 : tsx_int64_from_double(fmin(total.rows, 4e18));
   return SQLITE_OK;
 }

@@ -1,4 +1,5 @@
-/* best_index.h: from constraints to a plan for xFilter, and back. */
+/* best_index.h: xBestIndex, and the plan that it hands to xFilter. A tsx_access is the plan; idxStr is its text, whose
+ * grammar stands at the head of best_index.c. */
 #ifndef TSX_BEST_INDEX_H
 #define TSX_BEST_INDEX_H
 
@@ -8,40 +9,44 @@
 
 typedef struct tsx_table tsx_table;
 
-/* What idxStr says, decoded. */
-typedef struct tsx_term {
-  int column;
+typedef struct tsx_term { /* one comparison; term n takes argument n of xFilter */
+  int column; /* of the table; as_of and since, too */
   tsx_op op;
-  bool nocase; /* text, compared without case */
-  bool numeric; /* text, perhaps compared as a number where it looks like one */
-  bool plainly; /* as TSX_PLAINLY */
-} tsx_term; /* in the order of xFilter's arguments */
+  bool nocase; /* texts are compared under NOCASE */
+  bool numeric; /* a text may be compared as a number if it looks like one (tsx_numeric_range) */
+  bool plainly; /* TSX_PLAINLY */
+} tsx_term;
 
-#define TSX_TERMS_MAX 64 /* what is beyond is left to SQLite */
+#define TSX_TERMS_MAX 64 /* comparisons beyond this many are left to SQLite */
 
 typedef struct tsx_access {
   uint32_t count, order_count;
   tsx_term terms[TSX_TERMS_MAX];
   struct tsx_access_order {
-    int column;
+    int column; /* a dimension */
     bool descending;
-  } order[TSX_TERMS_MAX]; /* by dimensions */
-  bool distinct; /* of rows that are equal in the order's dimensions, one is enough */
-  bool missing; /* as_of or since is used, and not given */
-  bool limit, offset; /* are arguments, too, behind those of the terms */
-  bool skip; /* the table leaves out the rows of OFFSET itself */
+  } order[TSX_TERMS_MAX];
+  bool distinct; /* of rows that are equal in all columns of the order, one is enough */
+  bool missing; /* the statement uses as_of or since, and this plan has no value for it */
+  bool limit, offset; /* LIMIT and OFFSET are arguments of xFilter, after those of the terms */
+  bool skip; /* the table itself leaves out the rows of OFFSET */
 } tsx_access;
 
+/* xBestIndex. */
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
-/* Says that as_of (0) or since (1) is used otherwise than as an argument: SQLITE_ERROR. */
+/* Sets the table's error: as_of (`which` 0) or since (1) is used otherwise than as an argument. Returns
+ * SQLITE_ERROR. */
 int tsx_time_misused(tsx_table *table, int which);
 
-/* Decodes idxStr against the table's columns; SQLITE_ERROR if it does not fit. */
+/* Decodes idxStr for a table whose array is open. Returns SQLITE_OK, or SQLITE_ERROR if the text does not fit the
+ * table. */
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
+
+/* Returns the plan as text, from sqlite3_malloc; NULL where there is no memory. */
 char *tsx_access_encode(const tsx_table *table, const tsx_access *access);
 
-/* How many arguments xFilter gets. */
+/* Returns how many arguments xFilter gets with this plan. */
 uint32_t tsx_access_arguments(const tsx_access *access);
 
 #endif

@@ -1,20 +1,22 @@
-/* creation.c: arrays that a CREATE VIRTUAL TABLE makes: prepared in xCreate, where all that can fail happens, published
- * when the transaction commits, so that a rolled-back CREATE leaves nothing.
+/* creation.c: arrays in directories that a CREATE VIRTUAL TABLE makes. xCreate prepares the array; the commit of the
+ * transaction publishes it; a rollback removes it.
  *
- * Until then the array's directory is there, but nobody's array; this connection alone has it open, and its tables see
- * it as it will be. It belongs to the open array, not to a table: after ROLLBACK TO and ALTER TABLE another
- * sqlite3_vtab serves the same table. What SQLite calls, and what it does not tell:
+ * Until the commit the array's directory exists, but nothing takes it for an array, since it has no __schema. This
+ * connection alone has it open, and its tables see the array as it will be. The creation belongs to the open array
+ * (tsx_array), not to a table, because another sqlite3_vtab serves the same table after ROLLBACK TO and ALTER TABLE.
+ * These are the calls that SQLite makes:
  *
- *   xSync      before every commit. CREATE within a savepoint that was rolled back is not told: the table may be gone,
- *              and then nothing is published
- *   xCommit    the database has committed. What the transaction wrote into the array is published first: so the array
- *              appears with its cells
- *   xRollback  the directory is removed; but after an xSync only if the database file is as it was then: the second
- *              phase of a commit may have failed, then the database decides when it is read again
- *   xDestroy   DROP in the same transaction: removed; no other call comes
+ *   xSync      Comes before every commit. SQLite does not tell when ROLLBACK TO has taken the CREATE back, so xSync
+ *              looks whether NAME_config still has the creation's name. If not, nothing is published.
+ *   xCommit    The database has committed. The cells that the transaction wrote into the array are published first, so
+ *              that the array appears with its cells.
+ *   xRollback  The directory is removed. After an xSync this happens only if the database file is unchanged since then:
+ *              the second phase of a commit may have failed, and then the database decides when it is opened again.
+ *   xDestroy   DROP in the same transaction. The directory is removed; no other call comes.
  *
- * The shadow table NAME_config keeps the creation's name in the same transaction: where a process dies between commit
- * and publishing, or xRollback comes after a commit, the next connection to the table publishes.
+ * The shadow table NAME_config keeps the creation's name and commits in the same transaction. Where a process dies
+ * between that commit and the publication, or xRollback comes after the commit, the next connection to the table
+ * publishes the array (tsx_creation_recover).
  */
 #include "table/creation.h"
 
@@ -36,39 +38,42 @@ void tsx_creation_close(tsx_array *array, bool abandon) {
   array->creation = NULL;
 }
 
-/* Its tables may still be there for a moment; nobody finds it any more. */
+/* Ends the creation of an array that was not published. The array stays open for tables that still refer to it, but its
+ * path does not lead to it any more. */
 static void creation_forget(tsx_array *array, bool abandon) {
   tsx_transaction_close(array);
   tsx_creation_close(array, abandon);
   array->gone = true;
 }
 
-/* The key that the table has must be one that is asked for. */
+/* Fails unless the table has a key exactly where its definition asks for encryption. */
 static int creation_check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key,
                               tsr_error *error) {
   if (definition->encrypted && !key)
     return tsx_fail(error, TSR_AUTH, "encryption=aes_256_gcm needs a key: the option key_file, or tessera_set_key");
   if (!definition->encrypted && key)
-    return tsx_fail(error, TSR_ERROR, "there is a key for %s: the option encryption=aes_256_gcm is wanted, too",
+    return tsx_fail(error, TSR_ERROR, "there is a key for %s: the option encryption=aes_256_gcm is needed, too",
                     table->path);
   return TSR_OK;
 }
 
-static tsx_array *next_unasked(const tsx_connection *connection) {
+static tsx_array *next_unchecked(const tsx_connection *connection) {
   tsx_array *array = connection->arrays;
-  while (array && (array->asked || !array->creation || !array->creation_name)) array = array->next;
+  while (array && (array->checked || !array->creation || !array->creation_name)) array = array->next;
   return array;
 }
 
-/* Arrays whose CREATE a ROLLBACK TO has taken back, which is not told, make room for others before the commit. Asking
- * may load the schema: tables come and go meanwhile, and arrays with them. 1 if there were any. */
+/* Removes prepared arrays whose CREATE a ROLLBACK TO has taken back, so that a new CREATE at the same path finds the
+ * place free. Returns 1 if there were any, 0 if not, or an error. Each search for a table may load the database's
+ * schema, by which tables and arrays come and go; so the list of arrays is walked anew each time, and a reference keeps
+ * the array that is looked at. */
 static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   int found = 0, answer = SQLITE_DONE;
   tsx_array *array;
-  for (array = connection->arrays; array; array = array->next) array->asked = false;
-  while (answer != SQLITE_NOMEM && (array = next_unasked(connection))) {
-    array->asked = true;
-    array->tables++;
+  for (array = connection->arrays; array; array = array->next) array->checked = false;
+  while (answer != SQLITE_NOMEM && (array = next_unchecked(connection))) {
+    array->checked = true;
+    array->references++;
     answer = tsx_config_find(connection->db, array->creation_schema, "creation", array->creation_name, NULL);
     if (answer == SQLITE_DONE && array->creation) {
       creation_forget(array, true);
@@ -79,7 +84,8 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   return answer == SQLITE_NOMEM ? tsx_out_of_memory(error) : found;
 }
 
-static void hint(tsr_environment *environment, const char *path, tsr_error *error) {
+/* Appends to the message that something is in the way what to do if that is an array. */
+static void hint_at_array(tsr_environment *environment, const char *path, tsr_error *error) {
   tsr_object_kind kind;
   tsr_error ignored;
   const size_t size = strlen(error->message);
@@ -98,7 +104,7 @@ static int creation_prepare(const tsx_table *table, const tsr_schema *schema, co
   tsr_error why = *error;
   int orphans = forget_orphans(table->connection, &why);
   if (orphans < 0) *error = why;
-  if (orphans == 0) hint(environment, table->path, error);
+  if (orphans == 0) hint_at_array(environment, table->path, error);
   if (orphans <= 0) return orphans < 0 ? orphans : code;
   return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
 }
@@ -126,7 +132,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
     tsr_creation_close(creation);
     return code;
   }
-  unsigned chance; /* below version 10 all schemas have one name */
+  unsigned
+      chance; /* below format version 10 all schemas have the same name, so a random number tells creations apart */
   sqlite3_randomness(sizeof chance, &chance);
   table->array->creation_name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
   table->array->creation_schema = sqlite3_mprintf("%s", table->schema_name);
@@ -136,7 +143,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
 }
 
 int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
-  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE) return 0; /* may go back */
+  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
+    return 0; /* not committed yet */
   char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
   int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
                     : tsx_out_of_memory(error);
@@ -156,17 +164,18 @@ int tsx_creation_sync(sqlite3_vtab *vtab) {
   if (!array || !array->creation) return SQLITE_OK;
   int answer = tsx_config_find(table->connection->db, table->schema_name, "creation", array->creation_name, NULL);
   if (answer != SQLITE_ROW && answer != SQLITE_DONE) return answer;
-  array->wanted = answer == SQLITE_ROW;
+  array->table_exists = answer == SQLITE_ROW;
   array->synced = true;
   array->data_version = tsx_data_version(table);
   return SQLITE_OK;
 }
 
-/* SQLite does not look at what this returns; what fails here is done by the next connection to the table. */
+/* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next connection to
+ * the table. */
 int tsx_creation_commit(sqlite3_vtab *vtab) {
   tsx_array *array = ((tsx_table *)vtab)->array;
   if (!array || !array->creation) return SQLITE_OK;
-  if (!array->wanted) {
+  if (!array->table_exists) {
     creation_forget(array, true);
     return SQLITE_OK;
   }

@@ -1,9 +1,11 @@
-/* cursor.c: xFilter makes a request of its arguments and starts a reader; xNext walks the rows of its batches; xColumn
- * takes single values out of their columns. A column is asked of the reader when the first of its cells is wanted, once
- * for each batch.
+/* cursor.c: the cursor methods of array tables.
  *
- * A cursor that is closed rests with its table, with its decoded plan and its reader, until the next one is opened: most
- * statements are run again, on a state of the array that is the same.
+ * xFilter decodes the plan (best_index.c), makes a tsr_request of the plan and its arguments, and starts a reader. The
+ * reader returns batches of cells; xNext walks the rows of a batch; xColumn takes single values out of the batch's
+ * columns. A column is fetched from the reader when xColumn needs its first value, once for each batch.
+ *
+ * A cursor that is closed stays with its table as the idle cursor, with its decoded plan and its reader, and the next
+ * xOpen takes it again: most statements run repeatedly, and often on the same state of the array.
  */
 #include "table/cursor.h"
 
@@ -20,70 +22,71 @@
 #include "table/transaction.h"
 #include "table/update.h"
 
-typedef struct in_list { /* the members of an IN list, as ranges */
+typedef struct in_list { /* ranges of a term, as many as it needs */
   tsr_range *ranges;
-  void **values; /* what the ranges point to: each from sqlite3_malloc */
+  void **values; /* the memory that each range points to, from sqlite3_malloc */
   uint64_t count, room;
-  bool everything;
+  bool everything; /* any value may satisfy the term */
 } in_list;
 
-typedef struct shown { /* a column of the table, of the batch in hand */
-  const tsr_column *cells; /* NULL until asked for */
-  const uint8_t *numbers; /* of cells that all are there, each a plain number; else NULL */
-} shown;
+typedef struct batch_column { /* one column of the table in the present batch */
+  const tsr_column *cells; /* NULL until xColumn needs it */
+  const uint8_t *numbers; /* the values, where all cells have one and it is a number; else NULL */
+} batch_column;
 
 typedef struct tsx_cursor {
   sqlite3_vtab_cursor base;
-  tsx_snapshot *snapshot;
-  tsr_snapshot *core; /* its own: what the reader reads, and holds */
-  tsr_reader *reader; /* NULL: none */
-  tsx_snapshot *opened; /* in a transaction that has written the array: what the table showed at xOpen, as xFilter may
-                           come again when more has been written; else NULL */
-  tsr_ranges *dimensions; /* one per dimension */
-  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn */
-  bool *dropped; /* columns whose attribute the array has no more */
-  const tsr_schema *newest; /* that `dropped` was made for */
-  bool *fields; /* fields that statements have asked for: the reader decodes them ahead */
+  tsx_snapshot *snapshot; /* the state that the cursor reads; released at xClose */
+  tsr_snapshot *core; /* the state that `reader` reads, which keeps it alive */
+  tsr_reader *reader; /* or NULL */
+  tsx_snapshot
+      *opened; /* in a transaction that has written the array: what the table showed at xOpen, since xFilter may
+                           be called again when more has been written; else NULL */
+  tsr_ranges *dimensions; /* one for each dimension */
+  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn; owned */
+  bool *dropped; /* for each column: the array has its attribute no more */
+  const tsr_schema *newest; /* the schema that `dropped` was made for */
+  bool *fields; /* fields that the statement has used: the reader decodes them ahead */
   uint64_t number; /* among the table's cursors */
-  unsigned asked; /* of the present row: which hidden columns, and whether its rowid */
-  /* where it stands */
+  unsigned requested; /* of the present row: bits of the hidden columns and REQUESTED_ROWID */
+  /* the position */
   const tsr_batch *batch; /* NULL at the end */
-  uint64_t row;
-  uint64_t first; /* of the batch: those before it are left out */
-  uint64_t skip; /* rows still to be left out, for OFFSET */
-  shown *columns;
-  /* the decoded plan: kept while the same idxStr comes */
+  uint64_t row; /* in the batch */
+  uint64_t first; /* the batch's first row that is returned: those before it belong to OFFSET */
+  uint64_t skip; /* rows that are still to be left out, for OFFSET */
+  batch_column *columns;
+  /* the decoded plan, kept as long as the same idxStr comes */
   char *text;
-  tsx_access access; /* and so much of what follows is in use */
+  tsx_access access; /* of the arrays below, one element for each term is in use */
   uint32_t predicate_count;
-  /* the request, by terms: not set at first */
+  /* the request, by terms; not initialized before the term is set */
   in_list lists[TSX_TERMS_MAX];
   tsr_ranges sets[TSX_TERMS_MAX];
   tsx_ranges values[TSX_TERMS_MAX];
   tsr_predicate predicates[TSX_TERMS_MAX]; /* on attributes */
   tsr_sort order[TSX_TERMS_MAX];
-} cursor_cursor;
-#define IDLE_MAX (256u << 10) /* bytes that the reader of a cursor at rest may keep */
+} array_cursor;
+#define IDLE_MAX (256u << 10) /* bytes that the reader of an idle cursor may keep */
 
-static int cursor_fail(cursor_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
+static int cursor_fail(array_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
 
-static int cursor_make(const tsx_table *table, cursor_cursor **out) {
+static int cursor_make(const tsx_table *table, array_cursor **out) {
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
   uint64_t columns = table->column_count + 1;
-  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(shown) + 1) + fields;
-  cursor_cursor *c = sqlite3_malloc64(sizeof(cursor_cursor) + more);
+  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + fields;
+  array_cursor *c = sqlite3_malloc64(sizeof(array_cursor) + more);
   if (!c) return SQLITE_NOMEM;
-  memset(c, 0, offsetof(cursor_cursor, lists));
+  memset(c, 0, offsetof(array_cursor, lists));
   memset(c + 1, 0, more);
   c->dimensions = (tsr_ranges *)(c + 1);
-  c->columns = (shown *)(c->dimensions + dimensions);
+  c->columns = (batch_column *)(c->dimensions + dimensions);
   c->dropped = (bool *)(c->columns + columns);
   c->fields = c->dropped + columns;
   *out = c;
   return SQLITE_OK;
 }
 
-static void cursor_destroy(cursor_cursor *c) {
+static void cursor_destroy(array_cursor *c) {
   tsr_reader_close(c->reader);
   sqlite3_free(c->text);
   sqlite3_free(c);
@@ -99,7 +102,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsr_error error;
   tsx_error_init(&error);
   if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  cursor_cursor *c = table->idle;
+  array_cursor *c = table->idle;
   if (!c) {
     int code = cursor_make(table, &c);
     if (code != SQLITE_OK) return code;
@@ -113,7 +116,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
     cursor_destroy(c);
     return tsx_vtab_error(vtab, &error);
   }
-  memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* another statement's */
+  memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* of the last statement */
   c->number = ++table->opened;
   tsx_update_forget(table);
   *out = &c->base;
@@ -122,7 +125,8 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
-static void count_rows(cursor_cursor *c) {
+/* Adds the rows that SQLite has seen of the present batch to the environment's counters. */
+static void count_rows(array_cursor *c) {
   if (c->batch)
     tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
                                (c->row < c->batch->count ? c->row + 1 : c->batch->count) - c->first);
@@ -135,8 +139,8 @@ static void clear_list(in_list *list) {
   *list = (in_list){0};
 }
 
-/* Frees what the last request held. */
-static void clear_request(cursor_cursor *c) {
+/* Frees the memory of the last request. */
+static void clear_request(array_cursor *c) {
   for (uint32_t i = 0; i < c->access.count; i++) clear_list(&c->lists[i]);
   for (int i = 0; i < 2; i++) {
     sqlite3_value_free(c->times[i]);
@@ -145,9 +149,10 @@ static void clear_request(cursor_cursor *c) {
   c->batch = NULL;
 }
 
-/* A reader of a transaction's rows does not rest: what it reads is gone with the transaction. As long as other cursors are open
- * the statement goes on, and this one may come again: it keeps the tiles that it used last until the statement's end. */
-static bool may_rest(const cursor_cursor *c) {
+/* Returns true if a cursor that is closed may become the table's idle cursor. A reader of a transaction's rows may not,
+ * because these rows go with the transaction. While other cursors are open, the statement goes on and may open this one
+ * again: the reader keeps the tiles that it used last until the statement ends. */
+static bool may_become_idle(const array_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const bool goes_on = table->connection->cursors > 1;
   if (table->idle) return false;
@@ -162,23 +167,23 @@ void tsx_cursor_forget_tiles(tsx_table *table) {
 }
 
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {
-  cursor_cursor *c = (cursor_cursor *)base;
+  array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
   count_rows(c);
   clear_request(c);
   tsx_update_scanned(table, c->number);
-  const bool rests = may_rest(c);
+  const bool becomes_idle = may_become_idle(c);
   tsx_snapshot_release(c->snapshot);
   tsx_snapshot_release(c->opened);
   c->snapshot = c->opened = NULL;
-  if (rests) table->idle = c;
+  if (becomes_idle) table->idle = c;
   else cursor_destroy(c);
   tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
 }
 
-/* A time given in the query; NULL keeps the table's. */
-static int cursor_take_time(cursor_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
+/* Takes the value of as_of (`which` 0) or since (1) in the query. NULL leaves *time as it is. */
+static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
   const char *name = which ? "since" : "as_of";
   sqlite3_value_free(c->times[which]);
@@ -196,15 +201,16 @@ static int cursor_take_time(cursor_cursor *c, int which, sqlite3_value *value, u
         TSR_OK)
       return SQLITE_OK;
     return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
-                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted: %s", name,
+                         "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: %s", name,
                          error.message);
   default:
     return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
-                         "%s: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted", name);
+                         "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970", name);
   }
 }
 
-static bool list_room(in_list *list) {
+/* Makes room for the ranges of one more member. Returns false where there is no memory. */
+static bool list_reserve(in_list *list) {
   if (list->count + TSX_RANGES_MAX <= list->room) return true;
   uint64_t room = list->room ? list->room * 2 : 16;
   tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
@@ -216,16 +222,17 @@ static bool list_room(in_list *list) {
   return true;
 }
 
-/* Copies the ranges of one member: its values go with the next one. */
+/* Appends copies of the ranges of one member of a list: the values that they point to are only valid until the next
+ * member. Returns false where there is no memory. */
 static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
   if (member->count == TSX_EVERYTHING) list->everything = true;
   for (int i = 0; i < member->count; i++) {
-    if (!list_room(list)) return false;
+    if (!list_reserve(list)) return false;
     tsr_range range = member->ranges[i];
     uint64_t low = range.low ? (range.low_size ? range.low_size : 8) : 0;
     uint64_t high = range.high ? (range.high_size ? range.high_size : 8) : 0;
     bool text = range.low != member->values[i][0] && range.high != member->values[i][1];
-    if (text) { /* one text, both ends; it may be empty */
+    if (text) { /* the same text is both ends; it may be empty */
       low = range.low_size;
       high = 0;
     }
@@ -241,7 +248,7 @@ static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
   return true;
 }
 
-static int take_list(cursor_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
+static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
   in_list *list = &c->lists[term];
   sqlite3_value *member = NULL;
   tsx_ranges ranges;
@@ -254,8 +261,9 @@ static int take_list(cursor_cursor *c, uint32_t term, const tsx_column *column, 
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* The codes of an enumerated attribute whose labels satisfy the term, as ranges of its integers. */
-static int take_labels(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+/* Takes a term on an enumerated attribute: the codes whose labels satisfy it become ranges of the attribute's
+ * integers. */
+static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                        unsigned how) {
   in_list *list = &c->lists[term];
   tsx_codes codes = {0};
@@ -272,32 +280,32 @@ static int take_labels(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_col
     }
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
-    const tsx_term *asked = &c->access.terms[term];
-    code = tsx_codes_add(column, op, asked->nocase, asked->numeric, value, how, &codes);
+    const tsx_term *taken = &c->access.terms[term];
+    code = tsx_codes_add(column, op, taken->nocase, taken->numeric, value, how, &codes);
   }
   list->everything = codes.everything;
   for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
-    uint8_t *copy = list_room(list) ? sqlite3_malloc(16) : NULL;
+    uint8_t *copy = list_reserve(list) ? sqlite3_malloc(16) : NULL;
     if (copy) {
-      memcpy(copy, codes.runs[i], 16); /* little-endian: the low bytes are the value in any integer datatype */
+      memcpy(copy, codes.ranges[i], 16); /* little-endian: the low bytes are the value in any integer datatype */
       list->values[list->count] = copy;
       list->ranges[list->count++] = (tsr_range){.low = copy, .high = copy + 8};
     } else {
       code = SQLITE_NOMEM;
     }
   }
-  sqlite3_free(codes.runs);
+  sqlite3_free(codes.ranges);
   return code;
 }
 
-/* Text without case, as the range of bytes that holds it. */
-static int take_nocase(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+/* Takes a comparison under NOCASE: a range of bytes that holds all texts which satisfy it. */
+static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
   in_list *list = &c->lists[term];
   tsr_range range;
   void *memory;
-  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* none */
+  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* no range: no row */
   const int count = tsx_nocase_range(op, value, &range, &memory);
-  if (count == TSX_NO_MEMORY || !list_room(list)) {
+  if (count == TSX_NO_MEMORY || !list_reserve(list)) {
     sqlite3_free(count > 0 ? memory : NULL);
     return SQLITE_NOMEM;
   }
@@ -310,8 +318,8 @@ static int take_nocase(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value
   return SQLITE_OK;
 }
 
-/* A datetime's comparison in which those that are shown as integers are text, too. */
-static int take_decimals(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+/* Takes a comparison of a datetime with a text that sees values shown as integers as texts, too (tsx_times_as_text). */
+static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                          unsigned how) {
   in_list *list = &c->lists[term];
   tsx_ranges ranges;
@@ -323,8 +331,8 @@ static int take_decimals(cursor_cursor *c, uint32_t term, tsx_op op, const tsx_c
   return SQLITE_OK;
 }
 
-/* One term as a set of ranges of its field. */
-static int take_set(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+/* Makes the ranges of a term, of which sets[term] is the union. */
+static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsx_column *column = &table->columns[c->access.terms[term].column];
   tsr_ranges *set = &c->sets[term];
@@ -350,7 +358,7 @@ static int take_set(cursor_cursor *c, uint32_t term, tsx_op op, sqlite3_value *v
   return SQLITE_OK;
 }
 
-static int take_dimension(cursor_cursor *c, uint32_t term, sqlite3_value *value) {
+static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_ranges *first = &c->dimensions[table->columns[c->access.terms[term].column].field];
   int code = take_set(c, term, c->access.terms[term].op, value);
@@ -360,21 +368,21 @@ static int take_dimension(cursor_cursor *c, uint32_t term, sqlite3_value *value)
   return SQLITE_OK;
 }
 
-/* One term as a predicate; ranges of one attribute make one together. */
-static int take_attribute(cursor_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+/* Takes a term on an attribute as a predicate. All ranges of one attribute become one predicate. */
+static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsx_column *column = &table->columns[c->access.terms[term].column];
   tsx_op op = c->access.terms[term].op;
   tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
   if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
   if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
-  if (op == TSX_ISNOT) { /* all but what equality finds, if it can tell that from all others */
-    const bool own = tsx_compares_its_way(column) && !c->access.terms[term].plainly;
-    if (!own && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) return SQLITE_OK;
+  if (op == TSX_ISNOT) { /* the negation of equality, if that is exact; else SQLite tests the term */
+    const bool own_comparison = tsx_has_own_comparison(column) && !c->access.terms[term].plainly;
+    if (!own_comparison && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) return SQLITE_OK;
     op = TSX_EQ;
     p.negated = true;
   }
-  if (op == TSX_ISNULL && column->form == TSX_LABEL) { /* a code without label is NULL, too */
+  if (op == TSX_ISNULL && column->form == TSX_LABEL) { /* a code without a label reads as NULL, too */
     op = TSX_NOTNULL;
     p.negated = true;
   }
@@ -385,7 +393,7 @@ static int take_attribute(cursor_cursor *c, uint32_t term, sqlite3_value *value,
   }
   int code = take_set(c, term, op, value);
   if (code != SQLITE_OK) return code;
-  if (c->sets[term].all) return SQLITE_OK; /* nothing can be said: null, neither */
+  if (c->sets[term].all) return SQLITE_OK; /* the term excludes nothing, not even null: no predicate */
   for (uint32_t i = 0; i < c->predicate_count && !p.negated; i++)
     if (c->predicates[i].field == p.field && c->predicates[i].kind == TSR_PREDICATE_WITHIN &&
         !c->predicates[i].negated) {
@@ -399,7 +407,7 @@ static int take_attribute(cursor_cursor *c, uint32_t term, sqlite3_value *value,
   return SQLITE_OK;
 }
 
-static int take_times(cursor_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < c->access.count; i++) {
     const int column = c->access.terms[i].column;
@@ -407,13 +415,13 @@ static int take_times(cursor_cursor *c, sqlite3_value **values, uint64_t *since,
     if (column == TSX_AS_OF(table)) code = cursor_take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = cursor_take_time(c, 1, values[i], since);
     else if (column >= (int)table->column_count)
-      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan for something that is no field", table->path);
+      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan names a column that is not a field", table->path);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
 }
 
-static int take_terms(cursor_cursor *c, sqlite3_value **values) {
+static int take_terms(array_cursor *c, sqlite3_value **values) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   bool utf16 = tsx_connection_utf16(table->connection);
   c->predicate_count = 0;
@@ -428,9 +436,10 @@ static int take_terms(cursor_cursor *c, sqlite3_value **values) {
   return SQLITE_OK;
 }
 
-/* Attributes that have been dropped since the table was made, also where there is another of that name: an error where
- * they are asked for. A table that looks at an earlier time has the columns of that time. */
-static int find_dropped(cursor_cursor *c, tsr_error *error) {
+/* Finds the attributes that were dropped since the table was connected; an attribute of the same name that was added
+ * later is another one. A statement that uses them fails. A table with the option as_of keeps the columns of that
+ * time. */
+static int find_dropped(array_cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
   if (!table->options.has_as_of) {
@@ -447,14 +456,14 @@ static int find_dropped(cursor_cursor *c, tsr_error *error) {
   return TSR_OK;
 }
 
-static int fail_dropped(cursor_cursor *c, int column) {
+static int fail_dropped(array_cursor *c, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
                        table->path, table->columns[column].name);
 }
 
-/* The order of the plan, and how many rows are likely to be taken. */
-static void cursor_take_order(cursor_cursor *c, sqlite3_value **values, tsr_request *request) {
+/* Sets the order of the request, and how many rows are likely to be taken. */
+static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < c->access.order_count; i++)
     c->order[i] = (tsr_sort){.dimension = table->columns[c->access.order[i].column].field,
@@ -464,12 +473,13 @@ static void cursor_take_order(cursor_cursor *c, sqlite3_value **values, tsr_requ
   if (!c->access.limit) return;
   sqlite3_int64 limit = sqlite3_value_int64(values[c->access.count]), offset = 0;
   if (c->access.offset) offset = sqlite3_value_int64(values[c->access.count + 1]);
-  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* else as good as all */
+  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* a greater limit is as good as none */
     request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
   if (c->access.skip && offset > 0) c->skip = (uint64_t)offset;
 }
 
-static int cursor_advance(cursor_cursor *c) {
+/* Takes the next batch that has rows behind those of OFFSET. */
+static int cursor_advance(array_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_error error;
   tsx_error_init(&error);
@@ -478,14 +488,15 @@ static int cursor_advance(cursor_cursor *c) {
     c->skip -= c->batch->count;
   c->row = c->first = c->skip;
   c->skip = 0;
-  c->asked = 0;
+  c->requested = 0;
   memset(c->columns, 0, table->column_count * sizeof *c->columns);
   if (code <= 0) c->batch = NULL;
   return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
 }
 
-/* What was written since xOpen does not show, nor what has been committed since the first xFilter. */
-static int find_snapshot(cursor_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
+/* Finds the state to read. A cursor never shows what this transaction has written since xOpen, nor what others have
+ * committed since the first xFilter. */
+static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   if (c->opened && since == table->options.since && as_of == table->options.as_of) {
     *snapshot = c->opened;
@@ -501,8 +512,8 @@ static int find_snapshot(cursor_cursor *c, uint64_t since, uint64_t as_of, tsx_s
                             error);
 }
 
-/* The decoded plan is the last one's where the text is. */
-static int take_plan(cursor_cursor *c, const char *text, int count) {
+/* Decodes the plan, unless it is the same text as last time. */
+static int take_plan(array_cursor *c, const char *text, int count) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   if (!text) text = "";
   if (c->text && !strcmp(c->text, text)) return SQLITE_OK;
@@ -513,14 +524,14 @@ static int take_plan(cursor_cursor *c, const char *text, int count) {
     sqlite3_free(c->text);
     c->text = NULL;
     c->access.count = 0;
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: a plan that does not fit the table: %s", table->path, text);
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan does not fit the table: %s", table->path, text);
   }
   memset(c->lists, 0, c->access.count * sizeof *c->lists);
   return SQLITE_OK;
 }
 
-/* A reader of the state that the statement sees: the one that there is, if that is the same. */
-static int take_reader(cursor_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
+/* Opens a reader of the state that the statement sees, unless the present reader was opened on that state. */
+static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
   tsx_snapshot *snapshot = NULL;
   int code = find_snapshot(c, since, as_of, &snapshot, error);
   if (code < 0) return code;
@@ -536,7 +547,7 @@ static int take_reader(cursor_cursor *c, uint64_t since, uint64_t as_of, tsr_err
 }
 
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
-  cursor_cursor *c = (cursor_cursor *)base;
+  array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
   tsr_error error;
   tsx_error_init(&error);
@@ -570,47 +581,48 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
-  cursor_cursor *c = (cursor_cursor *)base;
-  c->asked = 0;
+  array_cursor *c = (array_cursor *)base;
+  c->requested = 0;
   if (++c->row < c->batch->count) return SQLITE_OK;
   count_rows(c);
   return cursor_advance(c);
 }
 
-int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((cursor_cursor *)base)->batch; }
+int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((array_cursor *)base)->batch; }
 
-static uint64_t cell_index(const cursor_cursor *c) {
+static uint64_t cell_index(const array_cursor *c) {
   return c->batch->selection ? c->batch->selection[c->row] : c->batch->first + c->row;
 }
 
-static int64_t cursor_row_of(const cursor_cursor *c) {
+static int64_t cursor_row_of(const array_cursor *c) {
   uint64_t i = cell_index(c);
   return c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
 }
 
-/* Who asks for all hidden columns and the rowid of a row wants to change it: this is what an UPDATE does with the rows
- * that its scan has chosen. A DELETE asks for the rowid alone; its rows matter where the array has duplicates, and within
- * a transaction (outside of one, its commit comes at once). */
-#define ASKED_ROWID 8u
-#define ASKED_ALL   15u
-static void note_asked(cursor_cursor *c, unsigned what) {
+/* Notes which hidden columns of a row, and whether its rowid, SQLite has requested. A statement that requests all of
+ * them is an UPDATE, whose scan has chosen this row; update.c remembers the row. A DELETE requests the rowid only. Its
+ * rows matter where the array has duplicates, and only within a transaction: outside of one its commit follows at
+ * once. */
+#define REQUESTED_ROWID 8u
+#define REQUESTED_ALL   15u
+static void note_requested(array_cursor *c, unsigned what) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  if (c->asked == ASKED_ALL) return;
-  c->asked |= what;
-  if (what == ASKED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
-    c->asked = ASKED_ALL;
-  if (c->asked != ASKED_ALL) return;
+  if (c->requested == REQUESTED_ALL) return;
+  c->requested |= what;
+  if (what == REQUESTED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
+    c->requested = REQUESTED_ALL;
+  if (c->requested != REQUESTED_ALL) return;
   if (!table->schema->dense) tsx_update_touch(table, c->number, cursor_row_of(c));
 }
 
-/* as_of and since show just the value that was given: SQLite may test it again. */
-static int hidden_column(cursor_cursor *c, sqlite3_context *context, int column) {
+/* as_of and since return exactly the value that was given, because SQLite may test the comparison again. */
+static int hidden_column(array_cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  note_asked(c, 1u << (column - TSX_AS_OF(table)));
+  note_requested(c, 1u << (column - TSX_AS_OF(table)));
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
   if (column == TSX_WRITTEN_AT(table)) {
     uint64_t time = c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time;
-    if (c->batch->written && time != UINT64_MAX) /* which is an own row's */
+    if (c->batch->written && time != UINT64_MAX) /* UINT64_MAX: this transaction's own, which has no time yet */
       sqlite3_result_int64(context, (sqlite3_int64)time);
   } else if (c->times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
@@ -620,52 +632,52 @@ static int hidden_column(cursor_cursor *c, sqlite3_context *context, int column)
   return SQLITE_OK;
 }
 
-static int take_column(cursor_cursor *c, int column) {
+static int take_column(array_cursor *c, int column) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   const tsx_column *shows = &table->columns[column];
-  shown *now = &c->columns[column];
+  batch_column *current = &c->columns[column];
   tsr_error error;
   tsx_error_init(&error);
   if (c->dropped[column]) return fail_dropped(c, column);
-  if (tsr_reader_column(c->reader, shows->field, &now->cells, &error) < 0) return cursor_fail(c, &error);
+  if (tsr_reader_column(c->reader, shows->field, &current->cells, &error) < 0) return cursor_fail(c, &error);
   c->fields[shows->field] = true;
-  const tsr_column *cells = now->cells;
+  const tsr_column *cells = current->cells;
   if (!cells->unwritten && !cells->validity && !cells->constant && tsx_form_is_number(shows->form))
-    now->numbers = cells->values;
+    current->numbers = cells->values;
   return SQLITE_OK;
 }
 
 int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
-  cursor_cursor *c = (cursor_cursor *)base;
+  array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
-  if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps its bytes */
-  const shown *now = &c->columns[column];
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps the cell's bytes */
+  const batch_column *current = &c->columns[column];
   const tsx_column *shows = &table->columns[column];
-  if (now->numbers) {
-    tsx_number_result(context, shows->form, now->numbers, cell_index(c));
+  if (current->numbers) {
+    tsx_number_result(context, shows->form, current->numbers, cell_index(c));
     return SQLITE_OK;
   }
-  if (!now->cells) {
+  if (!current->cells) {
     const int code = take_column(c, column);
     if (code != SQLITE_OK) return code;
   }
-  tsx_column_result(context, shows, now->cells, cell_index(c), table->options.fill_unwritten);
+  tsx_column_result(context, shows, current->cells, cell_index(c), table->options.fill_unwritten);
   return SQLITE_OK;
 }
 
 static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_type(time) != SQLITE_NULL; }
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
-  cursor_cursor *c = (cursor_cursor *)base;
-  if (c->access.distinct) /* SQLite promised that one row is enough, and it is not */
+  array_cursor *c = (array_cursor *)base;
+  if (c->access.distinct) /* SQLite said that one of equal rows is enough, but their rowids differ */
     return tsx_vtab_fail(
         base->pVtab, SQLITE_ERROR,
         "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
         "and LIMIT -1 behind it",
         ((tsx_table *)base->pVtab)->path);
-  ((tsx_table *)base->pVtab)->past = cursor_is_given(c->times[0]) || cursor_is_given(c->times[1]);
+  ((tsx_table *)base->pVtab)->read_at_other_time = cursor_is_given(c->times[0]) || cursor_is_given(c->times[1]);
   *rowid = cursor_row_of(c);
-  note_asked(c, ASKED_ROWID);
+  note_requested(c, REQUESTED_ROWID);
   return SQLITE_OK;
 }

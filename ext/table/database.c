@@ -1,9 +1,9 @@
-/* database.c: arrays that live in the database itself: made by CREATE VIRTUAL TABLE without a path, brought in and taken
- * out file by file.
+/* database.c: makes arrays that live in the database itself.
  *
- * tessera_import runs a CREATE VIRTUAL TABLE whose array is copied from the directory, tessera_copy one whose array has the
- * changed schema; so all of it is one statement, and one that fails leaves nothing. The text of that statement says what
- * CREATE would: it could make such an array again.
+ * tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
+ * xCreate makes an array of the changed schema. So the table and its array come with one statement, and a statement
+ * that fails leaves nothing. connection->making hands over to xCreate what to make. The text of the statement is what
+ * tessera_ddl gives, so that it stays in sqlite_schema as a definition that could make such an array again.
  */
 #include "table/database.h"
 
@@ -17,11 +17,9 @@
 #include "table/transaction.h"
 #include "table/savepoint.h"
 
-/* ---- Arrays like others ------------------------------------------------------------------------------------------- */
-
 struct tsx_making {
-  const char *files; /* copied from this directory */
-  const tsr_schema *schema; /* or made by this */
+  const char *files; /* the array whose files are copied, or NULL */
+  const tsr_schema *schema; /* else the schema of an empty array */
 };
 
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
@@ -38,7 +36,7 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   return code;
 }
 
-/* CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), as tessera_ddl would put it. */
+/* Runs CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), with the arguments that tessera_ddl would give. */
 static int run_create(tsx_connection *connection, const char *schema, const char *name, const tsx_address *source,
                       const struct tsx_making *making, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(connection->db);
@@ -48,8 +46,8 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
   if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
-  if (code == TSR_OK && making->schema) /* then the caller writes the cells, too; what stands above has read */
-    code = tsx_savepoint_begin(connection, "db:", error);
+  /* The savepoint comes after the statement is made, which reads the source, and before the caller writes cells. */
+  if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
   if (code == TSR_OK) {
     connection->making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
@@ -63,15 +61,16 @@ static int run_create(tsx_connection *connection, const char *schema, const char
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error) {
   const struct tsx_making making = {.files = schema ? NULL : source->path, .schema = schema};
-  char *database = NULL, *table = NULL, *place = NULL;
+  char *database = NULL, *table = NULL, *made_path = NULL;
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
   int code = tsx_table_name_parse(name, &database, &table, error);
-  if (code == TSR_OK && !(place = tsx_store_path(database ? database : "main", table))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, place, source->key, error);
+  if (code == TSR_OK && !(made_path = tsx_store_path(database ? database : "main", table)))
+    code = tsx_out_of_memory(error);
+  if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, made_path, source->key, error);
   if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
   sqlite3_free(database);
   sqlite3_free(table);
-  if (code == TSR_OK && path) *path = place;
-  else sqlite3_free(place);
+  if (code == TSR_OK && path) *path = made_path;
+  else sqlite3_free(made_path);
   return code;
 }

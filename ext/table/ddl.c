@@ -1,8 +1,9 @@
-/* ddl.c: schemas as text: filters, datatypes, and the CREATE VIRTUAL TABLE statement that would make such an array.
+/* ddl.c: schemas as SQL text: filters, datatypes, and the CREATE VIRTUAL TABLE statement that would make such an array.
  *
- * CREATE takes every such statement. What it cannot say is left out: an anonymous attribute gets the name that it has as a
- * column, codes of an enumeration become UINT16, dimension labels are not made, a format version that cannot be written
- * becomes the default one, and what CREATE refuses is left out as creatable.c says.
+ * CREATE accepts every statement that this file makes. The new array is not the same in what CREATE cannot say: an
+ * anonymous attribute gets the name that its column has; the codes of an enumeration get the datatype that CREATE
+ * chooses for their number; dimension labels are left out; a format version that cannot be written becomes the default
+ * one; creatable.c says what else is left out or replaced.
  */
 #include "table/ddl.h"
 
@@ -29,7 +30,7 @@
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
-/* The shortest text that reads back as this number; `single`: as this FLOAT32. */
+/* Appends the shortest text that reads back as this number; with `single`, as this FLOAT32. */
 static void ddl_append_float(sqlite3_str *out, double value, bool single) {
   char text[40];
   if (isnan(value)) sqlite3_str_appendall(out, "NULL");
@@ -40,7 +41,7 @@ static void ddl_append_float(sqlite3_str *out, double value, bool single) {
       if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
     }
     for (char *p = text; *p; p++)
-      if (*p == ',') *p = '.'; /* the host's locale */
+      if (*p == ',') *p = '.'; /* the decimal point of the host's locale */
     sqlite3_str_appendall(out, text);
   }
 }
@@ -118,22 +119,22 @@ static void append_hex(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   sqlite3_str_appendchar(out, 1, '\'');
 }
 
-/* Text in quotes; as bytes where it is none. */
+/* Appends a text in quotes, or as a BLOB literal where it is not UTF-8 or has a NUL. */
 static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   for (uint64_t i = 0; i < size;) {
-    unsigned more = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
-    if (!more) {
+    unsigned length = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
+    if (!length) {
       append_hex(out, p, size);
       return;
     }
-    i += more;
+    i += length;
   }
   sqlite3_str_appendchar(out, 1, '\'');
   for (uint64_t i = 0; i < size; i++) sqlite3_str_appendchar(out, p[i] == '\'' ? 2 : 1, (char)p[i]);
   sqlite3_str_appendchar(out, 1, '\'');
 }
 
-/* A cell's value as a literal. UTF-16 and UTF-32 are written as their bytes. */
+/* Appends the value of a cell as a literal. UTF-16 and UTF-32 are written as BLOB literals. */
 static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
                                uint64_t size) {
   uint64_t each = tsr_datatype_size(datatype);
@@ -165,7 +166,7 @@ static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 static void append_type(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell) {
-  bool variable = datatype != TSR_CHAR && tsx_datatype_is_bytes(datatype); /* without brackets */
+  bool variable = datatype != TSR_CHAR && tsx_datatype_is_bytes(datatype); /* the name alone means variable length */
   sqlite3_str_appendall(out, tsr_datatype_name(datatype));
   if (values_per_cell == TSR_VARIABLE && !variable) sqlite3_str_appendall(out, "[]");
   else if (values_per_cell != TSR_VARIABLE && (values_per_cell != 1 || variable))
@@ -205,7 +206,7 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
   sqlite3_str_appendchar(out, 1, ')');
 }
 
-/* Is it the one that TileDB gives where none is asked for? */
+/* Returns true if the fill value is the one that TileDB gives a field where none is set. */
 static bool has_default_fill(const tsr_field *f) {
   uint8_t fill[8];
   uint64_t each = tsr_datatype_size(f->datatype);
@@ -226,9 +227,10 @@ static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
   sqlite3_str_appendall(out, e->ordered ? ") ORDERED" : ")");
 }
 
-/* DEFAULT, where there is another fill value than without it: null, or the datatype's. */
+/* Appends DEFAULT where the fill value is not the one that a column without DEFAULT gets: null if it may be null, else
+ * the datatype's. */
 static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumeration *e) {
-  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* its default, NaN, is as good as null */
+  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* its default is NaN, which reads as NULL */
   if (f->nullable && !f->fill_validity) return;
   if (has_default_fill(f) && (!f->nullable || is_float)) return;
   uint64_t code = 0;
@@ -244,7 +246,7 @@ static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumerat
   if (f->nullable) sqlite3_str_appendall(out, " /* no INSERT uses it, as the column may be NULL */");
 }
 
-/* Loaded, from the schema itself or by its array. */
+/* Finds a loaded enumeration: in the schema itself, or through the array. */
 static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
                                 const tsr_enumeration **found, tsr_error *error) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
@@ -254,8 +256,9 @@ static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, cons
   return tsr_array_enumeration(array, schema, name, found, error);
 }
 
-/* The codes of an enumeration will be of another datatype, which not all of the filters may take. */
-static int refilter(tsx_definition *definition, uint32_t i, const tsr_enumeration *e, tsr_error *error) {
+/* Adapts the filters of an enumerated attribute: CREATE chooses the datatype of the codes, and not all filters may take
+ * that. */
+static int adapt_filters(tsx_definition *definition, uint32_t i, const tsr_enumeration *e, tsr_error *error) {
   tsr_field *field = &definition->schema.fields[i], codes = *field;
   codes.datatype = tsx_code_datatype(e->count);
   return tsx_filters_keep(definition, &codes, &field->filters, error);
@@ -268,7 +271,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   const tsr_enumeration *e = NULL;
   if (f->enumeration) {
     int code = ddl_find_enumeration(array, schema, f->enumeration, &e, error);
-    if (code == TSR_OK) code = refilter(definition, i, e, error);
+    if (code == TSR_OK) code = adapt_filters(definition, i, e, error);
     if (code < 0) return code;
   }
   sqlite3_str_appendall(out, "\n  ");
@@ -280,9 +283,9 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   else if (!f->nullable) sqlite3_str_appendall(out, " NOT NULL");
   if (!f->is_dimension) append_fill(out, f, e);
   const tsr_pipeline *filters = tsx_filters_of(schema, i);
-  bool usual = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD && filters->filters[0].level == -1 &&
-               filters->max_chunk_size == DDL_CHUNK_DEFAULT;
-  if (!usual) { /* zstd is what stands for no word at all */
+  bool is_default = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD &&
+                    filters->filters[0].level == -1 && filters->max_chunk_size == DDL_CHUNK_DEFAULT;
+  if (!is_default) {
     sqlite3_str_appendall(out, " FILTERS(");
     tsx_filters_append(out, filters);
     sqlite3_str_appendchar(out, 1, ')');
@@ -317,7 +320,7 @@ static void append_options(sqlite3_str *out, const tsx_address *address, const t
     sqlite3_str_appendf(out, ", format_version=%u", (unsigned)version);
 }
 
-/* The last part of a path, without what SQL's names lack. */
+/* Appends the last part of a path as the name of a table, "array" if there is none. */
 static int append_table_name(sqlite3_str *out, const char *path, tsr_error *error) {
   size_t end = strlen(path);
   while (end > 1 && path[end - 1] == '/') end--;

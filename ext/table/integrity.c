@@ -1,4 +1,5 @@
-/* integrity.c: the findings of the core's check, and PRAGMA integrity_check and quick_check of array tables, which say the errors among them. */
+/* integrity.c: a list of the findings of the core's check, and xIntegrity, by which PRAGMA integrity_check and
+ * quick_check report the errors among them. */
 #include "table/integrity.h"
 
 #include "connection/errors.h"
@@ -36,9 +37,10 @@ int tsx_findings_keep(void *argument, const tsr_finding *finding) {
 
 /* ---- PRAGMA integrity_check -------------------------------------------------------------------------------------- */
 
-#define LINES_MAX 100
+#define LINES_MAX 100 /* errors that are reported one by one */
 
-/* One text for the table, a line for each error; none where there is nothing to say. */
+/* Makes the text that xIntegrity returns: one line for each error, and one for `failure`, what ended the check early,
+ * or NULL. *text is NULL where there is no line. Returns SQLite's code. */
 static int integrity_describe(const tsx_table *table, const tsx_findings *all, const tsr_error *failure, char **text) {
   sqlite3_str *out = sqlite3_str_new(table->connection->db);
   uint64_t errors = 0;

@@ -1,28 +1,29 @@
-/* journal.c: which commits to arrays a database has committed, and what a crash has left of others.
+/* journal.c: the record of the commits to arrays that a database has committed, and recovery by it.
  *
- * NAME_commits (name) of an array table holds the paths of prepared commits, as tsr_writer_commit gives them. xSync puts
- * one in, so it is there if and only if SQLite's own commit has happened. Then xCommit publishes it; where that does not
- * come, because the process died or the disk failed,
+ * The record is the table NAME_commits (name) of an array table: the paths of prepared commits, as tsr_writer_commit
+ * gives them. xSync writes a row in the transaction that is about to commit, so the row exists if and only if SQLite's
+ * own commit has happened. xCommit then publishes the commit. If the process dies before it does, or the disk fails,
  *
- *   readers through this database take it for committed (tsx_journal_committed, asked for prepared commits only)
- *   the next transaction that writes to the array publishes it (tsx_journal_recover), as DROP and tessera_recover do,
- *   and removes what this database has prepared and not committed. All of them hold the database's write lock: nobody
- *   else is between xSync and the commit.
+ * - readers of this database count the commit as committed (tsx_journal_committed, which the core asks about prepared
+ *   commits);
+ * - the next transaction that writes the array publishes it, and so do DROP and tessera_recover (tsx_journal_recover).
+ *   They also remove what this database has prepared and not committed. All of them hold the database's write lock, so
+ *   that no other transaction of the database is between xSync and its commit.
  *
- * The next xSync removes rows of commits that are published by then: they have no marker any more. A row whose marker is
- * still there stays. The process that published its commit was alive when the transaction began, so recovery left it to
- * that process; but it may have died since then. Nor does DROP take the table away while there is such a row.
+ * The next xSync removes the rows of commits that have no marker any more, because these are published. A row whose
+ * marker still exists stays: when the transaction began, the marker's writer was alive, so recovery left the commit to
+ * the writer; but the writer may have died since then. DROP refuses to remove the table while there is such a row.
  *
- * Tables without a file, temp tables too, have
- * no owner: nobody recovers what they leave.
+ * A database without a file, such as temp, gives its commits no owner, so nothing recovers what it leaves.
  *
- * Whose a prepared commit is stands in NAME_config: 'owner' is "ID PLACE", the id that this table gives to its markers and
- * what told the database file from all others when it got it (tsr_place_find). Where the file stands elsewhere now, it was
- * moved or copied, or the machine was started again: the id is made anew, from the last one and the place. Each process that
- * finds the same file finds the same id, so a crash may take back the row that the transaction wrote. Earlier ids stay, as
- * 'owner ID' = PLACE. What the record names is published whatever id its marker has; undone is only what has a present id of
- * this database. A file that cannot be told from others, in a VFS that gives files names of its own, has the id of the
- * connection: no other connection undoes what this one leaves.
+ * NAME_config says which prepared commits belong to the table. 'owner' is "ID PLACE": the id that the table gives to
+ * its markers, and the place of the database file when the table got the id (tsr_place_find). If the place is another
+ * now, the file was moved or copied, or the machine was started again; then the next id is computed from the last one
+ * and the new place (tsr_owner_next). Each process that finds the same file at the same place computes the same id, so
+ * nothing is lost if a crash takes back the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that
+ * the record names is published whatever id its marker has. A commit is undone only if its marker has the present id of
+ * a table of this database. A file that cannot be told from others, because a VFS gives files names of its own, gets
+ * the id of the connection instead: no other connection undoes what this one leaves.
  */
 #include "table/journal.h"
 
@@ -40,10 +41,11 @@ static int journal_run(sqlite3 *db, char *sql) {
   return code;
 }
 
-/* Of a code that is not always SQLite's last: memory may have failed before SQLite was asked, or another statement ended since. */
+/* Sets the error for SQLite's `code`. SQLite's own message is used only if it belongs to this code: memory may have
+ * failed before SQLite was called, or another statement may have ended since. */
 static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
   code &= 0xff;
-  return tsx_fail(error, code == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code), /* no file of the array is missing */
+  return tsx_fail(error, code == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code), /* not "file not found" */
                   "%s.%s_commits: %s", table->schema_name, table->name,
                   code == (sqlite3_errcode(db) & 0xff) && code != SQLITE_NOMEM ? sqlite3_errmsg(db)
                                                                                : sqlite3_errstr(code));
@@ -51,8 +53,9 @@ static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *er
 
 /* ---- Shadow tables ----------------------------------------------------------------------------------------------- */
 
-/* Has a table a row with these values? SQLITE_ROW, SQLITE_DONE, or what went wrong; a table with other columns is not
- * one of ours, one that is not there has no rows. */
+/* Runs a query with one or two text parameters. Returns SQLITE_ROW if it has a row, SQLITE_DONE if not, or SQLite's
+ * error. A table that does not exist, or has other columns and so is not a shadow table of ours, has no rows. Frees
+ * `sql`. */
 static int journal_has_row(sqlite3 *db, char *sql, const char *first, const char *second) {
   sqlite3_stmt *statement = NULL;
   int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
@@ -79,7 +82,8 @@ static int has_commit(sqlite3 *db, const char *schema, const char *table, const 
                          commit, NULL);
 }
 
-/* Asks all tables NAME<suffix> of a database until one answers SQLITE_ROW. */
+/* Calls `ask` for all tables NAME<suffix> of a database, with their NAME, as long as it returns SQLITE_DONE. Returns
+ * its last code, or SQLite's error. */
 typedef int (*question)(void *argument, const char *schema, const char *name);
 static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, question ask, void *argument) {
   sqlite3_stmt *tables = NULL;
@@ -137,14 +141,15 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
     if (id) sqlite3_snprintf(TSX_ID_SIZE, table->id, "%s", id);
   }
   const bool failed =
-      code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* no such table: none of ours */
+      code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* SQLITE_ERROR: there is no such table */
   if (failed) fail_sql(db, code, table, error);
   sqlite3_finalize(statement);
   sqlite3_free(sql);
   return failed ? error->code : TSR_OK;
 }
 
-/* The table's name now: an object may outlive a rename that was taken back. SQLITE_ROW, or it is gone. */
+/* Finds the table's present name, which differs from table->name if a rename was rolled back. Returns SQLITE_ROW and
+ * the name from sqlite3_malloc; SQLITE_DONE if the table is gone; else SQLite's error. */
 static int present_name(const tsx_table *table, char **name) {
   sqlite3 *db = table->connection->db;
   if (*table->id && has_config(db, table->schema_name, table->name, "id", table->id) != SQLITE_ROW)
@@ -161,7 +166,8 @@ unsigned tsx_data_version(const tsx_table *table) {
   return version;
 }
 
-static bool is_off(sqlite3 *db, const char *schema) {
+/* Returns true if the database has synchronous=OFF. */
+static bool is_synchronous_off(sqlite3 *db, const char *schema) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
   bool off = sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
@@ -171,6 +177,7 @@ static bool is_off(sqlite3 *db, const char *schema) {
   return off;
 }
 
+/* Returns the path of the table's database file, or NULL. */
 static const char *file_of(const tsx_table *table) {
   const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
   return file && *file ? file : NULL;
@@ -178,19 +185,20 @@ static const char *file_of(const tsx_table *table) {
 
 /* ---- The owner --------------------------------------------------------------------------------------------------- */
 
-/* Where the database file stands. 1; 0 where that tells nothing, then the connection stands for it. */
+/* Finds the place of a database file. Returns 1; 0 where nothing tells the file from others, and then the place is the
+ * connection's random id; or an error. */
 static int journal_find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE],
                               tsr_error *error) {
   const char *file = sqlite3_db_filename(connection->db, schema);
-  int moved = 0; /* another file may have its name by now; a VFS that does not know says nothing */
+  int moved = 0; /* another file may be at its path by now; a VFS that cannot tell leaves this at 0 */
   sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
   const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
   if (found == 0) memcpy(place, connection->by_chance, TSX_ID_SIZE);
   return found;
 }
 
-/* The id that a table gives to its markers at this place. *kept: it stands in the record. SQLITE_ROW; SQLITE_DONE where the
- * table is none of ours; else what went wrong. */
+/* Finds the id that a table gives to its markers at this place. *kept is true if NAME_config has that id. Returns
+ * SQLITE_ROW; SQLITE_DONE if the table is not one of ours; else SQLite's error. */
 static int journal_find_owner(sqlite3 *db, const char *schema, const char *name, const char *place,
                               char owner[TSX_ID_SIZE], bool *kept) {
   sqlite3_stmt *statement = NULL;
@@ -226,6 +234,7 @@ int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *err
   return *value ? TSR_OK : tsx_out_of_memory(error);
 }
 
+/* Chooses the owner of the transaction's commits. owner_place becomes "" where keep_owner has nothing to write. */
 static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   char owner[TSX_ID_SIZE], *name = NULL;
   bool kept = false;
@@ -235,7 +244,7 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
   if (code == SQLITE_ROW)
     code = journal_find_owner(table->connection->db, table->schema_name, name, transaction->owner_place, owner, &kept);
   sqlite3_free(name);
-  if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* a record that is none of ours: nobody shall undo by it */
+  if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* NAME_config is not ours: a random id, which nothing undoes */
   else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
   if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner_place = 0;
   memcpy(transaction->owner_table, table->id, TSX_ID_SIZE);
@@ -244,11 +253,12 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
   return transaction->owner && transaction->owner_file ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* synchronous=OFF says that nothing need survive a loss of power. It always says so of temp. */
+/* With synchronous=OFF nothing need survive a loss of power, so nothing is forced to disk. temp always has it, so a
+ * table in temp goes by the main database. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
                         tsr_error *error) {
-  options->unsynced =
-      is_off(table->connection->db, sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
+  options->unsynced = is_synchronous_off(table->connection->db,
+                                         sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file_of(table)) return TSR_OK;
   const int code = choose_owner(table, transaction, error);
   if (code < 0) return code;
@@ -257,7 +267,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
   return TSR_OK;
 }
 
-/* A new owner goes into the record with the commit; the one before stays. */
+/* Writes a new owner id into NAME_config, in the transaction that commits. The id before becomes 'owner ID'. */
 static int keep_owner(const tsx_table *table, const char *name) {
   const tsx_transaction *t = table->array->transaction;
   sqlite3 *db = table->connection->db;
@@ -275,7 +285,8 @@ static int keep_owner(const tsx_table *table, const char *name) {
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* Are other files than the table's written by this transaction, too? temp dies with the connection. */
+/* Returns true if this transaction writes no other database file than the table's. temp does not count: it ends with
+ * the connection. */
 static bool is_alone(const tsx_table *table) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *names = NULL;
@@ -289,7 +300,8 @@ static bool is_alone(const tsx_table *table) {
   return alone && code == SQLITE_DONE;
 }
 
-/* Takes commits from the record that have no marker any more, all but `kept`. *left counts those that stay. */
+/* Removes the commits from the record that have no marker any more, except `kept`. *left is the number of those that
+ * stay, without `kept`. Returns SQLite's code. */
 static int forget_settled(const tsx_table *table, const char *name, const char *kept, uint64_t *left) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *names = NULL;
@@ -301,11 +313,11 @@ static int forget_settled(const tsx_table *table, const char *name, const char *
   *left = 0;
   while (code == SQLITE_OK && (code = sqlite3_step(names)) == SQLITE_ROW) {
     const char *commit = (const char *)sqlite3_column_text(names, 0);
-    int there = commit ? tsr_array_has_marker(table->array->core, commit, &error) : 0;
-    if (there == TSR_RANGE) there = 0; /* the record names no commit */
-    code = there == TSR_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
-    *left += there != 0; /* a commit of which nothing can be told stays */
-    if (there == 0)
+    int has_marker = commit ? tsr_array_has_marker(table->array->core, commit, &error) : 0;
+    if (has_marker == TSR_RANGE) has_marker = 0; /* the row is not the path of a commit */
+    code = has_marker == TSR_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
+    *left += has_marker != 0; /* after an error the commit stays */
+    if (has_marker == 0)
       code = journal_run(
           db, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_commits\" WHERE name = %Q", table->schema_name, name, commit));
   }
@@ -313,7 +325,7 @@ static int forget_settled(const tsx_table *table, const char *name, const char *
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-int tsx_journal_owes(const tsx_table *table, tsr_error *error) {
+int tsx_journal_has_unpublished(const tsx_table *table, tsr_error *error) {
   uint64_t left;
   const int code = forget_settled(table, table->name, NULL, &left);
   if (code != SQLITE_OK) return fail_sql(table->connection->db, code, table, error);
@@ -327,7 +339,8 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   char *name = NULL;
   transaction->alone = is_alone(table);
   int code = present_name(table, &name);
-  if (code == SQLITE_DONE) return TSR_OK; /* its CREATE was taken back; other tables on the array come here, too */
+  if (code == SQLITE_DONE)
+    return TSR_OK; /* its CREATE was rolled back; xSync of another table on the array writes it */
   if (code != SQLITE_ROW) return fail_sql(db, code, table, error);
   uint64_t left;
   code = forget_settled(table, name, commit, &left);
@@ -346,6 +359,7 @@ void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
   sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
               table->schema_name, table->name, error->message);
   if (transaction->owner && error->code != TSR_NOT_FOUND) return; /* the record names it: the next write publishes it */
+  /* There is no owner, or the prepared files are gone: this is the last chance. */
   if (tsr_writer_publish(transaction->writer, &told) >= 0) return;
   if (told.code == TSR_NOT_FOUND) told.code = TSR_CORRUPT;
   tsx_connection_keep_lost(connection, &told);
@@ -360,10 +374,10 @@ bool tsx_journal_untouched(const tsx_table *table) {
 
 typedef struct commit_question {
   tsx_connection *connection;
-  const char *schema;
-  const char *commit;
-  const char *owner;
-  char place[TSX_ID_SIZE];
+  const char *schema; /* the database that is asked */
+  const char *commit; /* for ask_commits */
+  const char *owner; /* for ask_owner */
+  char place[TSX_ID_SIZE]; /* for ask_owner: of the database file */
 } commit_question;
 
 static int ask_commits(void *argument, const char *schema, const char *name) {
@@ -371,8 +385,9 @@ static int ask_commits(void *argument, const char *schema, const char *name) {
   return has_commit(q->connection->db, schema, name, q->commit);
 }
 
-/* Prepared by the transaction that is open: nobody else decides on it, and it shows as the transaction's own rows. */
-static bool journal_is_own(const tsx_connection *connection, const char *commit) {
+/* Returns true if the open transaction has prepared this commit. Recovery leaves it alone, and readers see it as the
+ * transaction's changes. */
+static bool is_of_open_transaction(const tsx_connection *connection, const char *commit) {
   for (const tsx_array *array = connection->arrays; array; array = array->next)
     if (array->transaction && array->transaction->writer &&
         !strcmp(tsr_writer_commit(array->transaction->writer), commit))
@@ -382,7 +397,7 @@ static bool journal_is_own(const tsx_connection *connection, const char *commit)
 
 int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) {
   commit_question q = {.connection = argument, .commit = commit};
-  if (journal_is_own(q.connection, commit)) return 0;
+  if (is_of_open_transaction(q.connection, commit)) return 0;
   sqlite3 *db = q.connection->db;
   sqlite3_stmt *names = NULL;
   int code = tsx_schemas_prepare(db, &names), answer = SQLITE_DONE;
@@ -393,7 +408,7 @@ int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) 
   int result = code == SQLITE_ROW;
   if (code == SQLITE_INTERRUPT) result = tsx_fail(error, TSR_INTERRUPT, "interrupted");
   else if (code != SQLITE_ROW && code != SQLITE_DONE)
-    result = tsx_fail(error, tsx_core_code(code), "whether this database has committed '%s' cannot be asked: %s",
+    result = tsx_fail(error, tsx_core_code(code), "cannot find out whether this database has committed '%s': %s",
                       commit, code == SQLITE_NOMEM ? "out of memory" : sqlite3_errstr(code));
   sqlite3_finalize(names);
   return result;
@@ -407,10 +422,10 @@ static int ask_owner(void *argument, const char *schema, const char *name) {
   return code == SQLITE_ROW && strcmp(owner, q->owner) != 0 ? SQLITE_DONE : code;
 }
 
-/* Has a table of the database this id now? As `ask_tables`. */
-static int is_present_owner(commit_question *q, const char *owner) {
+/* Returns SQLITE_ROW if a table of the database has this id now, SQLITE_DONE if none has, or SQLite's error. */
+static int find_present_owner(commit_question *q, const char *owner) {
   tsr_error ignored;
-  if (!owner) return SQLITE_DONE; /* of an earlier version, which named the file's path alone: that may be anybody's */
+  if (!owner) return SQLITE_DONE; /* a marker of an earlier version has a path, which may be that of any file by now */
   if (journal_find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
   q->owner = owner;
   return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
@@ -418,11 +433,11 @@ static int is_present_owner(commit_question *q, const char *owner) {
 
 static tsr_verdict journal_decide(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
-  if (journal_is_own(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
   q->commit = prepared->commit;
   const int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
   if (code != SQLITE_DONE) return code == SQLITE_ROW ? TSR_VERDICT_PUBLISH : TSR_VERDICT_LEAVE;
-  return is_present_owner(q, prepared->owner) == SQLITE_ROW ? TSR_VERDICT_UNDO : TSR_VERDICT_LEAVE;
+  return find_present_owner(q, prepared->owner) == SQLITE_ROW ? TSR_VERDICT_UNDO : TSR_VERDICT_LEAVE;
 }
 
 int tsx_journal_recover(tsx_table *table, tsr_error *error) {
@@ -435,6 +450,7 @@ int tsx_journal_recover(tsx_table *table, tsr_error *error) {
 
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
 
+/* Recovers by the records of all databases of the connection. */
 static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   sqlite3_stmt *names = NULL;
   int listed = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
@@ -460,22 +476,23 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
   while (claimed == 0 && (schema = tsx_schemas_next(names, &listed))) {
     commit_question q = {.connection = connection, .schema = schema};
     const char *file = sqlite3_db_filename(connection->db, schema);
-    if (file && *file) claimed = is_present_owner(&q, prepared->owner) == SQLITE_ROW;
+    if (file && *file) claimed = find_present_owner(&q, prepared->owner) == SQLITE_ROW;
   }
   sqlite3_finalize(names);
   return claimed;
 }
 
-/* Of databases that are gone. What one of the connection's has committed can still be published. */
+/* Decides for tessera_recover(path, 'disown'): commits go whose database is gone. A commit that a database of this
+ * connection has committed can still be published. */
 static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   tsx_connection *connection = argument;
   tsr_error ignored;
-  if (journal_is_own(connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  if (is_of_open_transaction(connection, prepared->commit)) return TSR_VERDICT_LEAVE;
   const int committed = tsx_journal_committed(connection, prepared->commit, &ignored);
   return committed < 0 ? TSR_VERDICT_LEAVE : committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
 }
 
-/* Under the write locks of all databases: a transaction of its own, which changes nothing in them. */
+/* Recovers in a transaction of its own, which changes no database and only takes the write locks of all of them. */
 static int journal_recover(tsx_connection *connection, tsx_array *array, bool disown, uint64_t *changed,
                            tsr_error *error) {
   sqlite3 *db = connection->db;
@@ -484,7 +501,7 @@ static int journal_recover(tsx_connection *connection, tsx_array *array, bool di
   int code = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
   if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "tessera_recover: %s", sqlite3_errmsg(db));
   if (disown) code = tsr_array_disown(array->core, decide_gone, connection, changed, error);
-  if (disown && code == TSR_OK) (void)tsx_connection_tell_lost(connection, NULL); /* it is known by now */
+  if (disown && code == TSR_OK) (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
   if (!disown) code = recover_all(connection, array, changed, error);
   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   return code;
@@ -499,7 +516,7 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   const char *what = given ? (const char *)sqlite3_value_text(values[1]) : NULL;
   int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK && given && (!what || sqlite3_stricmp(what, "disown") != 0))
-    code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': 'disown', or no second argument, is wanted",
+    code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': the second argument can only be 'disown'",
                     what ? what : "");
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = journal_recover(connection, address.array, given, &changed, &error);

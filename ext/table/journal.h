@@ -1,4 +1,8 @@
-/* journal.h: which commits to arrays a database has committed, and what a crash has left of others. */
+/* journal.h: the record of the commits to arrays that a database has committed, and recovery by it.
+ *
+ * Between xSync and xCommit a commit to an array in a directory lies prepared. The shadow table NAME_commits, written
+ * in the same transaction, tells after a crash whether the database has committed; the marker beside the commit tells
+ * which database decides on it. journal.c has the protocol; docs/commits.md has the reasons. */
 #ifndef TSX_JOURNAL_H
 #define TSX_JOURNAL_H
 
@@ -9,39 +13,58 @@
 typedef struct tsx_table tsx_table;
 typedef struct tsx_transaction tsx_transaction;
 
-/* The table NAME of a database that has `value` under `key` in NAME_config: SQLITE_ROW, and NAME if `name` is not NULL
- * (sqlite3_malloc'ed); SQLITE_DONE where there is none; or what went wrong. */
+/* Finds the array table of a database that has `value` under `key` in its NAME_config. Returns SQLITE_ROW, and NAME in
+ * *name where `name` is not NULL (from sqlite3_malloc); SQLITE_DONE where there is no such table; else SQLite's
+ * error. */
 int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char *value, char **name);
-void tsx_journal_make_id(char id[TSX_ID_SIZE]);
-int tsx_journal_find_id(tsx_table *table, tsr_error *error); /* table->id, if it has one */
-unsigned tsx_data_version(const tsx_table *table); /* counts up with each commit that reaches its second phase */
 
-/* Owner and durability, as the table's database has them. */
+/* Makes a random id. */
+void tsx_journal_make_id(char id[TSX_ID_SIZE]);
+
+/* Reads table->id from NAME_config, unless it has been read; it stays "" where NAME_config has none. */
+int tsx_journal_find_id(tsx_table *table, tsr_error *error);
+
+/* Returns SQLITE_FCNTL_DATA_VERSION of the table's database file. It changes with each commit that reaches its second
+ * phase. */
+unsigned tsx_data_version(const tsx_table *table);
+
+/* Chooses the owner of the transaction's commits, and whether they are forced to disk, as the table's database has it.
+ * Sets `transaction` and `options`; these borrow the owner from the transaction. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
                         tsr_error *error);
 
-/* The value of 'owner' in a new table's NAME_config, sqlite3_malloc'ed; NULL where the database has no file. */
+/* Makes the value of 'owner' in the NAME_config of a new table, from sqlite3_malloc. *value is NULL where nothing tells
+ * the database file from others, or there is no file. */
 int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *error);
 
-/* Publishes what this database has committed to the table's array and a crash has left, and removes what it has not.
- * Only under the database's write lock. */
+/* Publishes the prepared commits to the table's array that this database has committed, and removes those that it has
+ * not. Does nothing unless this connection holds the database's write lock. */
 int tsx_journal_recover(tsx_table *table, tsr_error *error);
 
-/* 1: the record names commits that are not published yet, and nothing but the record says that they shall be. */
-int tsx_journal_owes(const tsx_table *table, tsr_error *error);
-int tsx_journal_write(tsx_table *table, tsr_error *error); /* the prepared commit, into NAME_commits */
+/* Returns 1 if the table's record names commits that are not published yet, 0 if not, or an error. Nothing but the
+ * record says that such commits are to be published, so the record must not be dropped. Removes commits from the record
+ * that are published. */
+int tsx_journal_has_unpublished(const tsx_table *table, tsr_error *error);
 
-/* After an xSync: is it certain that the database has not committed? */
+/* Writes the transaction's prepared commit into NAME_commits. */
+int tsx_journal_write(tsx_table *table, tsr_error *error);
+
+/* Returns true if it is certain, after an xSync, that the database has not committed. */
 bool tsx_journal_untouched(const tsx_table *table);
 
-/* Has some database of the connection committed it? For tsr_array_options. */
+/* Returns 1 if a database of the connection has committed this commit, 0 if none has, or an error. For
+ * tsr_array_options.committed; `connection` is the tsx_connection. */
 int tsx_journal_committed(void *connection, const char *commit, tsr_error *error);
 
-/* Would tessera_recover settle it: has some database of the connection committed or prepared it? 1, 0, or an error. */
+/* Returns 1 if tessera_recover would settle this commit, because a database of the connection has committed it or has
+ * prepared it; 0 if not; or an error. */
 int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared, tsr_error *error);
 
-/* xCommit could not publish: into SQLite's log; what is lost is told by the next statement, too. */
+/* Call where xCommit could not publish: writes the error into SQLite's log. If nothing will ever publish the commit,
+ * the connection's next statement that uses an array fails with the error (tsx_connection_keep_lost). */
 void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error);
-void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_recover(path[, 'disown']) */
+
+/* The SQL function tessera_recover(path[, 'disown']). */
+void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
 #endif

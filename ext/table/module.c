@@ -1,9 +1,16 @@
-/* module.c: array tables come, go and are renamed.
+/* module.c: the virtual table module of array tables: makes, connects, renames and drops them, and declares their
+ * columns.
  *
- * The shadow table NAME_config (key, value) keeps the last declaration, so that a table whose array has gone still has
- * its columns and can be dropped: where xConnect fails, SQLite can neither drop nor rename. It keeps the table's id, whose
- * its prepared commits are (journal.c), and of an array that the table made the creation's name. NAME_commits (name) has the commits of journal.c; of an array in the
- * database NAME_files and NAME_chunks hold the files (store_tables.c).
+ * An array table has these shadow tables:
+ *
+ *   NAME_config (key, value)   'declaration': the columns as they were declared at CREATE. With it a table whose array
+ *                              is missing still connects, and can be dropped: SQLite can neither drop nor rename a
+ *                              table whose xConnect fails.
+ *                              'id': tells the table from all others, after a rename too.
+ *                              'owner', 'owner ID': which prepared commits are the table's (journal.c).
+ *                              'creation': if the CREATE made the array, the creation's name (creation.c).
+ *   NAME_commits (name)        the commits of journal.c; only for an array in a directory.
+ *   NAME_files, NAME_chunks    the array's files (store_tables.c); only for an array in the database.
  */
 #include "table/module.h"
 
@@ -43,7 +50,8 @@ static void free_columns(tsx_table *table) {
   table->column_count = 0;
 }
 
-/* Names are settled over all fields, so that a choice of columns does not rename them; then those not asked for go. */
+/* Removes the columns that the option columns does not name. Their names were made over all fields before, so that the
+ * names do not depend on the option. */
 static int keep_chosen(tsx_table *table, tsr_error *error) {
   const tsx_options *options = &table->options;
   if (!options->columns) return TSR_OK;
@@ -52,17 +60,17 @@ static int keep_chosen(tsx_table *table, tsr_error *error) {
       return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->columns[i]);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < table->column_count; i++) {
-    bool wanted = false;
-    for (uint32_t j = 0; j < options->column_count && !wanted; j++)
-      wanted = !sqlite3_stricmp(options->columns[j], table->columns[i].name);
-    if (wanted) table->columns[kept++] = table->columns[i];
+    bool named = false;
+    for (uint32_t j = 0; j < options->column_count && !named; j++)
+      named = !sqlite3_stricmp(options->columns[j], table->columns[i].name);
+    if (named) table->columns[kept++] = table->columns[i];
     else sqlite3_free(table->columns[i].name);
   }
   table->column_count = kept;
   return TSR_OK;
 }
 
-/* The hidden columns get a leading _ for as long as the array has a column of that name. */
+/* Names the hidden columns. A name that the array has for a column gets one more leading _ until it is free. */
 static bool name_hidden(tsx_table *table) {
   static const char *const names[3] = {"as_of", "since", "written_at"};
   for (int i = 0; i < 3; i++) {
@@ -81,7 +89,8 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema;
   tsr_array *core = table->array->core;
   int code = tsr_array_schema(core, table->options.as_of, &schema, error);
-  if (code == TSR_NOT_FOUND) code = tsr_array_schema(core, TSR_TIME_NOW, &schema, error); /* before its first schema */
+  if (code == TSR_NOT_FOUND) /* as_of is before the first schema */
+    code = tsr_array_schema(core, TSR_TIME_NOW, &schema, error);
   if (code < 0) return code;
   uint32_t fields = schema->dimension_count + schema->attribute_count;
   table->columns = sqlite3_malloc64(fields * sizeof *table->columns);
@@ -113,9 +122,10 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   return name_hidden(table) ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* as_of and since are BLOB columns: without affinity, so that their values arrive as they were written. A dimension that is never
- * NULL says so: SQLite wants an order for min() of no other column. Attributes may be NULL whatever their schema says, in
- * cells that were never written. */
+/* Makes the CREATE TABLE statement for sqlite3_declare_vtab. as_of and since are BLOB columns because these have no
+ * affinity: their values arrive as they were written. With `not_null`, a dimension that is never NULL is declared NOT
+ * NULL: SQLite asks for an order to answer min() only of such columns. Attributes may be NULL whatever their schema
+ * says, in cells that were never written. */
 static char *declaration(const tsx_table *table, bool not_null) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
@@ -127,7 +137,7 @@ static char *declaration(const tsx_table *table, bool not_null) {
   return sqlite3_str_finish(out);
 }
 
-/* SQLITE_CONSTRAINT of xUpdate goes by the statement's OR clause. */
+/* SQLITE_VTAB_CONSTRAINT_SUPPORT: when xUpdate returns SQLITE_CONSTRAINT, SQLite acts by the statement's OR clause. */
 static int module_declare(const tsx_table *table) {
   if (!table->declaration) return SQLITE_NOMEM;
   int code = tsx_declare(table->connection->db, table->declaration);
@@ -170,8 +180,8 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
   return code;
 }
 
-/* What is stored under a key, or NULL. Whatever stands for a declaration, sqlite3_declare_vtab takes nothing but a
- * CREATE TABLE. */
+/* Returns the value of a key in NAME_config, from sqlite3_malloc; NULL if there is none. The value may be anything. A
+ * declaration is safe even so: sqlite3_declare_vtab takes nothing but a CREATE TABLE. */
 static char *read_config(const tsx_table *table, const char *key) {
   sqlite3_stmt *statement = NULL;
   char *sql =
@@ -198,8 +208,9 @@ int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_er
   return code;
 }
 
-/* Was it made by the table, in a transaction whose commit was cut off? Then it is published, and `code`, the failure to
- * find it, becomes TSR_OK. */
+/* Publishes the array if the table's CREATE prepared it and the process died between the commit and the publication.
+ * `code` is the failure to open the array; returns TSR_OK if the array has been published, `code` if there is no such
+ * creation, or another error. */
 static int module_recover(tsx_table *table, int code, tsr_error *error) {
   char *creation = read_config(table, "creation");
   tsr_error why = {0};
@@ -209,8 +220,8 @@ static int module_recover(tsx_table *table, int code, tsr_error *error) {
   return found > 0 ? TSR_OK : found < 0 ? found : code;
 }
 
-/* Opens it, or makes it. */
-static int reach_array(tsx_table *table, bool create, tsr_error *error) {
+/* Sets table->array: opens the array, or with `create` makes it. */
+static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   const tsx_options *options = &table->options;
   uint8_t bytes[32], *key = bytes;
   bool has_key;
@@ -229,7 +240,7 @@ static int reach_array(tsx_table *table, bool create, tsr_error *error) {
 }
 
 static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
-  int code = reach_array(table, create, error);
+  int code = open_or_make_array(table, create, error);
   if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
     free_columns(table);
     tsx_creation_fail(table);
@@ -239,8 +250,9 @@ static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
   return code;
 }
 
-/* As many as the declaration has commas outside of names, without the hidden ones. */
-int tsx_table_shown(const tsx_table *table) {
+/* Without the array, the commas outside of quoted names in the declaration are counted; two of them are between hidden
+ * columns and one is before these. */
+int tsx_table_visible_columns(const tsx_table *table) {
   int commas = 0;
   bool quoted = false;
   if (table->array) return (int)table->column_count;
@@ -251,16 +263,18 @@ int tsx_table_shown(const tsx_table *table) {
   return commas < 2 ? 0 : commas - 2;
 }
 
-/* The newest labels of the same attribute: codes that were there keep theirs, but where it was dropped and added again. */
+/* Gives a column the labels that its attribute has in a newer schema. The codes that had labels before keep them,
+ * unless the attribute was dropped and added again meanwhile. */
 static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
-  const tsr_enumeration *now;
+  const tsr_enumeration *newer;
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
     const tsr_field *field = &schema->fields[f];
     if (!field->enumeration || strcmp(field->name, column->description->name) != 0) continue;
-    int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &now, error);
+    int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &newer, error);
     if (code < 0) return code;
     const tsr_enumeration *old = column->enumeration;
-    if (now->datatype == old->datatype && now->values_per_label == old->values_per_label) column->enumeration = now;
+    if (newer->datatype == old->datatype && newer->values_per_label == old->values_per_label)
+      column->enumeration = newer;
   }
   return TSR_OK;
 }
@@ -283,7 +297,7 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   int code = module_open_array(table, false, error);
   if (code < 0) return code;
   bool same = false;
-  for (int not_null = 0; not_null < 2 && !same; not_null++) { /* what is kept may be older than NOT NULL */
+  for (int not_null = 0; not_null < 2 && !same; not_null++) { /* an earlier version of tessera declared no NOT NULL */
     char *now = declaration(table, not_null);
     same = now && !strcmp(now, table->declaration);
     sqlite3_free(now);
@@ -313,12 +327,12 @@ static int module_disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(table->path);
   sqlite3_free(table->schema_name);
   sqlite3_free(table->name);
-  sqlite3_free(table->base.zErrMsg); /* SQLite does not take that of xDestroy */
+  sqlite3_free(table->base.zErrMsg); /* SQLite does not free a message that xDestroy has left */
   sqlite3_free(table);
   return SQLITE_OK;
 }
 
-/* Makes the table object, without looking at the array. */
+/* Makes the table object from the arguments of xCreate or xConnect. Does not look at the array. */
 static int module_make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments,
                              tsx_table **out, tsr_error *error) {
   tsx_table *table = sqlite3_malloc64(sizeof *table);
@@ -380,10 +394,11 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   return SQLITE_OK;
 }
 
-/* SQLite connects a table by the schema that it last read, when no transaction may be open. Where others have changed the
- * schema since, no statement of ours can be run here: only SQLITE_SCHEMA makes SQLite read it again. While `reading` is
- * open, all that is read is of one state of the database. */
-static int look_at_database(const tsx_table *table, sqlite3_stmt **reading) {
+/* Begins to read the database of the table. SQLite connects a table by the schema that it has read last, and no
+ * transaction need be open then. Where another connection has changed the schema since, every statement that xConnect
+ * runs fails with SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again.
+ * While the statement *reading is open, all reads see one state of the database. */
+static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
   int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
@@ -391,14 +406,16 @@ static int look_at_database(const tsx_table *table, sqlite3_stmt **reading) {
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+/* Opens the array of a table that is connected, and makes the declaration. If the array cannot be opened, the
+ * declaration is the one that NAME_config has kept, and the table connects without its array. */
 static int open_or_recall(tsx_table *table, char **message) {
   tsr_error error = {0};
   sqlite3_stmt *reading = NULL;
-  int code = table->in_database ? look_at_database(table, &reading) : SQLITE_OK;
+  int code = table->in_database ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && module_open_array(table, false, &error) == TSR_OK) {
     table->declaration = declaration(table, true);
   } else {
-    if (!reading) code = look_at_database(table, &reading);
+    if (!reading) code = begin_reading(table, &reading);
     if (code != SQLITE_OK) {
       *message = sqlite3_mprintf("%s", sqlite3_errmsg(table->connection->db));
     } else if (!(table->declaration = read_config(table, "declaration"))) {
@@ -423,7 +440,7 @@ static int module_connect(sqlite3 *db, void *argument, int count, const char *co
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return module_fail(table, &error, message);
   code = module_declare(table);
-  if (code == SQLITE_ERROR && !table->array) { /* what is kept is no declaration: it can be dropped */
+  if (code == SQLITE_ERROR && !table->array) { /* NAME_config has no valid declaration: connect, so that DROP works */
     sqlite3_free(table->declaration);
     table->declaration =
         sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");
@@ -450,15 +467,15 @@ static int module_destroy(sqlite3_vtab *vtab) {
   tsr_error error = {0};
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* whose text SQLite shows, it takes no other */
+  if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
   if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
-    return tsx_vtab_error(vtab, &error); /* else what is committed here, and nowhere else, would be lost */
+    return tsx_vtab_error(vtab, &error); /* dropping the record would lose commits that only it knows of */
   if (table->array && !table->in_database && !table->array->creation) {
-    const int owes = tsx_journal_owes(table, &error);
-    if (owes > 0)
+    const int unpublished = tsx_journal_has_unpublished(table, &error);
+    if (unpublished > 0)
       tsx_fail(&error, TSR_BUSY, "%s: another process is publishing what it has committed: try again", table->path);
-    if (owes != 0) return tsx_vtab_error(vtab, &error);
+    if (unpublished != 0) return tsx_vtab_error(vtab, &error);
   }
   tsx_store_rest(table->connection, true);
   for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
@@ -471,8 +488,8 @@ static int module_destroy(sqlite3_vtab *vtab) {
   return module_disconnect(vtab);
 }
 
-/* The key that tessera_set_key gave for a table goes with its array. */
-static int move_key(const tsx_table *table, const char *path) {
+/* Gives the key that tessera_set_key gave for the table's present path to a new path, too. */
+static int copy_key(const tsx_table *table, const char *path) {
   uint8_t key[32];
   tsr_error ignored;
   if (!tsx_key_find(table->connection, table->path, key)) return SQLITE_OK;
@@ -492,7 +509,7 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
                       sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
                                       table->name, *suffix, name, *suffix));
   tsx_store_rest(table->connection, true);
-  if (code == SQLITE_OK && table->in_database) code = move_key(table, path);
+  if (code == SQLITE_OK && table->in_database) code = copy_key(table, path);
   if (code != SQLITE_OK) {
     sqlite3_free(copy);
     sqlite3_free(path);
@@ -512,8 +529,8 @@ static int shadow_name(const char *suffix) {
   return 0;
 }
 
-/* xIntegrity came with SQLite 3.44, behind all else, and older libraries look at no more than they know. Where the
- * headers end before it, it is appended here. */
+/* xIntegrity came with SQLite 3.44, as the last member of sqlite3_module. A SQLite library before that ignores it.
+ * Where the headers are older than that, this structure appends it. */
 static const struct {
   sqlite3_module base;
   int (*integrity)(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);

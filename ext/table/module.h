@@ -1,4 +1,6 @@
-/* module.h: array tables come, go and are renamed. */
+/* module.h: the virtual table module of array tables, and tsx_table, which is one connected table: its options, its
+ * columns and its open array. module.c makes, connects, renames and drops tables; the other files of this folder read
+ * and write them. */
 #ifndef TSX_MODULE_H
 #define TSX_MODULE_H
 
@@ -12,41 +14,45 @@ typedef struct tsx_table {
   sqlite3_vtab base;
   struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
-  char *schema_name, *name; /* of the SQL table */
+  char *schema_name, *name; /* of the SQL table: its database, as SQL names it, and its name */
   tsx_options options;
-  char *path; /* resolved; db:SCHEMA.NAME in the database */
+  char *path; /* of the array: as tsx_path_resolve gives it, or db:SCHEMA.NAME in the database */
   bool in_database;
-  tsx_array *array; /* NULL if it could not be opened */
-  const tsr_schema *schema;
-  const tsr_schema *labels; /* the schema that enumerated columns have their labels of: the newest seen */
-  uint32_t column_count;
+  tsx_array *array; /* one reference; NULL if the array could not be opened */
+  const tsr_schema *schema; /* whose fields the columns show; borrowed from the array */
+  const tsr_schema *labels; /* the schema that enumerated columns have their labels of: the newest that was seen */
+  uint32_t column_count; /* without the hidden columns */
   tsx_column *columns;
-  char *declaration; /* what SQLite was told */
-  char *hidden[3]; /* names of the hidden columns, which stand behind the others: as_of, since, written_at */
-  uint64_t opened, filtered; /* counts cursors; the newest that has been asked for rows */
-  struct tsx_cursor *idle; /* one that was closed, for the next who opens one; or NULL */
-  bool past; /* the row whose rowid was asked for last is of another time, given in the query */
-  struct tsx_changes *changes; /* of statements that write it (update.c), or NULL */
-  char id[TSX_ID_SIZE]; /* this table's and no other's, as NAME_config has it; "" if it has not been looked up */
-  bool begun; /* xBegin has come in this transaction */
-  uint64_t attempt; /* the connection's when xSync came last */
+  char *declaration; /* the CREATE TABLE statement that SQLite was given */
+  char *hidden[3]; /* names of the hidden columns as_of, since and written_at, which come after all others */
+  uint64_t opened; /* counts cursors: the number of the newest */
+  uint64_t filtered; /* the number of the newest cursor for which xFilter was called */
+  struct tsx_cursor *idle; /* a closed cursor that the next xOpen takes again, or NULL; owned */
+  bool read_at_other_time; /* the row whose rowid was read last came from a query with as_of or since */
+  struct tsx_changes *changes; /* of statements that write the table (update.c), or NULL; owned */
+  char id[TSX_ID_SIZE]; /* belongs to this table alone, from NAME_config; "" until tsx_journal_find_id */
+  bool begun; /* xBegin was called in this transaction */
+  uint64_t attempt; /* the connection's count of attempts when xSync was called last */
 } tsx_table;
 
+/* Numbers of the hidden columns. */
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
 extern const sqlite3_module *const tsx_module_array;
 
-/* The key of the table's array: key_file's, else the one that tessera_set_key gave. */
+/* Finds the key of the table's array: from the file that the option key_file names, else the one that tessera_set_key
+ * gave. */
 int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
 
-/* Sees to it that table->array is open: tries again if it was missing when the table was connected. */
+/* Opens table->array if the array was missing when the table was connected. Fails if it is still missing, or if its
+ * columns are not those that SQLite was given. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 
-/* Takes up labels that enumerations have got since, as the newest snapshot has them. */
+/* Lets columns show labels that were added to their enumerations since, as the newest listed schema has them. */
 int tsx_table_labels(tsx_table *table, tsr_error *error);
 
-/* Of a table whose array may be missing: where the hidden columns begin. */
-int tsx_table_shown(const tsx_table *table);
+/* Returns the number of columns that are not hidden. Works for a table whose array is missing, too. */
+int tsx_table_visible_columns(const tsx_table *table);
 
 #endif

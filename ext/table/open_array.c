@@ -1,9 +1,10 @@
 /* open_array.c: the arrays that a connection has open, and the state of each array that a statement sees.
  *
- * Statements: SQLite does not tell a virtual table when a statement begins. A cursor that opens while no other is open
- * begins one; all cursors that open before the last of them is closed see the same state of each array, but of one that
- * the connection itself changes meanwhile: what opens from then on sees it as it is then. A function that reads an array
- * is a cursor while it runs.
+ * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor of the
+ * connection is open begins a statement (connection->statement counts them). All cursors that open before the last of
+ * them is closed see the same state of each array. The exception is an array that the connection itself changes
+ * meanwhile: cursors that open later see its new state. A function that reads an array counts as a cursor while it
+ * runs.
  */
 #include "table/open_array.h"
 
@@ -20,8 +21,8 @@
 #include "table/module.h"
 #include "table/transaction.h"
 
-#define IDLE_ARRAYS    16 /* arrays that no table uses are kept so many */
-#define IDLE_SNAPSHOTS 16 /* and states of an array that no cursor reads, within a statement that visits many times */
+#define IDLE_ARRAYS    16 /* arrays without references that stay open */
+#define IDLE_SNAPSHOTS 16 /* snapshots of an array that stay open while a statement reads it at many times */
 
 void tsx_array_trim(tsx_array *array) {
   for (tsx_snapshot **p = &array->snapshots; *p;) {
@@ -78,57 +79,57 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
 
 int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error) {
   if (tsx_store_is(path)) return tsx_store_identity(connection, path, key, error);
-  *key = tsx_path_canonical(path); /* what it means now: the host may change its directory */
+  *key = tsx_path_canonical(path); /* each time anew: the host may change its working directory */
   return *key ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Opens what is open already, but for a creation, which is new. */
-static int connection_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
-                                 unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
-  char *present = NULL;
-  int code = tsx_array_key(connection, path, &present, error);
+/* Returns the array that is open already, or opens it. With a creation the array is new and is always opened. */
+static int find_or_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
+                              unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
+  char *identity = NULL;
+  int code = tsx_array_key(connection, path, &identity, error);
   if (code < 0) return code;
   tsx_array *array = creation ? NULL : connection->arrays;
-  while (array && (array->gone || strcmp(array->path, present) || !same_key(array, key))) array = array->next;
+  while (array && (array->gone || strcmp(array->path, identity) || !same_key(array, key))) array = array->next;
   if (array) {
-    sqlite3_free(present);
+    sqlite3_free(identity);
     code = tsr_path_permitted(connection->environment, path, error);
     if (code < 0) return code;
   } else {
     code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {
-      sqlite3_free(present);
+      sqlite3_free(identity);
       return code;
     }
-    array->path = present;
+    array->path = identity;
     array->creation = creation;
-    array->next = connection->arrays; /* before one that was at this path earlier */
+    array->next = connection->arrays; /* before another array that was at this path earlier */
     connection->arrays = array;
   }
-  array->tables++;
-  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes); /* 0, too, means what it says */
+  array->references++;
+  if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes);
   *out = array;
   return TSR_OK;
 }
 
 int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                    unsigned threads, tsx_array **array, tsr_error *error) {
-  return connection_open_array(connection, path, key, cache_bytes, threads, NULL, array, error);
+  return find_or_open_array(connection, path, key, cache_bytes, threads, NULL, array, error);
 }
 
 int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                            unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error) {
-  return connection_open_array(connection, path, key, cache_bytes, threads, creation, array, error);
+  return find_or_open_array(connection, path, key, cache_bytes, threads, creation, array, error);
 }
 
 void tsx_array_release(tsx_connection *connection, tsx_array *array) {
-  if (!array || --array->tables) return;
+  if (!array || --array->references) return;
   array->used = ++connection->clock;
   tsx_array_trim(array);
   uint32_t idle = 0;
   tsx_array **oldest = NULL;
   for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
-    if (!(*p)->tables && !(*p)->creation && !(*p)->transaction) {
+    if (!(*p)->references && !(*p)->creation && !(*p)->transaction) {
       idle++;
       if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
     }
@@ -139,7 +140,8 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   }
 }
 
-static bool is_present(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
+/* Returns true if the snapshot shows these changes as they are now; `changes` NULL: if it shows none. */
+static bool shows_changes(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
   if (snapshot->transaction != changes) return false;
   if (!changes) return true;
   tsr_mark now = tsr_writer_mark(changes->writer);
@@ -170,7 +172,7 @@ void tsx_array_changed(tsx_array *array) {
 void tsx_path_changed(tsx_connection *connection, const char *path) {
   char *key = NULL;
   tsr_error ignored;
-  if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* none that is open */
+  if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* then no array is open at this path */
   for (tsx_array *array = connection->arrays; array; array = array->next)
     if (!strcmp(array->path, key)) {
       tsx_transaction_rest(array);
@@ -180,17 +182,17 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
 }
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
-                       uint64_t as_of, bool own, tsx_snapshot **out, tsr_error *error) {
+                       uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
   const int told = tsx_connection_tell_lost(connection, error);
   if (told < 0) return told;
-  tsx_transaction *changes = own && as_of == TSR_TIME_NOW ? array->transaction : NULL;
+  tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
-    tsx_array_trim(array); /* a statement that has ended left no cursor */
+    tsx_array_trim(array); /* the cursors of a statement that has ended are closed, so this closes its snapshots */
     array->statement = connection->statement;
   }
   for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
     if (snapshot->statement == connection->statement && snapshot->schema == schema && snapshot->since == since &&
-        snapshot->as_of == as_of && is_present(snapshot, changes)) {
+        snapshot->as_of == as_of && shows_changes(snapshot, changes)) {
       snapshot->cursors++;
       *out = snapshot;
       return TSR_OK;
@@ -224,7 +226,8 @@ void tsx_snapshot_release(tsx_snapshot *snapshot) {
   if (snapshot) snapshot->cursors--;
 }
 
-/* ---- The life of a connection -------------------------------------------------------------------------------------- */
+/* ---- The life of a connection
+ * -------------------------------------------------------------------------------------- */
 
 static int open_array_opened(tsx_connection *connection, tsr_error *error) {
   tsx_journal_make_id(connection->by_chance);

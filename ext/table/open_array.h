@@ -1,5 +1,9 @@
-/* open_array.h: the arrays that a connection has open, shared by its tables and functions, and the state of each array that a statement
- * sees. VACUUM and schema changes disconnect tables; decoded tiles should outlive that, so arrays stay open for a while. */
+/* open_array.h: the arrays that a connection has open, and the state of each array that a statement sees.
+ *
+ * All tables and functions of a connection share one tsx_array for each array and key. VACUUM and changes of the
+ * database's schema disconnect tables for a moment; so that decoded tiles outlive that, an array stays open for some
+ * time after its last user has released it. A tsx_snapshot is one state of an array, which all cursors of a statement
+ * share. */
 #ifndef TSX_OPEN_ARRAY_H
 #define TSX_OPEN_ARRAY_H
 
@@ -9,68 +13,87 @@ typedef struct tsx_transaction tsx_transaction;
 
 typedef struct tsx_snapshot { /* one state of an array, as a statement sees it */
   struct tsx_snapshot *next;
-  const tsr_schema *schema; /* whose fields it shows */
+  const tsr_schema *schema; /* whose fields the snapshot shows */
   uint64_t since, as_of;
-  uint64_t statement; /* that it was made for; 0: the connection has changed the array, nobody else takes it */
+  uint64_t
+      statement; /* the statement that it was made for; 0 once the array has changed: no more cursors may take it */
   tsr_snapshot *core;
-  uint32_t cursors; /* that read it now */
-  struct tsx_transaction *transaction; /* whose changes it shows, or NULL; a reference */
-  tsr_mark mark; /* how far they had come ... */
-  uint64_t rewinds; /* ... after so many ways back */
+  uint32_t cursors; /* cursors, and others, that have not released it yet */
+  struct tsx_transaction *transaction; /* the transaction whose changes it shows, or NULL; one reference is owned */
+  tsr_mark mark; /* with a transaction: the changes up to this mark ... */
+  uint64_t rewinds; /* ... after this many rewinds of the writer */
 } tsx_snapshot;
 
-struct tsx_array { /* an array that this connection has open; shared by its tables */
+struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
-  char *path;
-  bool in_database; /* its commits are SQLite's own; `path` is its identity */
+  char *path; /* what tsx_array_key gives */
+  bool in_database; /* it lives in shadow tables: its commits are part of SQLite's own */
   bool has_key;
   uint8_t key[32];
   tsr_array *core;
-  uint32_t tables; /* that use it */
-  uint64_t used; /* the connection's clock when its last table let go of it */
-  uint64_t statement; /* the statement that `snapshots` belong to */
+  uint32_t references; /* of tables and addresses (address.h); 0: the array is idle */
+  uint64_t used; /* the connection's clock when the last reference was released */
+  uint64_t statement; /* the statement that `snapshots` were made for */
   tsx_snapshot *snapshots;
   uint32_t snapshot_count;
-  tsr_creation *creation; /* it is made by this transaction (creation.c), else NULL */
-  char *creation_name; /* of this creation and no other: its schema's name, and a number by chance */
-  char *creation_schema; /* the database that its table is in */
-  bool wanted, synced; /* what xSync found, and that it has run */
-  bool asked; /* for a moment: whether its table is still there */
-  unsigned data_version; /* of the database file, then */
-  bool held_back; /* the cells that it is to appear with could not be published */
-  bool gone; /* was not made after all: nobody finds it any more */
-  struct tsx_transaction *transaction; /* what the open one does to it, or NULL (transaction.c) */
+  tsr_creation *creation; /* while the open transaction makes the array (creation.c), else NULL; owned */
+  char *creation_name; /* names this creation and no other: its schema's name and a random number */
+  char *creation_schema; /* the database that has the new table */
+  bool table_exists; /* with a creation: xSync has found the table's record, so its CREATE was not rolled back */
+  bool synced; /* with a creation: xSync has run */
+  bool checked; /* with a creation: forget_orphans has looked whether its table still exists */
+  unsigned data_version; /* with a creation: of the database file, at xSync */
+  bool held_back; /* with a creation: its first cells could not be published, so the array is not published either */
+  bool gone; /* the array was not made after all: nothing finds it by its path any more */
+  struct tsx_transaction *transaction; /* the changes of the open transaction, or NULL (transaction.c) */
 };
 
-/* Opens the parts of a connection that lie above connection.h, and closes them. */
+/* The functions by which a connection opens and closes what lies above connection.h. */
 extern const tsx_connection_hooks tsx_open_array_hooks;
 
-/* The array at a path, opened if it is not. `key` is 32 bytes or NULL. Released by tsx_array_release. */
-#define TSX_CACHE_AS_IS UINT64_MAX /* for cache_bytes: leaves that to the array's tables */
+/* Returns the array at a path, and opens it if it is not open yet. `key` is 32 bytes, or NULL. `cache_bytes` bounds the
+ * array's cache of decoded tiles, 0 switches it off; TSX_CACHE_AS_IS leaves the bound as it is. The caller releases the
+ * array by tsx_array_release. TSR_NOT_FOUND, TSR_AUTH, and what else the core may return. */
+#define TSX_CACHE_AS_IS UINT64_MAX
 int tsx_array_open(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                    unsigned threads, tsx_array **array, tsr_error *error);
 
-/* The same of one that is prepared; takes the creation if it succeeds. */
+/* Does the same for an array that is prepared and not published yet. Takes ownership of the creation if it succeeds. */
 int tsx_array_open_created(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                            unsigned threads, tsr_creation *creation, tsx_array **array, tsr_error *error);
+
+/* Gives a reference back. The array stays open until too many others have been released after it. `array` may be
+ * NULL. */
 void tsx_array_release(tsx_connection *connection, tsx_array *array);
 
-/* By what an open array at a path is found: its canonical path, or in the database its identity. sqlite3_malloc'ed. */
+/* Finds the text by which open arrays are told apart: the canonical path, or the identity of an array in the database.
+ * *key is from sqlite3_malloc. */
 int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error);
 
-/* The state between two times that the running statement sees: the same for all its cursors. `own`: with the open
- * transaction's changes on top, where no end is given (as_of is TSR_TIME_NOW). Held for the caller, a cursor. */
+/* Returns the state between two times, inclusive, that the running statement sees; all cursors of the statement get the
+ * same one. With `with_changes`, and where as_of is TSR_TIME_NOW, the open transaction's changes are on top. The caller
+ * releases the snapshot by tsx_snapshot_release. Also returns the error of a commit that could not be published
+ * (tsx_connection_tell_lost). */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
-                       uint64_t as_of, bool own, tsx_snapshot **snapshot, tsr_error *error);
-void tsx_snapshot_release(tsx_snapshot *snapshot); /* NULL is fine */
+                       uint64_t as_of, bool with_changes, tsx_snapshot **snapshot, tsr_error *error);
 
-/* The connection has changed it: what opens from now on sees that, also within the running statement. */
+/* Gives a snapshot back. It stays with its array for other cursors of the statement. `snapshot` may be NULL. */
+void tsx_snapshot_release(tsx_snapshot *snapshot);
+
+/* Call when this connection has changed the array: cursors that open from now on see the new state, within the running
+ * statement too. */
 void tsx_array_changed(tsx_array *array);
-void tsx_path_changed(tsx_connection *connection, const char *path); /* or is about to, before it looks there */
-void tsx_array_trim(tsx_array *array); /* lets go of states that no cursor reads */
 
-/* What statements on the table see now, without times of their own: its state and the transaction's changes. Held;
- * dropped by tsx_snapshot_release. */
+/* Does the same for the array at a path, if it is open. Call it before the change, too, so that the function which
+ * makes the change looks at the present state: a transaction on the array that has no rows yet gives its older state
+ * up. */
+void tsx_path_changed(tsx_connection *connection, const char *path);
+
+/* Closes the snapshots that no cursor reads. */
+void tsx_array_trim(tsx_array *array);
+
+/* Returns the state that statements on the table see now: between the table's own since and as_of, with the
+ * transaction's changes. The caller releases it by tsx_snapshot_release. */
 int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error);
 
 #endif

@@ -1,4 +1,12 @@
-/* savepoint.c: the savepoint within which a function changes an array of the database. */
+/* savepoint.c: the savepoint within which an SQL function changes an array that lives in the database.
+ *
+ * A SAVEPOINT outside of a transaction opens one, so the function's changes commit or go back as one. Within an outer
+ * statement that writes, SQLite opens no savepoint; a function that fails there fails the outer statement, which takes
+ * all changes back.
+ *
+ * The write lock comes before the first read. A transaction that has read before cannot wait for other writers: it
+ * fails with SQLITE_BUSY where one of them has committed meanwhile.
+ */
 #include "table/savepoint.h"
 
 #include "connection/errors.h"
@@ -7,13 +15,10 @@
 #include "database/store_tables.h"
 #include "table/open_array.h"
 
-/* An array in the database changes as one: a savepoint is a transaction where none is open. SQLite opens none while an
- * outer statement writes; then what fails is taken back with that one, if it fails. The write lock comes before the first
- * read: a transaction that has read does not wait for other writers, and fails where they have committed meanwhile. */
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
-  tsx_store_rest(connection, false); /* else what has been read up to here would be that first read */
+  tsx_store_rest(connection, false); /* statements of earlier reads are still open, and would be that first read */
   connection->function_alone = sqlite3_get_autocommit(connection->db);
   connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
   return tsx_store_lock(connection, path, error);
@@ -30,8 +35,8 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
     code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(db));
   }
   sqlite3_exec(db, "ROLLBACK TO tessera_function; RELEASE tessera_function", NULL, NULL, NULL);
-  /* Where readers are in the way of its commit, RELEASE leaves a transaction of its own open, and the host's next statements
-   * would be within it. */
+  /* RELEASE fails to commit where readers are in the way, and leaves the transaction open that the SAVEPOINT began. The
+   * host's next statements would be part of that transaction. */
   if (connection->function_alone && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   return code;
 }

@@ -320,7 +320,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = array ? array->transaction : NULL;
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
-  if (code < 0 || (array->creation && !array->wanted)) return code; /* its CREATE has been taken back */
+  if (code < 0 || (array->creation && !array->table_exists)) return code; /* its CREATE has been taken back */
   note_attempt(transaction, table->attempt);
   transaction->synced = true;
   transaction->data_version = tsx_data_version(table);
@@ -355,7 +355,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
   table->connection->attempt++;
   tsx_update_end(table);
   if (array && array->transaction) {
-    bool discard = array->creation && !array->wanted;
+    bool discard = array->creation && !array->table_exists;
     tsr_error error = {0};
     if (!discard && tsr_writer_changed(array->transaction->writer) &&
         tsr_writer_publish(array->transaction->writer, &error) < 0) {

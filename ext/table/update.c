@@ -229,7 +229,7 @@ static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error 
     if ((code = tsx_row_set(u->row, (uint32_t)field, values[c], true, error)) < 0) return code;
   }
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
-    if (tsx_row_shown(u->row, f) >= 0) continue;
+    if (tsx_row_column(u->row, f) >= 0) continue;
     int code = tsx_row_set_null(u->row, f, true, error);
     if (code < 0 && f < schema->dimension_count)
       return tsx_fail(error, TSR_ERROR,
@@ -260,7 +260,7 @@ static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index,
   const tsr_schema *schema = tsx_row_schema(u->row);
   bool blind = all_given(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
-    int c = tsx_row_shown(u->row, f), code;
+    int c = tsx_row_column(u->row, f), code;
     int keep = c < 0 || sqlite3_value_nochange(values[c]);
     if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
         (keep = update_reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
@@ -290,7 +290,7 @@ static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint
 static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, uint32_t *dimension, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row), *old;
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
-    int c = tsx_row_shown(u->row, d);
+    int c = tsx_row_column(u->row, d);
     if (c < 0 || sqlite3_value_nochange(values[c])) continue;
     int code = tsr_reader_column(u->reader, d, &old, error);
     if (code < 0) return code;
@@ -312,7 +312,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row);
   sqlite3_str *text = sqlite3_str_new(NULL);
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    int c = tsx_row_shown(u->row, d);
+    int c = tsx_row_column(u->row, d);
     sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
     if (columns[d].cell_size)
       tsx_json_value(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
@@ -435,7 +435,7 @@ static int look_ahead(tsx_changes *u, int64_t row, int64_t *over, tsr_error *err
 
 static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
-    int c = tsx_row_shown(u->row, d);
+    int c = tsx_row_column(u->row, d);
     if (c >= 0 && !sqlite3_value_nochange(values[c])) return true;
   }
   return false;
@@ -515,7 +515,7 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   moved = code;
   if (moved && schema->dense)
     return tsx_fail(error, TSR_ERROR, "%s.%s: cells of a dense array cannot be moved; insert others", u->table->name,
-                    u->table->columns[tsx_row_shown(u->row, dimension)].name);
+                    u->table->columns[tsx_row_column(u->row, dimension)].name);
   code = moved ? TSR_OK : clear_place(u, row, &cleared, error);
   if (code == TSR_OK && cleared) code = set_row(u, row, values, &index, error);
   return code < 0 ? code : write_changed(u, row, moved, index, error);
@@ -565,7 +565,7 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
     return insert_row(u, transaction, values + 2, rowid, error); /* which is one cell, or none */
-  if (table->past)
+  if (table->read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->hidden[0], table->hidden[1]);
   const tsr_mark mark = tsr_writer_mark(transaction->writer);

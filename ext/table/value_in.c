@@ -1,9 +1,9 @@
-/* value_in.c: SQL values become the cells of one row that is to be written. A value takes the forms that its column
- * shows, and a few that say the same (docs/sql.md, "Values"); what does not fit is an error that names table, column,
- * value and limit, never a value nearby.
+/* value_in.c: SQL values become the cells of one row that is to be written. A value may have the forms in which its
+ * column shows values, and a few others that mean the same (docs/sql.md, "Values"). A value that does not fit is an
+ * error that names table, column, value and limit; it is never replaced by a value nearby.
  *
- * The cells of a row lie in memory that is used again for the next one: texts and blobs are borrowed from SQLite, what
- * must be converted goes into a field's own room, which only grows. Nothing else is allocated for a row.
+ * Rows reuse memory. Texts and blobs are borrowed from SQLite. A value that must be converted goes into memory of its
+ * field, which only grows. Nothing else is allocated for a row.
  */
 #include "table/value_in.h"
 
@@ -20,29 +20,29 @@
 #include "definition/columns.h"
 #include "table/open_array.h"
 
-#define VALUE_IN_NUMBER_MAX 400 /* characters of a number */
+#define VALUE_IN_NUMBER_MAX 400 /* characters of a number, with its NUL */
 #define SHOWN               60 /* bytes of a text in a message */
 #define VALUE_IN_TWO63      9223372036854775808.0
-#define LINEAR_MAX          8 /* labels that are looked through without an index */
+#define LINEAR_MAX          8 /* up to so many labels are searched one by one, without an index */
 
 typedef __int128 value_in_wide;
 
-/* What SQL values of the storage class that fits best are, without looking further. */
-typedef enum shortcut { NO_SHORTCUT, WHOLE, REAL64, REAL32, TEXT } shortcut;
+/* The conversion that set_directly makes for a value of the SQL type that fits the field best. */
+typedef enum shortcut { NO_SHORTCUT, INTEGER64, REAL64, REAL32, TEXT } shortcut;
 
 typedef struct cell_field { /* a field of the writer's schema */
   const tsr_field *field;
-  const tsr_enumeration *enumeration; /* labels are given, else NULL */
-  char *name; /* for messages */
-  int shown; /* the table's column, or -1 */
+  const tsr_enumeration *enumeration; /* where values are labels, else NULL */
+  char *name; /* for messages; owned */
+  int column; /* the table's column that shows the field, or -1 */
   bool has_default;
   shortcut shortcut;
-  int64_t low, high; /* WHOLE */
-  uint64_t offsets[2];
-  uint8_t value[8];
-  uint8_t *room;
-  uint64_t room_size;
-  uint32_t *index; /* label numbers + 1 by hash, 0 where none is */
+  int64_t low, high; /* with INTEGER64: the values that fit, inclusive */
+  uint64_t offsets[2]; /* of the one cell of a variable-size field: 0 and its size in bytes */
+  uint8_t value[8]; /* the cell, if it is a single number */
+  uint8_t *room; /* memory for a converted cell; owned */
+  uint64_t room_size; /* in bytes */
+  uint32_t *index; /* hash table of label numbers + 1, 0 in free slots; NULL until it is needed */
   uint64_t index_mask;
 } cell_field;
 
@@ -51,8 +51,8 @@ struct tsx_row {
   const tsr_schema *schema;
   uint32_t field_count;
   cell_field *fields;
-  tsr_column *columns;
-  int *field_of; /* of each column of the table */
+  tsr_column *columns; /* one for each field, with one cell */
+  int *field_of; /* for each column of the table: its field, or -1 */
   bool complete; /* each column has its field, each field its column */
 };
 
@@ -60,6 +60,7 @@ static const uint8_t value_in_is_null = 0;
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
+/* Writes a value as messages show it. */
 static void value_in_describe(sqlite3_value *value, char text[96]) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: sqlite3_snprintf(96, text, "%lld", sqlite3_value_int64(value)); break;
@@ -67,7 +68,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
   case SQLITE_TEXT: {
     const uint8_t *p = sqlite3_value_text(value);
     int size = sqlite3_value_bytes(value), shown = size < SHOWN ? size : SHOWN;
-    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* no half character */
+    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* do not cut a character */
     sqlite3_snprintf(96, text, "'%.*s'%s", shown, p ? (const char *)p : "", shown < size ? "..." : "");
     break;
   }
@@ -76,7 +77,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
   }
 }
 
-/* Puts something before the message. */
+/* Puts "what: " before the message. */
 static int prefix(tsr_error *error, const char *what) {
   char text[TSR_MESSAGE_SIZE];
   memcpy(text, error->message, sizeof text);
@@ -97,7 +98,8 @@ static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_i
                   (unsigned long long)high);
 }
 
-/* Text without the blanks around it, which SQLite does not look at in a number; false if it can be none. */
+/* Copies a text without the blanks around it, which SQLite ignores in a number. Returns false if the text cannot be a
+ * number. */
 static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX]) {
   const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
@@ -116,6 +118,7 @@ static tsr_datatype value_in_shown_of(const tsx_row *row, tsr_datatype datatype)
   return tsx_datatype_shown(datatype, row->table->options.uint64_signed);
 }
 
+/* Sets the least and the greatest value of a datatype of integers. */
 static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *high) {
   uint64_t bits = tsr_datatype_size(datatype) * 8;
   switch (tsr_datatype_kind(datatype)) {
@@ -131,8 +134,8 @@ static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *hig
   }
 }
 
-/* A REAL that is whole. From 2^63 on one REAL stands for many integers (a literal that is too long for SQLite's
- * INTEGER becomes one), so that it is not taken for any of them. */
+/* Takes a REAL without a fraction as an integer. From 2^63 on it is refused: one REAL stands for many integers there,
+ * and SQLite turns a literal that is too long for an INTEGER into a REAL. */
 static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
   if (d != floor(d)) return value_in_no_value(datatype, value, error);
@@ -145,7 +148,8 @@ static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d
                   "%s is a REAL, which is not exact past 9223372036854775807: give all digits as text", text);
 }
 
-/* Digits go to the datatype as they are, all other text by way of a REAL, as in an INTEGER column. */
+/* Takes a text as an integer. Digits are read exactly; other texts are read as a REAL first, as in an INTEGER
+ * column. */
 static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
   char text[VALUE_IN_NUMBER_MAX];
@@ -183,7 +187,7 @@ static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *ou
   return TSR_OK;
 }
 
-/* A coordinate -0.0 is 0.0: the two are one cell here, and two in TileDB. */
+/* Makes 0.0 of a coordinate -0.0: SQL takes the two for one value, TileDB for two cells. */
 static void normalize_zero(const tsr_field *field, uint8_t *value) {
   float f;
   double d;
@@ -256,11 +260,12 @@ static int value_in_take_time(tsr_datatype datatype, bool integers, sqlite3_valu
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-typedef struct bytes { /* of a cell */
+typedef struct bytes { /* the bytes of a cell; borrowed */
   const uint8_t *data;
   uint64_t size;
 } bytes;
 
+/* Makes sure that the field's memory has `size` bytes. */
 static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
   if (size <= f->room_size) return TSR_OK;
   uint8_t *room = sqlite3_realloc64(f->room, size * 2);
@@ -270,12 +275,12 @@ static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
-static int wrong_count(tsr_datatype datatype, uint64_t count, uint32_t wanted, tsr_error *error) {
+static int wrong_count(tsr_datatype datatype, uint64_t count, uint32_t expected, tsr_error *error) {
   return tsx_fail(error, TSR_RANGE, "%llu %s value%s given, a cell holds %u", (unsigned long long)count,
-                  tsr_datatype_name(datatype), count == 1 ? " is" : "s are", (unsigned)wanted);
+                  tsr_datatype_name(datatype), count == 1 ? " is" : "s are", (unsigned)expected);
 }
 
-/* Strings, and opaque bytes. Short strings of fixed length are padded with NULs. */
+/* Takes a string or opaque bytes. A string that is too short for a fixed length is padded with NULs. */
 static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, sqlite3_value *value, bytes *out,
                       tsr_error *error) {
   bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
@@ -291,26 +296,26 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
     if ((code = tsx_text_convert(datatype, (const char *)p, size, f->room, &size, error)) < 0) return code;
     p = f->room;
   }
-  uint64_t wanted = values_per_cell * each;
-  if (values_per_cell != TSR_VARIABLE && size != wanted) {
-    if (size > wanted && is_text) {
+  uint64_t fixed_size = values_per_cell * each;
+  if (values_per_cell != TSR_VARIABLE && size != fixed_size) {
+    if (size > fixed_size && is_text) {
       char text[96];
       value_in_describe(value, text);
       return tsx_fail(error, TSR_RANGE, "%s is longer than %s[%u]", text, tsr_datatype_name(datatype),
                       (unsigned)values_per_cell);
     }
-    if (size > wanted || !is_text) return wrong_count(datatype, size, values_per_cell, error);
-    if ((code = need_room(f, wanted, error)) < 0) return code;
+    if (size > fixed_size || !is_text) return wrong_count(datatype, size, values_per_cell, error);
+    if ((code = need_room(f, fixed_size, error)) < 0) return code;
     if (p != f->room) memcpy(f->room, p, size);
-    memset(f->room + size, 0, wanted - size);
+    memset(f->room + size, 0, fixed_size - size);
     p = f->room;
-    size = wanted;
+    size = fixed_size;
   }
   *out = (bytes){size ? p : (const uint8_t *)"", size};
   return TSR_OK;
 }
 
-/* Several numbers: a JSON array, or their bytes. */
+/* Takes several numbers: a JSON array, or a BLOB of their bytes. */
 static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
                        sqlite3_value *value, bytes *out, tsr_error *error) {
   uint64_t each = tsr_datatype_size(datatype), size, count;
@@ -319,8 +324,8 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
     const uint8_t *p = sqlite3_value_blob(value);
     size = (uint64_t)sqlite3_value_bytes(value);
     if (size % each)
-      return tsx_fail(error, TSR_MISMATCH, "%llu bytes are no %s values of %llu bytes each", (unsigned long long)size,
-                      tsr_datatype_name(datatype), (unsigned long long)each);
+      return tsx_fail(error, TSR_MISMATCH, "%llu bytes are not a whole number of %s values of %llu bytes each",
+                      (unsigned long long)size, tsr_datatype_name(datatype), (unsigned long long)each);
     for (uint64_t i = 0; i < size && tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN; i++)
       if (p[i] > 1) return tsx_fail(error, TSR_RANGE, "%u is outside BOOL: 0 to 1", p[i]);
     count = size / each;
@@ -346,6 +351,7 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
   return TSR_OK;
 }
 
+/* Converts a value to a cell of this datatype. *out points into the field or to the value. */
 static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
                      sqlite3_value *value, bytes *out, tsr_error *error) {
   if (tsx_datatype_is_bytes(datatype)) return take_bytes(f, datatype, values_per_cell, value, out, error);
@@ -386,7 +392,7 @@ static int make_index(cell_field *f, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The number of a label, or that of all labels where it is none. */
+/* Finds the code of a label; it is the number of labels if there is no such label. */
 static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
   *found = e->count;
@@ -437,7 +443,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   const tsr_field *description = f->field;
   bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
   if (description->enumeration && description->nullable)
-    has_fill = false; /* there are readers that look up the label of a code under null, too: 0 has one */
+    has_fill = false; /* some readers look up the label of a null cell's code, too: code 0 has one */
   if (description->is_dimension)
     return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
   if (!description->nullable && !(insert && f->has_default))
@@ -456,10 +462,11 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   return TSR_OK;
 }
 
-/* A value that becomes a cell as it is: true. */
+/* Sets the cell without any conversion where the field's shortcut fits the value. Returns false where it does not.
+ * `type` is the value's. */
 static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
   cell_field *f = &row->fields[field];
-  if (type == SQLITE_INTEGER && f->shortcut == WHOLE) {
+  if (type == SQLITE_INTEGER && f->shortcut == INTEGER64) {
     const int64_t number = sqlite3_value_int64(value);
     if (number < f->low || number > f->high) return false;
     memcpy(f->value, &number, sizeof number);
@@ -530,9 +537,10 @@ void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
   if (cells->validity && !cells->validity[i]) row->columns[field].validity = &value_in_is_null;
 }
 
-/* ---- Making one -------------------------------------------------------------------------------------------------- */
+/* ---- Making a row ------------------------------------------------------------------------------------------------ */
 
-/* A schema does not say whether its fill value was declared: one that TileDB would not choose was. */
+/* Returns true if the field has a DEFAULT. A schema does not say whether its fill value was declared; a value other
+ * than TileDB's own choice must have been. */
 static bool declares_default(const tsr_field *field) {
   uint64_t each = tsr_datatype_size(field->datatype);
   uint64_t usual = field->cell_size ? field->cell_size : each;
@@ -545,7 +553,7 @@ static bool declares_default(const tsr_field *field) {
   return false;
 }
 
-/* Where the values are no labels: see set_directly. */
+/* Chooses the shortcut of a field whose values are not labels. */
 static void find_shortcut(const tsx_row *row, cell_field *f) {
   const tsr_field *field = f->field;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
@@ -558,7 +566,7 @@ static void find_shortcut(const tsx_row *row, cell_field *f) {
   } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
     value_in_wide low, high;
     limits(value_in_shown_of(row, field->datatype), &low, &high);
-    f->shortcut = WHOLE;
+    f->shortcut = INTEGER64;
     f->low = (int64_t)low;
     f->high = high > INT64_MAX ? INT64_MAX : (int64_t)high;
   }
@@ -571,12 +579,12 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
   f->name = names[i];
   names[i] = NULL;
   f->has_default = declares_default(field);
-  f->shown = -1;
-  for (uint32_t c = 0; c < table->column_count && f->shown < 0; c++)
-    if (tsx_column_shows(&table->columns[c], field) && /* two may be anonymous */
+  f->column = -1;
+  for (uint32_t c = 0; c < table->column_count && f->column < 0; c++)
+    if (tsx_column_shows(&table->columns[c], field) && /* several attributes may be anonymous: their numbers decide */
         (*field->name || (table->columns[c].field == i && row->schema == table->schema)))
-      f->shown = (int)c;
-  if (f->shown >= 0) row->field_of[f->shown] = (int)i;
+      f->column = (int)c;
+  if (f->column >= 0) row->field_of[f->column] = (int)i;
   row->columns[i] = (tsr_column){.cell_size = field->cell_size, .offsets = field->cell_size ? NULL : f->offsets};
   int code = TSR_OK;
   if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1)
@@ -612,7 +620,7 @@ int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_
     return code;
   }
   row->complete = fields == table->column_count;
-  for (uint32_t i = 0; i < fields; i++) row->complete = row->complete && row->fields[i].shown >= 0;
+  for (uint32_t i = 0; i < fields; i++) row->complete = row->complete && row->fields[i].column >= 0;
   *out = row;
   return TSR_OK;
 }
@@ -630,4 +638,4 @@ const tsr_schema *tsx_row_schema(const tsx_row *row) { return row->schema; }
 const tsr_column *tsx_row_columns(const tsx_row *row) { return row->columns; }
 int tsx_row_field(const tsx_row *row, uint32_t column) { return row->field_of[column]; }
 bool tsx_row_is_complete(const tsx_row *row) { return row->complete; }
-int tsx_row_shown(const tsx_row *row, uint32_t field) { return row->fields[field].shown; }
+int tsx_row_column(const tsx_row *row, uint32_t field) { return row->fields[field].column; }

@@ -1,14 +1,17 @@
-/* compare.c: the right side of a comparison becomes ranges of a column's values; of datetimes in compare_times.c.
+/* compare.c: the right side of a comparison becomes ranges of a column's values. compare_times.c does this for
+ * datetimes.
  *
- * A range must hold every cell for which SQLite would say that the comparison is true. Where it holds just those, the
- * comparison is exact, and SQLite need not test again. How SQLite compares, in short: NULL with nothing; numbers among
- * themselves by value, integer with real exactly; a numeric column takes text that looks like a number for one; other
- * text, then blobs, are greater than any number; a TEXT column compares with text by bytes of the database's encoding,
- * and with a number in a way that cannot be seen from here.
+ * The ranges must hold every value for which SQLite's comparison is true. Where they hold no others, the comparison is
+ * exact, and SQLite need not test it again. SQLite compares as follows. NULL satisfies no comparison but IS. Numbers
+ * compare by value, an INTEGER exactly with a REAL. A numeric column takes a text that looks like a number for that
+ * number. Other texts are greater than all numbers, and blobs are greater than all texts. A TEXT column compares with a
+ * text by the bytes of the database's encoding; how it compares with a number depends on where the number comes from,
+ * which a virtual table does not learn.
  *
- * Some comparisons are the table's own. A column of UINT64 values past the signed range has no affinity: SQLite compares an
- * INTEGER with the TEXT of a number as two types. The table takes text of digits for the number that they are, and plans
- * promise SQLite that it need not test that again (`omit`). So with datetimes: ISO text means an instant.
+ * Two comparisons mean more to the table than to SQLite (tsx_has_own_comparison). A column of UINT64 values past the
+ * signed range has no affinity, so to SQLite an INTEGER and the TEXT of a number are of two types; the table takes a
+ * text of digits for its number. With a datetime, ISO text means an instant. Such comparisons hold only because the
+ * plan tells SQLite not to test them again (`omit`).
  */
 #include "values/compare.h"
 
@@ -49,23 +52,24 @@ bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
 
 int tsx_text_compare(const char *ascii, int size, const tsx_text *text) {
   uint8_t units[96] = {0};
-  const void *own = ascii;
+  const void *encoded = ascii;
   if (text->how & TSX_UTF16) {
     for (int i = 0; i < size; i++) units[2 * i + (text->how & TSX_UTF16BE ? 1 : 0)] = (uint8_t)ascii[i];
-    own = units;
+    encoded = units;
     size *= 2;
   }
-  const int least = size < text->size ? size : text->size, order = least ? memcmp(own, text->bytes, (size_t)least) : 0;
+  const int common = size < text->size ? size : text->size;
+  const int order = common ? memcmp(encoded, text->bytes, (size_t)common) : 0;
   return order ? order : size < text->size ? -1 : size > text->size;
 }
 
-/* What text and blobs are to a numeric column: greater than all of it. */
-static void greater_than_all(tsx_op op, tsx_ranges *ranges) {
+/* Compares a numeric column with a text or a blob, which is greater than all numbers. */
+static void compare_with_greatest(tsx_op op, tsx_ranges *ranges) {
   if (op == TSX_LT || op == TSX_LE) everything_matches(ranges);
 }
 
-/* [low, high] of wide integers, cut to the datatype. The array has UINT64 that is shown as signed in two parts, which are
- * both ends of its order. */
+/* Adds the integers low..high, inclusive, as far as the datatype has them. UINT64 that is shown as signed takes two
+ * ranges: the array's order is that of unsigned numbers, in which negative numbers come last. */
 static void compare_add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
   tsr_datatype datatype = column->description->datatype;
   uint64_t size = tsr_datatype_size(datatype);
@@ -90,8 +94,8 @@ static void compare_add_integers(const tsx_column *column, compare_wide low, com
 #define WIDE_MAX      ((compare_wide)1 << 100)
 #define COMPARE_TWO63 9223372036854775808.0
 
-/* What compares as `op` says with a value that stands between two integers, or at one: `at` is the first that is not less
- * than the value, `above` the first that is greater. */
+/* Adds the integers that compare as `op` says with a value, which lies at an integer or between two: `at` is the first
+ * integer that is not less than the value, `above` the first that is greater. */
 static void compare_add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above,
                                  tsx_ranges *ranges) {
   switch (op) {
@@ -120,18 +124,19 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
   } else if (type == SQLITE_FLOAT) {
     place_real(sqlite3_value_double(value), &at, &above);
   } else {
-    greater_than_all(op, ranges);
+    compare_with_greatest(op, ranges);
     return;
   }
   compare_add_compared(column, op, at, above, ranges);
 }
 
-/* ---- UINT64, of which some are text ------------------------------------------------------------------------------ */
+/* ---- UINT64 past the signed range, which is shown as text
+ * --------------------------------------------------------- */
 
-#define TEXT_MIN ((compare_wide)1 << 63) /* from here on they are text */
-#define TEXT_END ((compare_wide)1 << 64)
+#define TEXT_MIN ((compare_wide)1 << 63) /* the first number that is shown as text */
+#define TEXT_END ((compare_wide)1 << 64) /* one more than the last */
 
-/* The number that digits are; TEXT_END: it is too large. False: they are no digits. */
+/* Reads a text of digits: *number is its number, or TEXT_END if that is too large. Returns false for other texts. */
 static bool take_digits(const char *text, int size, compare_wide *number) {
   *number = 0;
   for (int i = 0; i < size; i++) {
@@ -142,7 +147,7 @@ static bool take_digits(const char *text, int size, compare_wide *number) {
   return size > 0;
 }
 
-/* The first number whose text is greater than a text that is none of them. */
+/* Returns the first number whose text is greater than `text`, or TEXT_END. `text` is not the text of a number. */
 static compare_wide compare_place_text(const tsx_text *text) {
   compare_wide low = TEXT_MIN, high = TEXT_END;
   char digits[24];
@@ -155,8 +160,8 @@ static compare_wide compare_place_text(const tsx_text *text) {
   return low;
 }
 
-/* SQLite's comparison of a column without affinity: integers by value, texts behind all numbers and blobs behind all texts;
- * but that text of digits means its number. */
+/* Compares as SQLite does with a column without affinity: numbers by value, texts are greater than all numbers, blobs
+ * greater than all texts. The exception is that a text of digits means its number. */
 static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
                             tsx_ranges *ranges) {
   compare_wide at = TEXT_END, above = TEXT_END;
@@ -192,7 +197,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
 
 /* ---- Floats ------------------------------------------------------------------------------------------------------ */
 
-/* < 0, 0, > 0: an integer against a double, exactly. */
+/* Compares an integer with a double exactly. Returns < 0, 0, > 0. */
 static int compare_exactly(int64_t i, double d) {
   if (d >= COMPARE_TWO63) return -1;
   if (d < -COMPARE_TWO63) return 1;
@@ -208,7 +213,7 @@ static void add_floats(uint64_t size, double low, double high, tsx_ranges *range
     tsx_ranges_add(ranges, &low, &high, 8);
     return;
   }
-  float a = (float)low, b = (float)high; /* rounded to nearest: step back inside */
+  float a = (float)low, b = (float)high; /* rounded to nearest: step back into the range where that led out of it */
   if ((double)a < low) a = nextafterf(a, INFINITY);
   if ((double)b > high) b = nextafterf(b, -INFINITY);
   if (a <= b) tsx_ranges_add(ranges, &a, &b, 4);
@@ -216,8 +221,8 @@ static void add_floats(uint64_t size, double low, double high, tsx_ranges *range
 
 static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
   uint64_t size = tsr_datatype_size(column->description->datatype);
-  double least, most; /* the least double >= value, the greatest <= value */
-  bool equal = true; /* is there a double that is the value? */
+  double least, most; /* the least double that is not less than the value, and the greatest that is not greater */
+  bool equal = true; /* some double is the value */
   int type = sqlite3_value_numeric_type(value);
   if (type == SQLITE_INTEGER) {
     int64_t i = sqlite3_value_int64(value);
@@ -228,7 +233,7 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
     most = order < 0 ? nextafter(d, -INFINITY) : d;
   } else if (type == SQLITE_FLOAT) {
     least = most = sqlite3_value_double(value);
-  } else { /* text and blobs are greater than all numbers, but not than NaN, which is NULL */
+  } else { /* texts and blobs are greater than all numbers; NaN is NULL, which compares with nothing */
     if (op == TSX_LT || op == TSX_LE) add_floats(size, -INFINITY, INFINITY, ranges);
     return;
   }
@@ -253,7 +258,7 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
 static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   int type = sqlite3_value_type(value);
   if (type == SQLITE_BLOB) {
-    greater_than_all(op, ranges);
+    compare_with_greatest(op, ranges);
     return;
   }
   bool equality = op == TSX_EQ || op == TSX_IS || op == TSX_IN;
@@ -264,7 +269,7 @@ static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx
   }
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   for (uint64_t i = 0; utf16 && i < size; i++)
-    if ((uint8_t)text[i] >= 0x80) { /* bytes that are no text would have changed on the way */
+    if ((uint8_t)text[i] >= 0x80) { /* the conversion from UTF-16 may have replaced what is no valid text */
       ranges->count = TSX_EVERYTHING;
       return;
     }
@@ -282,21 +287,23 @@ static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx
   ranges->ranges[ranges->count++] = range;
 }
 
-/* ---- All --------------------------------------------------------------------------------------------------------- */
+/* ---- All columns ------------------------------------------------------------------------------------------------- */
 
 void tsx_column_prepare(tsx_column *column) {
   const tsr_field *field = column->description;
   if (column->form != TSX_DATETIME) return;
   tsx_times_printable(field->datatype, &column->printable_low, &column->printable_high);
-  /* An attribute's NaT is NULL. */
+  /* INT64_MIN is NaT, which in an attribute is null and so no value of its own. */
   int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
   int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
-  column->interleaved = low < column->printable_low || high > column->printable_high;
+  column->mixed = low < column->printable_low || high > column->printable_high;
 }
 
-/* Two texts are equal without case where they differ in ASCII letters alone. By bytes, all that is not less than v
- * without case is not below v in capitals, and all that is not greater is not above v in small letters; only that what
- * stands between Z and a may have a capital in its place that is greater. */
+/* NOCASE compares texts as if all ASCII letters were small. So, by bytes, a text that is not less than v under NOCASE
+ * is not less than v in capitals, and a text that is not greater than v under NOCASE is not greater than v in small
+ * letters. The first statement has one exception: where v has a character between 'Z' and 'a', such as '_', a text that
+ * is greater under NOCASE may have any capital there, which is less by bytes. So the low end is cut at such a character
+ * and gets an 'A' in its place. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
   tsx_ranges plain = {0};
   *memory = NULL;
@@ -305,28 +312,29 @@ int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **m
   *range = plain.ranges[0];
   const uint8_t *text = range->low ? range->low : range->high;
   const uint64_t size = range->low ? range->low_size : range->high_size;
-  if (!text) return 1; /* all: the value is a blob */
-  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* where the comparison of bytes ends */
+  if (!text) return 1; /* the value is a blob: all texts are less */
+  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* NOCASE ends at a NUL, the order of bytes does not */
   uint8_t *copy = sqlite3_malloc64(2 * size + 1);
   if (!copy) return TSX_NO_MEMORY;
   uint64_t n = 0;
-  bool open = false;
+  bool cut = false;
   for (uint64_t i = 0; i < size; i++) copy[i] = text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i];
-  for (; n < size && !open; n++) {
-    open = text[n] > 'Z' && text[n] < 'a';
-    copy[size + n] = open ? 'A' : text[n] >= 'a' && text[n] <= 'z' ? text[n] - ('a' - 'A') : text[n];
+  for (; n < size && !cut; n++) {
+    cut = text[n] > 'Z' && text[n] < 'a';
+    copy[size + n] = cut ? 'A' : text[n] >= 'a' && text[n] <= 'z' ? text[n] - ('a' - 'A') : text[n];
   }
   if (range->low) {
     range->low = copy + size;
     range->low_size = n;
     range->low_exclusive = false;
   }
-  if (range->high) range->high = copy; /* what is less without case is less by bytes, too */
+  if (range->high) range->high = copy; /* an exclusive end stays exclusive: less under NOCASE is less by bytes */
   *memory = copy;
   return 1;
 }
 
-/* What looks like a number begins with a blank, a sign, a point or a digit: below the colon. */
+/* A text that looks like a number begins with a blank, a sign, a point or a digit. All of these are less than the
+ * colon. */
 void tsx_numeric_range(tsr_range *range) {
   static const char colon = ':';
   if (!range->high || (range->high_size && *(const uint8_t *)range->high >= (uint8_t)colon)) return;
@@ -335,7 +343,7 @@ void tsx_numeric_range(tsr_range *range) {
   range->high_exclusive = true;
 }
 
-/* All but the one value that equality has; it must be told apart from all others. */
+/* Makes the ranges of all values but the one that equality finds. Equality must be exact for that. */
 static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   tsx_ranges_make(column, TSX_EQ, value, how, ranges);
   if (ranges->count >= 0 && !tsx_ranges_exact(column, TSX_EQ, value, how & TSX_UTF16)) ranges->count = TSX_EVERYTHING;
@@ -364,7 +372,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
     return;
   }
   if (sqlite3_value_type(value) == SQLITE_NULL) {
-    /* Only IS is true for NULL, and of these only a float's NaN reads as NULL. */
+    /* Only IS is true for NULL, and of the values that are left here only a float's NaN reads as NULL. */
     bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
     if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;
     return;
@@ -382,15 +390,16 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   case TSX_UINT32:
   case TSX_UINT64_SIGNED: integer_ranges(column, op, value, ranges); break;
   case TSX_UINT64:
-    if (column->interleaved) unsigned_ranges(column, op, value, how, ranges);
+    if (column->mixed) unsigned_ranges(column, op, value, how, ranges);
     else integer_ranges(column, op, value, ranges);
     break;
   default: ranges->count = TSX_EVERYTHING;
   }
 }
 
-/* What is not known will be a parameter's value, or one of a column or an expression: tsx_times_ranges can tell these apart as
- * far as it must. Literals that are numbers are compared as text, which nothing tells there. */
+/* A right side that is not known yet (`value` NULL) will be a parameter, a column or an expression, and
+ * tsx_times_ranges tells these apart as far as it must. A literal number is not exact: SQLite compares it as text, and
+ * xFilter cannot see that it is a literal. */
 static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   int64_t at;
   if (!value || sqlite3_value_type(value) == SQLITE_BLOB) return true;
@@ -398,12 +407,12 @@ static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);
   const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   return text &&
-         (!column->interleaved || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
+         (!column->mixed || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
 }
 
-bool tsx_compares_its_way(const tsx_column *column) {
+bool tsx_has_own_comparison(const tsx_column *column) {
   if (column->form == TSX_LABEL) return column->label_form == TSX_UINT64;
-  return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->interleaved);
+  return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->mixed);
 }
 
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16) {

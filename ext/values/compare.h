@@ -1,4 +1,6 @@
-/* compare.h: the right side of a comparison becomes ranges of a column's values; of datetimes in compare_times.c. */
+/* compare.h: the right side of a comparison becomes ranges of the column's values, which the core can read. xBestIndex
+ * asks here whether a comparison can be made by ranges and whether that is exact; xFilter makes the ranges.
+ * compare_times.h does the same for datetimes, labels.h for enumerated attributes. */
 #ifndef TSX_COMPARE_H
 #define TSX_COMPARE_H
 
@@ -10,29 +12,44 @@ typedef struct tsx_column tsx_column;
 typedef struct tsx_ranges tsx_ranges;
 typedef struct tsx_text tsx_text;
 
-/* Before comparisons are asked about. */
+/* Sets `mixed`, `printable_low` and `printable_high` of a datetime's column. Call it after tsx_column_choose and before
+ * any function below. */
 void tsx_column_prepare(tsx_column *column);
+
+/* Makes the ranges of the values that can satisfy `column op value`. The ranges may point into *ranges and to the text
+ * of `value`: both must outlive their use. Failure to get memory is ranges->count == TSX_NO_MEMORY. */
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
 
-/* Is the test that tsx_ranges_make stands for exactly SQLite's? `value` is the right side, NULL if it is not known yet.
- */
+/* Returns true if tsx_ranges_make gives exactly the values for which the comparison is true, so that SQLite need not
+ * test it (for a column with tsx_has_own_comparison: must not). `value` is the right side, NULL if it is not known yet.
+ * `utf16`: the database's text is UTF-16. */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
-void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size); /* an end is NULL: open */
 
-/* Does a comparison with the column mean more to the table than to SQLite? Then the table is to have all that it can get, and
- * where SQLite tests again it must not mean more (TSX_PLAINLY). */
-bool tsx_compares_its_way(const tsx_column *column);
-bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text); /* false: no memory */
-int tsx_text_compare(const char *ascii, int size, const tsx_text *text); /* of 48 characters at most */
+/* Appends the range low..high, inclusive, of a value of `size` bytes. NULL is an open end. Copies the values into
+ * *ranges. */
+void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size);
 
-/* Can the column's values be compared with anything at all, so that asking for ranges makes sense? */
+/* Returns true if comparisons with this column mean more to the table than they mean to SQLite (see compare.c). Then
+ * xBestIndex takes every comparison that it can; where SQLite tests a comparison again, it passes TSX_PLAINLY. */
+bool tsx_has_own_comparison(const tsx_column *column);
+
+/* Gets the text of a value in the encoding of the database. The text is borrowed from the value. Returns false where
+ * there is no memory. */
+bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text);
+
+/* Compares `size` ASCII characters, 48 at most, with a text as SQLite's BINARY collation does. Returns < 0, 0, > 0. */
+int tsx_text_compare(const char *ascii, int size, const tsx_text *text);
+
+/* Returns true if a comparison with the column can be made by ranges at all. */
 bool tsx_ranges_possible(const tsx_column *column);
 
-/* The same of text that is compared without case (NOCASE): a range that holds all that may satisfy it, and more. Its count
- * as in tsx_ranges, or TSX_NO_MEMORY; `memory` is what it points to, for sqlite3_free. */
+/* Makes one range, by bytes, that holds every text for which `text op value` is true under the collation NOCASE; it
+ * holds others, too. Returns the number of ranges (0 or 1), TSX_EVERYTHING or TSX_NO_MEMORY. *memory is what the range
+ * points to, for sqlite3_free; it is NULL where nothing was allocated. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory);
 
-/* A range of text that is less than something, for all that may be less than that in a column of numbers. */
+/* Widens a range of texts below some end, so that it also holds all texts that look like numbers. Needed where SQLite
+ * may compare the text as a number, because the other side is a numeric column. */
 void tsx_numeric_range(tsr_range *range);
 
 #endif

@@ -1,16 +1,24 @@
 /* compare_times.c: comparisons with datetimes and times of day, which columns show as ISO text, as ranges of values.
  *
- * Where SQLite tests again (TSX_PLAINLY), text compares as text, and a range holds all that may satisfy it: values without
- * ISO text, which are shown as integers, and whatever a number is compared with.
+ * Datetimes of the years 0000 to 9999 and times within one day have ISO text. These values are an interval around 1970
+ * (printable_low to printable_high). The other values of the datatype are shown as integers. A column that may have
+ * such values is `mixed`.
  *
- * Everywhere else the table has the last word, by these rules:
- *   ISO text    of any precision is its first instant. All values are compared with that, those shown as integers, too.
- *   other text  compares with the texts that are shown, byte by byte, as SQLite does it. Integers are before all texts,
- *               unless the text is a parameter's: then SQLite makes text of them, and so do we (tsx_times_decimals).
- *   a number    is before all texts, as in SQLite where it comes from a column. A parameter's is text. Years compare
- *               with a column's number as numbers. With values that are shown as integers a number compares as one.
- *   a BLOB      is behind everything.
- * A literal number is left to SQLite. INT64_MIN is NaT, which is NULL: no range holds it, but that of IS NULL.
+ * Where SQLite tests the comparison again (TSX_PLAINLY), texts compare as texts, and the ranges hold every value that
+ * may satisfy the comparison: values that are shown as integers are added, and for a number nothing is excluded at all.
+ *
+ * Everywhere else SQLite does not test again, and these rules hold:
+ *   ISO text    of any precision means its first instant. All values compare with that instant, those shown as
+ *               integers, too.
+ *   other text  compares byte by byte with the texts that are shown, as in SQLite. Integers are less than all texts,
+ *               unless the text comes from a parameter: then SQLite turns the integers into texts, and so does
+ *               tsx_times_decimals.
+ *   a number    is less than all texts, as in SQLite if it comes from a column. A parameter's number is turned into a
+ *               text. A column's number compares with the years of DATETIME_YEAR as a number. A number compares as a
+ *               number with values that are shown as integers.
+ *   a BLOB      is greater than everything.
+ * Literal numbers are left to SQLite. INT64_MIN is NaT, which is NULL: only IS NULL and IS NOT make a range that holds
+ * it.
  */
 #include "values/compare_times.h"
 
@@ -22,8 +30,8 @@
 
 typedef __int128 compare_times_wide;
 
-#define FIRST (INT64_MIN + 1)
-#define END   ((compare_times_wide)1 << 63)
+#define FIRST (INT64_MIN + 1) /* the least value that is not NaT */
+#define END   ((compare_times_wide)1 << 63) /* one more than the greatest */
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
@@ -32,12 +40,13 @@ static void add_times(tsx_ranges *ranges, compare_times_wide low, compare_times_
   if (low <= high) tsx_ranges_add(ranges, &ends[0], &ends[1], sizeof ends[0]);
 }
 
-/* A place between values, or at one: the first value that is not before it, and the first behind it. */
+/* Where the right side of a comparison lies among the values: at one of them, or between two. */
 typedef struct compare_times_place {
-  compare_times_wide at, above;
+  compare_times_wide at,
+      above; /* the first value that is not less than the right side, and the first that is greater */
 } compare_times_place;
 
-/* Those of low to high that compare so with the place. */
+/* Adds those of the values low..high, inclusive, that compare with the place as `op` says. */
 static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_times_place with, compare_times_wide low,
                                        compare_times_wide high) {
   compare_times_wide first = low, last = high;
@@ -51,7 +60,8 @@ static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_ti
 
 /* ---- Values that have text --------------------------------------------------------------------------------------- */
 
-/* They are an interval around 1970, and within it texts are ordered as their values are. */
+/* The values that have text are an interval around 1970, so a search by halves finds its ends. Within the interval
+ * texts sort as their values do. */
 void tsx_times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
   char text[48];
   *low = *high = 0;
@@ -61,6 +71,7 @@ void tsx_times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
   }
 }
 
+/* Finds where a text lies among the texts of the values. */
 static compare_times_place compare_times_place_text(const tsx_column *column, const tsx_text *text) {
   compare_times_place found;
   char shown[48];
@@ -83,23 +94,26 @@ static void add_printable(const tsx_column *column, tsx_op op, compare_times_pla
   compare_times_add_compared(ranges, op, with, column->printable_low, column->printable_high);
 }
 
+/* Adds values that are shown as integers: those below the values that have text, or those above. */
 static void compare_times_add_integers(const tsx_column *column, tsx_op op, compare_times_place with, bool below,
                                        tsx_ranges *ranges) {
-  if (!column->interleaved) return;
+  if (!column->mixed) return;
   if (below) compare_times_add_compared(ranges, op, with, FIRST, (compare_times_wide)column->printable_low - 1);
   else compare_times_add_compared(ranges, op, with, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
 
-/* ---- As SQLite does it ------------------------------------------------------------------------------------------- */
+/* ---- By SQLite's rules ------------------------------------------------------------------------------------------- */
 
-static void plain_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
-  const compare_times_place before = {END, END}; /* all values are */
+static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+                                   tsx_ranges *ranges) {
+  const compare_times_place greatest = {END, END}; /* greater than all values */
   tsx_text text;
   if (sqlite3_value_type(value) == SQLITE_BLOB) {
-    compare_times_add_compared(ranges, op, before, FIRST, INT64_MAX);
+    compare_times_add_compared(ranges, op, greatest, FIRST, INT64_MAX);
     return;
   }
-  if (sqlite3_value_type(value) != SQLITE_TEXT) { /* with a literal as text, with a column as numbers: not known here */
+  if (sqlite3_value_type(value) !=
+      SQLITE_TEXT) { /* a literal number compares as text, a column's not: not known here */
     ranges->count = TSX_EVERYTHING;
     return;
   }
@@ -108,11 +122,11 @@ static void plain_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
     return;
   }
   add_printable(column, op, compare_times_place_text(column, &text), ranges);
-  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* text that is an integer's is no ISO text */
-    if (ranges->count == 0 && column->interleaved) ranges->count = TSX_EVERYTHING;
+  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* a text that is not ISO text may be that of an integer */
+    if (ranges->count == 0 && column->mixed) ranges->count = TSX_EVERYTHING;
     return;
   }
-  if (!column->interleaved) return;
+  if (!column->mixed) return;
   add_times(ranges, FIRST, (compare_times_wide)column->printable_low - 1);
   add_times(ranges, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
@@ -121,7 +135,7 @@ static void plain_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
 
 static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op == TSX_IN; }
 
-/* The integer whose text, as SQLite writes it, this is. */
+/* Returns true if the text is an integer as SQLite would write it, and sets *number. */
 static bool take_decimal(sqlite3_value *value, int64_t *number) {
   char text[24];
   const char *given = (const char *)sqlite3_value_text(value);
@@ -152,10 +166,10 @@ static compare_times_place place_number(sqlite3_value *value) {
 
 static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const compare_times_place number = place_number(value);
-  compare_times_place printed = {column->printable_low, column->printable_low}; /* before all of them */
+  compare_times_place printed = {column->printable_low, column->printable_low}; /* less than all texts */
   if (sqlite3_value_frombind(value)) {
     tsx_text text = {0};
-    sqlite3_value *copy = sqlite3_value_dup(value); /* what stays a number where it is */
+    sqlite3_value *copy = sqlite3_value_dup(value); /* getting its text may change a value's type */
     const bool taken = copy && tsx_text_take(copy, how, &text);
     if (taken) printed = compare_times_place_text(column, &text);
     sqlite3_value_free(copy);
@@ -175,7 +189,7 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
                                       tsx_ranges *ranges) {
   const char *given = (const char *)sqlite3_value_text(value);
   const tsr_datatype datatype = column->description->datatype;
-  const compare_times_place before = {END, END};
+  const compare_times_place greatest = {END, END};
   tsx_text text;
   int64_t at;
   if (!given) {
@@ -185,13 +199,13 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
   const tsr_place found = tsr_datetime_place(datatype, given, (uint64_t)sqlite3_value_bytes(value), &at);
   if (found != TSR_PLACE_NONE) {
     compare_times_place with = {at, (compare_times_wide)at + (found == TSR_PLACE_AT)};
-    if (found == TSR_PLACE_END) with = before;
+    if (found == TSR_PLACE_END) with = greatest;
     compare_times_add_compared(ranges, op, with, FIRST, INT64_MAX);
     return;
   }
   const bool bound = sqlite3_value_frombind(value) != 0;
   if (is_equality(op)) {
-    if (!column->interleaved || (!bound && op != TSX_IN) || !take_decimal(value, &at)) return;
+    if (!column->mixed || (!bound && op != TSX_IN) || !take_decimal(value, &at)) return;
     if (at < column->printable_low || at > column->printable_high) add_times(ranges, at, at);
     return;
   }
@@ -199,12 +213,12 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
     ranges->count = TSX_NO_MEMORY;
     return;
   }
-  if (!bound) compare_times_add_integers(column, op, before, true, ranges);
+  if (!bound) compare_times_add_integers(column, op, greatest, true, ranges);
   add_printable(column, op, compare_times_place_text(column, &text), ranges);
-  if (!bound) compare_times_add_integers(column, op, before, false, ranges);
+  if (!bound) compare_times_add_integers(column, op, greatest, false, ranges);
 }
 
-/* All but what is equal: a value or two, in order. */
+/* Replaces the ranges of equality, which are one or two single values in order, by those of all other values. */
 static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) {
   const tsx_ranges equal = *ranges;
   compare_times_wide from = FIRST;
@@ -216,10 +230,12 @@ static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) 
     from = at + 1;
   }
   add_times(ranges, from, INT64_MAX);
-  if (op == TSX_ISNOT && column->description->is_dimension) add_times(ranges, INT64_MIN, INT64_MIN); /* is NULL */
+  if (op == TSX_ISNOT && column->description->is_dimension)
+    add_times(ranges, INT64_MIN, INT64_MIN); /* NULL is not it */
 }
 
-static void own_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+                                  tsx_ranges *ranges) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_NULL:
     if (op == TSX_IS) add_times(ranges, INT64_MIN, INT64_MIN);
@@ -235,10 +251,11 @@ void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value,
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
   if (how & TSX_PLAINLY) {
-    if (sqlite3_value_type(value) != SQLITE_NULL) plain_ranges(column, unequal ? TSX_EQ : op, value, how, ranges);
+    if (sqlite3_value_type(value) != SQLITE_NULL)
+      ranges_by_sqlite_rules(column, unequal ? TSX_EQ : op, value, how, ranges);
     else if (op == TSX_IS || op == TSX_ISNOT) ranges->count = TSX_EVERYTHING;
   } else {
-    own_ranges(column, unequal ? TSX_EQ : op, value, how, ranges);
+    ranges_by_table_rules(column, unequal ? TSX_EQ : op, value, how, ranges);
   }
   if (unequal) complement(column, op, ranges);
 }
@@ -247,7 +264,7 @@ void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value,
 
 bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how) {
   int64_t at;
-  if (column->form != TSX_DATETIME || !column->interleaved || (how & TSX_PLAINLY) || op > TSX_LE || op == TSX_EQ)
+  if (column->form != TSX_DATETIME || !column->mixed || (how & TSX_PLAINLY) || op > TSX_LE || op == TSX_EQ)
     return false;
   if (sqlite3_value_type(value) != SQLITE_TEXT || !sqlite3_value_frombind(value)) return false;
   const char *text = (const char *)sqlite3_value_text(value);
@@ -255,7 +272,8 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
   return text && tsr_datetime_place(column->description->datatype, text, size, &at) == TSR_PLACE_NONE;
 }
 
-/* Integers of one sign and one number of digits have texts in an order: in their own, or in the other. */
+/* Among integers of one sign and one number of digits, texts sort as magnitudes do. So the magnitudes that satisfy the
+ * comparison are a range, whose end a search by halves finds. */
 void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
                         tsx_ranges *ranges) {
   const bool negative = part >= TSX_DECIMAL_PARTS / 2;
@@ -274,16 +292,16 @@ void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *valu
   if (high > INT64_MAX) high = INT64_MAX;
   const compare_times_wide first = low, last = high;
   if (low > high) return;
-  for (high++; low < high;) { /* the first whose text is behind: none of them is equal to a text that SQLite tests */
+  for (high++; low < high;) { /* the first whose text is greater than the given one (with < and >=: not less) */
     const compare_times_wide middle = low + (high - low) / 2;
-    char own[24];
-    sqlite3_snprintf(sizeof own, own, "%s%lld", negative ? "-" : "", (long long)middle);
-    const int order = tsx_text_compare(own, (int)strlen(own), &text);
+    char decimal[24];
+    sqlite3_snprintf(sizeof decimal, decimal, "%s%lld", negative ? "-" : "", (long long)middle);
+    const int order = tsx_text_compare(decimal, (int)strlen(decimal), &text);
     if (order < 0 || (order == 0 && (op == TSX_GT || op == TSX_LE))) low = middle + 1;
     else high = middle;
   }
-  const bool behind = op == TSX_GT || op == TSX_GE;
-  const compare_times_wide from = behind ? low : first, to = behind ? last : low - 1;
+  const bool is_greater = op == TSX_GT || op == TSX_GE;
+  const compare_times_wide from = is_greater ? low : first, to = is_greater ? last : low - 1;
   if (negative) add_times(ranges, -to, -from);
   else add_times(ranges, from, to);
 }

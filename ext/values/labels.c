@@ -1,7 +1,9 @@
-/* labels.c: comparisons with the labels of enumerated attributes, as the codes whose labels satisfy them.
+/* labels.c: comparisons with the labels of an enumerated attribute, as the codes whose labels satisfy them.
  *
- * Labels are text or numbers, one for each code; of other enumerations (datetimes, several values in a label, other
- * strings) SQLite decides. A code without a label reads as NULL, and so does one whose label is NaN.
+ * A comparison becomes ranges of labels, as if the labels were a column of their own (compare.c); every label is then
+ * tested against these ranges. That works for labels that are texts of one-byte units or single numbers. Comparisons
+ * with other labels (datetimes, several values in a label, wide strings, bytes) are left to SQLite. A code that has no
+ * label reads as NULL, and so does a code whose label is NaN.
  */
 #include "values/labels.h"
 
@@ -14,25 +16,26 @@ bool tsx_labels_possible(const tsx_column *column) {
   return column->label_form == TSX_TEXT || tsx_form_is_number(column->label_form);
 }
 
-/* The labels as a column of their own. */
+/* Describes the labels as a column of their own. *field must live as long as the column. */
 static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
   *field = (tsr_field){.datatype = column->enumeration->datatype, .values_per_cell = 1};
   return (tsx_column){.form = column->label_form,
                       .description = field,
-                      .interleaved = column->label_form == TSX_UINT64 /* it may be */};
+                      .mixed = column->label_form == TSX_UINT64 /* a label may pass the signed range */};
 }
 
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value) {
   tsr_field field;
   const tsx_column labels = labels_column_of(column, &field);
   if (column->label_form == TSX_TEXT || !tsx_labels_possible(column)) return false;
-  if (op == TSX_IS && (!value || sqlite3_value_type(value) == SQLITE_NULL)) return false; /* NULL, too */
+  if (op == TSX_IS && (!value || sqlite3_value_type(value) == SQLITE_NULL))
+    return false; /* codes without label match */
   return tsx_ranges_exact(&labels, op, value, false);
 }
 
 static int labels_compare_text(const void *label, uint64_t size, const void *text, uint64_t text_size) {
-  uint64_t least = size < text_size ? size : text_size;
-  int order = least ? memcmp(label, text, least) : 0;
+  uint64_t common = size < text_size ? size : text_size;
+  int order = common ? memcmp(label, text, common) : 0;
   return order ? order : size < text_size ? -1 : size > text_size;
 }
 
@@ -66,7 +69,7 @@ static int labels_compare(tsx_form form, const void *label, uint64_t size, const
     return a < b ? -1 : a > b;
   }
   const int64_t a = load_integer(form, label), b = load_integer(form, end);
-  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* as ranges have them */
+  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* ranges are in the order of the array: unsigned */
     return (uint64_t)a < (uint64_t)b ? -1 : (uint64_t)a > (uint64_t)b;
   return a < b ? -1 : a > b;
 }
@@ -77,7 +80,6 @@ static bool labels_is_within(tsx_form form, const tsr_range *range, const void *
   return (range->low_exclusive ? low > 0 : low >= 0) && (range->high_exclusive ? high < 0 : high <= 0);
 }
 
-/* Numbers with too few bytes, which no sound enumeration has, are left to SQLite. */
 static bool labels_is_null(tsx_form form, const void *label) {
   if (form != TSX_FLOAT32 && form != TSX_FLOAT64) return false;
   const double d = load_real(form, label);
@@ -85,18 +87,18 @@ static bool labels_is_null(tsx_form form, const void *label) {
 }
 
 static int add_code(tsx_codes *codes, int64_t code) {
-  if (codes->count && codes->runs[codes->count - 1][1] + 1 == code) {
-    codes->runs[codes->count - 1][1] = code;
+  if (codes->count && codes->ranges[codes->count - 1][1] + 1 == code) {
+    codes->ranges[codes->count - 1][1] = code;
     return SQLITE_OK;
   }
   if (codes->count == codes->room) {
     uint64_t room = codes->room ? 2 * codes->room : 8;
-    void *runs = sqlite3_realloc64(codes->runs, room * sizeof *codes->runs);
-    if (!runs) return SQLITE_NOMEM;
-    codes->runs = runs;
+    void *ranges = sqlite3_realloc64(codes->ranges, room * sizeof *codes->ranges);
+    if (!ranges) return SQLITE_NOMEM;
+    codes->ranges = ranges;
     codes->room = room;
   }
-  codes->runs[codes->count][0] = codes->runs[codes->count][1] = code;
+  codes->ranges[codes->count][0] = codes->ranges[codes->count][1] = code;
   codes->count++;
   return SQLITE_OK;
 }

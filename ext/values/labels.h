@@ -1,4 +1,5 @@
-/* labels.h: comparisons with the labels of enumerated attributes, as the codes whose labels satisfy them. */
+/* labels.h: comparisons with the labels of an enumerated attribute, as the codes whose labels satisfy them. A cell of
+ * such an attribute holds a code, so a set of codes is what the reader can test. */
 #ifndef TSX_LABELS_H
 #define TSX_LABELS_H
 
@@ -8,19 +9,23 @@
 
 typedef struct tsx_column tsx_column;
 
-/* For enumerated attributes: appends the codes, as runs of neighbours, whose labels satisfy it; all that have one for
- * TSX_NOTNULL. `nocase`, `numeric`: more than those, as by tsx_nocase_range and tsx_numeric_range. */
-typedef struct tsx_codes {
-  uint64_t count, room;
-  int64_t (*runs)[2]; /* first and last; of sqlite3_malloc */
-  bool everything;
+typedef struct tsx_codes { /* `= {0}` is the empty set */
+  uint64_t count, room; /* of the ranges */
+  int64_t (*ranges)[2]; /* first and last code of each, inclusive; owned: sqlite3_free */
+  bool everything; /* any code may satisfy the comparison: SQLite has to test it */
 } tsx_codes;
 
+/* Appends the codes whose labels satisfy `label op value`; for TSX_NOTNULL, the codes whose labels are not NULL.
+ * `nocase` compares text without case, as tsx_nocase_range does; `numeric` widens the ranges of texts, as
+ * tsx_numeric_range does. `how` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes);
 
-/* Can labels be compared at all, as tsx_ranges_possible has it; and exactly, labels that are numbers? */
+/* Returns true if labels of this kind can be compared here, as tsx_ranges_possible says of other columns. */
 bool tsx_labels_possible(const tsx_column *column);
+
+/* Returns true if the labels are numbers and tsx_codes_add finds exactly the codes for which SQLite's comparison is
+ * true, so that SQLite need not test it. `value` is NULL where it is not known yet. */
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
 
 #endif

@@ -1,9 +1,10 @@
-/* slice.c: boxes as people write them, JSON keyed by the names of columns, and single values of any datatype.
+/* slice.c: boxes and points as JSON objects that are keyed by the names of columns, and single values of any datatype.
  *
  *   {"lat":[-30,30],"day":"2024-05-01","x":[null,9]}
  *
- * Bounds are inclusive; a scalar means one value, null an open end; datetimes are ISO text, UINT64 past the signed range
- * text. SQLite's own JSON functions read it.
+ * Bounds are inclusive. A scalar means one value, null an open end. Datetimes are ISO text; UINT64 past the signed
+ * range is text, too. A query with SQLite's json_each and json_extract parses the JSON, so whatever SQLite takes for
+ * JSON is accepted.
  */
 #include "values/slice.h"
 
@@ -20,7 +21,7 @@
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Numbers: one, or a JSON array. `bytes` has room for 4 bytes for each of the text's and 8 more. */
+/* Converts one number or a JSON array of numbers. `bytes` has room for 8 bytes and four times the text's size. */
 static int convert_numbers(sqlite3_value *value, tsr_datatype datatype, const char *text, uint8_t *bytes,
                            uint64_t *count, tsr_error *error) {
   bool quoted = sqlite3_value_type(value) == SQLITE_TEXT;
@@ -36,7 +37,7 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
   const void *source = type == SQLITE_BLOB ? sqlite3_value_blob(value)
                        : real              ? real
                                            : (const void *)sqlite3_value_text(value);
-  uint64_t source_size = real ? strlen(real) : (uint64_t)sqlite3_value_bytes(value), made = source_size;
+  uint64_t source_size = real ? strlen(real) : (uint64_t)sqlite3_value_bytes(value), result_size = source_size;
   int code = TSR_OK;
   if (!source) source = "";
   *bytes = sqlite3_malloc64(4 * source_size + 8);
@@ -44,21 +45,21 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
   else if (type == SQLITE_BLOB) {
     if (source_size) memcpy(*bytes, source, source_size);
     if (source_size % each)
-      code = tsx_fail(error, TSR_MISMATCH, "%llu bytes are no values of %s", (unsigned long long)source_size,
-                      tsr_datatype_name(datatype));
+      code = tsx_fail(error, TSR_MISMATCH, "%llu bytes are not a whole number of %s values",
+                      (unsigned long long)source_size, tsr_datatype_name(datatype));
   } else if (tsx_datatype_is_bytes(datatype)) {
-    code = tsx_text_convert(datatype, source, source_size, *bytes, &made, error);
+    code = tsx_text_convert(datatype, source, source_size, *bytes, &result_size, error);
   } else {
     uint64_t count = 0;
     code = convert_numbers(value, datatype, source, *bytes, &count, error);
-    made = count * each;
+    result_size = count * each;
   }
   sqlite3_free(real);
-  *size = made;
+  *size = result_size;
   return code;
 }
 
-/* < 0, 0, > 0. Of numbers, datetimes and times. */
+/* Compares two numbers, datetimes or times of a datatype. Both buffers have 8 bytes. Returns < 0, 0, > 0. */
 static int slice_compare(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
   uint64_t size = tsr_datatype_size(datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
@@ -114,7 +115,7 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
     return TSR_OK;
   }
   if (code == TSR_OK && size != field->cell_size)
-    code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': one value is wanted", name);
+    code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': expected one value", name);
   if (code == TSR_OK) {
     memcpy(number, bytes, size);
     code = slice_check_domain(field, shown, number, name, value, error);
@@ -123,21 +124,22 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
   return code;
 }
 
-/* SQLite's JSON functions cut text at \u0000 (before 3.45). Such an end of a string dimension comes from its JSON: a
- * string of ASCII with no other escapes than of this kind. */
+/* Before 3.45 SQLite's JSON functions cut text at \u0000. So an end of a string dimension that has this escape is
+ * decoded here, from its JSON text. Returns false, and sets nothing, where the JSON has no such escape, or has escapes
+ * other than \", \\, \/ and \u0000 to \u007f: SQLite's text is used then. */
 static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
   uint64_t n = 0;
   if (!json || !strstr(json, "\\u0000")) return false;
-  uint8_t *made = sqlite3_malloc64(strlen(json) + 1);
+  uint8_t *decoded = sqlite3_malloc64(strlen(json) + 1);
   const char *p = json + 1;
-  for (; made && *p && *p != '"'; p++) {
+  for (; decoded && *p && *p != '"'; p++) {
     int code = 0;
     if (*p != '\\') {
-      made[n++] = (uint8_t)*p;
+      decoded[n++] = (uint8_t)*p;
       continue;
     }
     if (*++p == '"' || *p == '\\' || *p == '/') {
-      made[n++] = (uint8_t)*p;
+      decoded[n++] = (uint8_t)*p;
       continue;
     }
     for (int i = 0; *p == 'u' && i < 4 && code >= 0; i++) {
@@ -145,36 +147,38 @@ static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
       code = digit < 0 ? -1 : code * 16 + digit;
     }
     if (*p != 'u' || code < 0 || code > 0x7F) break;
-    made[n++] = (uint8_t)code;
+    decoded[n++] = (uint8_t)code;
     p += 4;
   }
-  if (!made || *json != '"' || *p != '"' || p[1]) {
-    sqlite3_free(made);
+  if (!decoded || *json != '"' || *p != '"' || p[1]) {
+    sqlite3_free(decoded);
     return false;
   }
-  *text = made;
+  *text = decoded;
   *size = n;
   return true;
 }
 
-/* SQLite's JSON functions make 1 and 0 of them. */
-static bool is_truth(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
+/* SQLite's JSON functions give 1 and 0 for true and false, which would pass for coordinates. */
+static bool is_json_boolean(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
 
 static const char *const use_names[] = {"slice", "origin", "domain"};
 static const char *const use_forms[] = {"a value or [low, high]", "one value", "[low, high]"};
 static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
 
-/* One key: columns are type, number of elements, the value itself, the two ends, and these as JSON. */
+/* Takes the bounds of one dimension from a row of the query in slice_parse. Its columns are: 0 the key, 1 the type, 2
+ * the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7 these two as JSON; all but 0, 1 and 3
+ * are NULL unless the value is an array. */
 static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype shown, const char *name,
                       tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   bool pair = type && !strcmp(type, "array");
   if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
-    return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': %s is wanted", use_names[use], name, use_forms[use]);
+    return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': expected %s", use_names[use], name, use_forms[use]);
   const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : NULL,
                          pair ? (const char *)sqlite3_column_text(row, 7) : NULL};
-  if (is_truth(type) || is_truth(ends[0]) || is_truth(ends[1]))
-    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are no coordinates", name);
+  if (is_json_boolean(type) || is_json_boolean(ends[0]) || is_json_boolean(ends[1]))
+    return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are not coordinates", name);
   sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
   bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
   bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
@@ -188,7 +192,7 @@ static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype sh
       slice_compare(field->datatype, box->low, box->high) > 0)
     code = tsx_fail(
         error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
-        shown == field->datatype ? "" : " in the array's order, in which negative numbers are behind all others");
+        shown == field->datatype ? "" : " in the array's order, in which negative numbers come after all others");
   bound->low_text = box->low_text;
   bound->high_text = box->high_text;
   return code;
@@ -201,18 +205,19 @@ static int find_dimension(const tsr_schema *schema, char *const *names, const ch
   if (!key || d == schema->dimension_count)
     return tsx_names_fail(names, 0, schema->dimension_count, error, "the array has no dimension '%.100s'",
                           key ? key : "");
-  if (bounds[d].given) return tsx_fail(error, TSR_ERROR, "dimension '%s' stands twice", key);
+  if (bounds[d].given) return tsx_fail(error, TSR_ERROR, "dimension '%s' is given twice", key);
   *dimension = d;
   return TSR_OK;
 }
 
-/* Of what is no object SQLite's function makes rows, too. Binary JSON is left to it. */
+/* json_each also takes JSON that is not an object, so this looks for the brace. A BLOB may be SQLite's binary JSON, and
+ * json_each decides on that. */
 static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error) {
   if (sqlite3_value_type(json) == SQLITE_BLOB) return TSR_OK;
   const char *text = (const char *)sqlite3_value_text(json);
   if (!text) return tsx_out_of_memory(error);
   if (text[strspn(text, " \t\r\n")] == '{') return TSR_OK;
-  return tsx_fail(error, TSR_MISMATCH, "the %s is a JSON object like %s, not '%.60s'", use_names[use],
+  return tsx_fail(error, TSR_MISMATCH, "the %s must be a JSON object like %s, not '%.60s'", use_names[use],
                   use_examples[use], text);
 }
 
@@ -242,7 +247,7 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
                     step == SQLITE_NOMEM       ? TSR_NOMEM
                     : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
                                                : TSR_MISMATCH,
-                    "the %s is no JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
+                    "the %s is not JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
   sqlite3_finalize(row);
   return code;
 }

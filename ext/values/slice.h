@@ -1,41 +1,51 @@
-/* slice.h: boxes as people write them, JSON keyed by the names of columns, and single values of any datatype. */
+/* slice.h: boxes and points as JSON objects, keyed by the names of columns, for SQL functions and table-valued
+ * functions; and the conversion of a single SQL value to the bytes of any datatype.
+ *
+ * Order of use: tsx_slice_parse or tsx_slice_parse_as; then tsx_slice_complete or tsx_slice_ranges; then
+ * tsx_slice_release. */
 #ifndef TSX_SLICE_H
 #define TSX_SLICE_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
-/* A value's bytes in a datatype, of sqlite3_malloc, also where this fails: numbers, ISO text, JSON arrays of them, text
- * for strings, a BLOB as it is. */
+/* Converts an SQL value to the bytes of a datatype: a number, ISO text, a JSON array of either, text for strings; a
+ * BLOB is taken as the bytes themselves. *bytes comes from sqlite3_malloc, after a failure too (or is NULL): the caller
+ * frees it. TSR_MISMATCH, TSR_RANGE, TSR_NOMEM. */
 int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error);
 
-typedef struct tsx_bound {
-  bool given, low_given, high_given; /* the dimension, its ends */
-  uint8_t *low_text, *high_text; /* owned: what the box of a string dimension points to */
+typedef struct tsx_bound { /* what the JSON says of one dimension */
+  bool given, low_given, high_given; /* the dimension has a key; that end is not null */
+  uint8_t *low_text, *high_text; /* of a string dimension; owned, the box points to them */
 } tsx_bound;
 
-typedef struct tsx_slice { /* `= {0}` then release is safe */
+typedef struct tsx_slice { /* `= {0}` may be released */
   uint32_t dimension_count;
-  tsr_interval *box; /* the ends that are given, each within the domain */
-  tsx_bound *bounds;
+  tsr_interval *box; /* one for each dimension; only the ends that are given are set, each lies within the domain */
+  tsx_bound *bounds; /* one for each dimension */
 } tsx_slice;
 
-/* Of JSON like {"day":[1,366]}, keyed by the names that tables show; NULL: nothing is given. */
+/* Parses JSON like {"day":[1,366]}, whose keys are the names that tables show. `json` NULL or an SQL NULL gives no
+ * bound at all. The caller releases the slice; after a failure it is empty. TSR_MISMATCH where the JSON has not this
+ * form, TSR_RANGE where a value is outside of the domain. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
                     tsr_error *error);
 
+/* What the JSON stands for; messages name it. A slice has a value or two ends for a dimension, an origin has one value,
+ * a domain has two ends. */
 typedef enum tsx_slice_use { TSX_SLICE, TSX_ORIGIN, TSX_DOMAIN } tsx_slice_use;
 
-/* An origin has one value in each dimension, a domain two ends; messages call it so. */
+/* Does the same as tsx_slice_parse for another use than a slice. */
 int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
                        bool uint64_signed, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);
 
-/* An end that is not given becomes that of the non-empty range, but of strings. *empty: there is none, or the end that is
- * given lies beyond it. */
+/* Sets the ends that are not given to those of the snapshot's non-empty domain, except for string dimensions. *empty is
+ * true if the box then holds no cell: the array is empty, or the end that is given lies beyond the non-empty domain. */
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error);
 
-/* The same as one range for each dimension, which point into the slice. */
+/* Writes the slice as one range for each dimension. `ranges` and `dimensions` have room for one entry for each
+ * dimension; they point into the slice. */
 void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_range *ranges, tsr_ranges *dimensions);
 
 #endif

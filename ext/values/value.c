@@ -1,5 +1,5 @@
-/* value.c: cells of fields as SQL values, and as which ones. The only place where SQL values are made of cells.
- */
+/* value.c: how the cells of a field appear as SQL values. SQL values are made of cells in this file and nowhere
+ * else. */
 #include "values/value.h"
 
 #include <string.h>
@@ -44,13 +44,13 @@ static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const t
   return number_form(datatype);
 }
 
-/* May a field of UINT64 hold values past the signed range? */
-static bool passes_signed(const tsr_field *field) {
+/* Returns true if a field of UINT64 may hold values past the signed range. */
+static bool may_pass_signed(const tsr_field *field) {
   return !field->has_domain || tsx_load_unsigned(field->high, 8) > INT64_MAX;
 }
 
-/* A type without letters has no affinity, as BLOB has none; but hosts that go by declared types do not take such a column
- * for one of blobs. */
+/* UINT64 past the signed range needs a column without affinity. An empty type has none, and neither has BLOB; but hosts
+ * that read declared types would take a BLOB column for one of blobs. */
 static const char *declared_of(tsx_form form, bool past_signed) {
   switch (form) {
   case TSX_FLOAT32:
@@ -78,15 +78,15 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
     column->declared = declared_of(column->label_form, true);
   } else {
     column->form = form_of(field->datatype, field->values_per_cell, options);
-    column->interleaved = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && passes_signed(field);
-    column->declared = declared_of(column->form, column->interleaved);
+    column->mixed = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && may_pass_signed(field);
+    column->declared = declared_of(column->form, column->mixed);
   }
 }
 
 bool tsx_column_shows(const tsx_column *column, const tsr_field *field) {
-  const tsr_field *own = column->description;
-  return own->is_dimension == field->is_dimension && own->datatype == field->datatype &&
-         own->values_per_cell == field->values_per_cell && !strcmp(own->name, field->name);
+  const tsr_field *known = column->description;
+  return known->is_dimension == field->is_dimension && known->datatype == field->datatype &&
+         known->values_per_cell == field->values_per_cell && !strcmp(known->name, field->name);
 }
 
 /* ---- Cells as results -------------------------------------------------------------------------------------------- */
@@ -140,7 +140,8 @@ static uint64_t put_utf8(uint8_t *out, uint32_t c) {
   return 4;
 }
 
-/* UTF-16 and UTF-32 as UTF-8; what is no character becomes U+FFFD, half a unit at the end too. */
+/* Shows UTF-16 or UTF-32 (`unit` is 2 or 4 bytes) as UTF-8. U+FFFD stands for a unit that is no character, and for
+ * bytes at the end that are less than a unit. */
 static void result_wide_text(sqlite3_context *context, const uint8_t *p, uint64_t size, unsigned unit) {
   uint64_t units = size / unit, rest = size % unit;
   uint8_t *out = sqlite3_malloc64(units * 4 + 4);
@@ -204,11 +205,11 @@ void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *c
     memcpy(&d, cells + 8 * i, 8);
     sqlite3_result_double(context, d);
     break;
-  default: break; /* no number */
+  default: break; /* the other forms are no numbers */
   }
 }
 
-/* `size` bytes at p, in this form. */
+/* Makes `size` bytes at `p`, one cell of this datatype, the result in this form. */
 static void result_form(sqlite3_context *context, const tsx_column *column, tsx_form form, tsr_datatype datatype,
                         const uint8_t *p, uint64_t size) {
   switch (form) {
@@ -233,7 +234,7 @@ static void result_label(sqlite3_context *context, const tsx_column *column, con
   uint64_t size = tsr_datatype_size(column->description->datatype);
   bool is_signed = tsr_datatype_kind(column->description->datatype) == TSR_KIND_SIGNED;
   uint64_t code = is_signed ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
-  if (code >= enumeration->count) { /* negative codes, too */
+  if (code >= enumeration->count) { /* negative codes are beyond the count, too */
     sqlite3_result_null(context);
     return;
   }
@@ -269,12 +270,12 @@ void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t 
   static const tsx_options options = {0};
   static const tsx_column column = {0};
   tsx_form form = form_of(datatype, values_per_cell, &options);
-  bool one = form != TSX_TEXT && form != TSX_TEXT16 && form != TSX_TEXT32 && form != TSX_BLOB && form != TSX_JSON;
-  if (one && size < tsr_datatype_size(datatype)) sqlite3_result_null(context);
+  bool is_single = form != TSX_TEXT && form != TSX_TEXT16 && form != TSX_TEXT32 && form != TSX_BLOB && form != TSX_JSON;
+  if (is_single && size < tsr_datatype_size(datatype)) sqlite3_result_null(context);
   else result_form(context, &column, form, datatype, bytes, size);
 }
 
-/* Is a value that is there NULL to SQLite: NaN, NaT? */
+/* Returns true for NaN and NaT, which SQL shows as NULL although the cell has a value. */
 static bool value_reads_as_null(tsx_form form, const uint8_t *p) {
   float f;
   double d;
@@ -303,7 +304,8 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
 bool tsx_column_never_null(const tsx_column *column) {
   const tsr_field *field = column->description;
   if (!field->is_dimension) return false;
-  if (column->form == TSX_DATETIME) return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN; /* NaT */
+  if (column->form == TSX_DATETIME) /* INT64_MIN is NaT, which is NULL */
+    return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN;
   return column->form == TSX_TEXT ||
          (tsx_form_is_number(column->form) && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64);
 }

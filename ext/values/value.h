@@ -1,4 +1,9 @@
-/* value.h: cells of fields as SQL values, and as which ones. */
+/* value.h: how the cells of a field appear as SQL values.
+ *
+ * A tsx_column describes one column of a table: which field of the schema it shows, and in which form.
+ * tsx_column_choose fills the form and the declared type in. The functions below then turn single cells into results of
+ * xColumn or of an SQL function. The header also declares the types that comparisons use (compare.h, labels.h):
+ * operators, sets of ranges, texts. */
 #ifndef TSX_VALUE_H
 #define TSX_VALUE_H
 
@@ -8,100 +13,111 @@
 #include "tessera.h"
 #include "definition/arguments.h"
 
-typedef enum tsx_form { /* how a field's cells appear */
-                        TSX_INT8,
-                        TSX_INT16,
-                        TSX_INT32,
-                        TSX_INT64,
-                        TSX_UINT8,
-                        TSX_UINT16,
-                        TSX_UINT32,
-                        TSX_UINT64,
-                        TSX_UINT64_SIGNED, /* with the option uint64=signed: the 64 bits as INTEGER */
-                        TSX_FLOAT32,
-                        TSX_FLOAT64, /* the last number */
-                        TSX_TEXT,
-                        TSX_TEXT16,
-                        TSX_TEXT32,
-                        TSX_BLOB,
-                        TSX_DATETIME,
-                        TSX_JSON,
-                        TSX_LABEL
+/* How the cells of a field appear in SQL. */
+typedef enum tsx_form {
+  TSX_INT8, /* all up to TSX_FLOAT64 are numbers: tsx_form_is_number */
+  TSX_INT16,
+  TSX_INT32,
+  TSX_INT64,
+  TSX_UINT8,
+  TSX_UINT16,
+  TSX_UINT32,
+  TSX_UINT64, /* past INT64_MAX as TEXT: tsx_result_unsigned */
+  TSX_UINT64_SIGNED, /* with the option uint64=signed: the 64 bits as an INTEGER */
+  TSX_FLOAT32,
+  TSX_FLOAT64,
+  TSX_TEXT, /* one byte in a unit: CHAR, ASCII, UTF8 */
+  TSX_TEXT16, /* UTF-16 or UCS-2, shown as UTF-8 */
+  TSX_TEXT32, /* UTF-32 or UCS-4, shown as UTF-8 */
+  TSX_BLOB,
+  TSX_DATETIME, /* a datetime or time of day as ISO text; as INTEGER where it has none */
+  TSX_JSON, /* several numbers in a cell, as a JSON array */
+  TSX_LABEL /* the label of an enumeration; label_form says how it appears */
 } tsx_form;
 
 typedef struct tsx_column {
-  char *name; /* in SQL */
-  uint32_t field; /* of the schema */
-  const tsr_field *description;
+  char *name; /* in SQL; owned by the table */
+  uint32_t field; /* index of the field in the schema */
+  const tsr_field *description; /* that field; borrowed from the schema */
   tsx_form form;
-  const char *declared; /* INTEGER, REAL, TEXT, BLOB, or nothing: no affinity (UINT64 past the signed range) */
-  const tsr_enumeration *enumeration; /* TSX_LABEL, else NULL */
-  tsx_form label_form; /* how the labels appear */
-  bool datetimes_integer, uint64_signed;
-  /* once tsx_column_prepare has run: */
-  bool
-      interleaved; /* some cells may appear as another type than the others (UINT64 past the signed range as text, years
-                 past 9999 as integers), or in another order than that of the array (UINT64 shown as signed) */
-  int64_t printable_low, printable_high; /* TSX_DATETIME: values that have ISO text */
+  const char *declared; /* INTEGER, REAL, TEXT, BLOB; "" for no affinity (UINT64 past the signed range) */
+  const tsr_enumeration *enumeration; /* with TSX_LABEL, borrowed from the array; else NULL */
+  tsx_form label_form; /* with TSX_LABEL: the form of the labels */
+  bool datetimes_integer, uint64_signed; /* the table's options */
+  /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 past the signed range
+   * is TEXT, years past 9999 are INTEGER, UINT64 shown as signed is in another order. tsx_column_prepare sets it for
+   * datetimes. */
+  bool mixed;
+  int64_t printable_low, printable_high; /* of datetimes, from tsx_column_prepare: values that have ISO text */
 } tsx_column;
 
-/* Chooses form and declared type; enumeration may be NULL. */
+/* Sets the form and the declared type of a column for a field. `enumeration` is NULL where the codes of an enumerated
+ * attribute are shown, and for other fields. `field` and `enumeration` are borrowed for as long as the column is used.
+ * The caller sets `name` and `field`. */
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
                        tsx_column *column);
 
-/* Is this field, of a later schema, what the column shows: name and datatype? */
+/* Returns true if the column shows this field of another schema of the same array: name, datatype and values in a cell
+ * are the same, and both are dimensions or both attributes. */
 bool tsx_column_shows(const tsx_column *column, const tsr_field *field);
 
-/* One cell as the result of xColumn. */
+/* Makes one cell the result of xColumn. `cells` and `index` are as in tsr_column. With `fill_unwritten`, cells that
+ * were never written show their fill value, else NULL. */
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
                        bool fill_unwritten);
 
+/* Returns true if the form is a number. */
 static inline bool tsx_form_is_number(tsx_form form) { return form <= TSX_FLOAT64; }
 
-/* The same of cell `i` of plain numbers, of which each is there. */
+/* Makes number `i` of an array of numbers the result. `form` is a number; none of the numbers is null. */
 void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i);
 
-/* Is the column a dimension no cell of which gives NULL? */
+/* Returns true if the column is a dimension and none of its values can appear as NULL. */
 bool tsx_column_never_null(const tsx_column *column);
 
-/* Does a cell give NULL? */
+/* Returns true if tsx_column_result would give NULL for this cell. */
 bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint64_t index, bool fill_unwritten);
 
-/* The bytes of one cell of a field, or of anything else that has a datatype, as a table with default options shows it.
- */
+/* Makes `size` bytes the result, which are one cell of this datatype, as a table with default options would show the
+ * cell. Gives NULL where the bytes are too few for one value. */
 void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
                       uint64_t size);
 
-/* Past the signed range TEXT of 20 digits, with a zero before the 19 digits of the smaller ones: texts that are all of one
- * length have the order of their numbers. */
+/* Makes an unsigned number the result: an INTEGER up to INT64_MAX, beyond it a TEXT of 20 digits. The 19 digits of
+ * numbers below 10^19 get a leading zero, so the texts, which all have the same length, sort as their numbers do. */
 void tsx_result_unsigned(sqlite3_context *context, uint64_t value);
 #define TSX_UINT64_PRINTED "%020llu"
 
-/* The datatype that values are read and shown in: with uint64=signed that of UINT64 is INT64, which has the same bits. */
+/* Returns the datatype by which values of `datatype` are read and shown: INT64, which has the same bits, for UINT64
+ * with the option uint64=signed; else `datatype`. */
 static inline tsr_datatype tsx_datatype_shown(tsr_datatype datatype, bool uint64_signed) {
   return datatype == TSR_UINT64 && uint64_signed ? TSR_INT64 : datatype;
 }
 
-void tsx_result_string(sqlite3_context *context, sqlite3_str *text); /* takes it */
-void tsx_result_text(sqlite3_context *context, const char *text); /* copied; NULL: none */
+/* Makes the text of a string builder the result, or the builder's error. Frees the builder. */
+void tsx_result_string(sqlite3_context *context, sqlite3_str *text);
 
-/* The whole part of an estimate or of a number that is shown, within INT64; of NaN 0. A cast of what does not fit is not
- * defined. */
-static inline sqlite3_int64 tsx_whole(double value) {
+/* Makes a copy of the text the result. Leaves the result alone where `text` is NULL. */
+void tsx_result_text(sqlite3_context *context, const char *text);
+
+/* Truncates a number to INT64: values outside of INT64 give its nearest end, NaN gives 0. A cast of such values is
+ * undefined. */
+static inline sqlite3_int64 tsx_int64_from_double(double value) {
   return value >= 9223372036854775808.0    ? INT64_MAX
          : value >= -9223372036854775808.0 ? (sqlite3_int64)value
          : value < 0                       ? INT64_MIN
                                            : 0;
 }
 
-/* The share of low..high at which a value between them stands: 0 to 1. */
+/* Returns where `value` lies between `low` (0) and `high` (1). Returns 0.5 where that cannot be computed, because an
+ * end is infinite or the ends are too near to each other. */
 static inline double tsx_share(double value, double low, double high) {
   const double share =
-      (value / 2 - low / 2) / (high / 2 - low / 2); /* halves: no difference of finite numbers is infinite */
-  return share >= 0 && share <= 1 ? share : 0.5; /* the ends are infinite, or too near to each other */
+      (value / 2 - low / 2) / (high / 2 - low / 2); /* halves: a difference of finite halves is finite */
+  return share >= 0 && share <= 1 ? share : 0.5;
 }
 
-/* A whole number of 1, 2, 4 or 8 bytes. */
+/* Loads an integer of 1, 2, 4 or 8 bytes, which need not be aligned. */
 static inline uint64_t tsx_load_unsigned(const void *p, uint64_t size) {
   uint64_t v = 0;
   memcpy(&v, p, size);
@@ -112,7 +128,9 @@ static inline int64_t tsx_load_signed(const void *p, uint64_t size) {
   return (int64_t)(tsx_load_unsigned(p, size) << unused) >> unused;
 }
 
-/* Constraints. Operators of a request, as best_index.c encodes them. */
+/* ---- Comparisons ------------------------------------------------------------------------------------------------- */
+
+/* Operators of constraints, as best_index.c encodes them in idxStr. */
 typedef enum tsx_op {
   TSX_EQ,
   TSX_GT,
@@ -121,33 +139,33 @@ typedef enum tsx_op {
   TSX_LE,
   TSX_IS,
   TSX_IN,
-  TSX_NE, /* this and the rest: attributes only; this and the next: dimensions whose comparisons mean more here */
+  TSX_NE, /* this and TSX_ISNOT: attributes, and dimensions with tsx_has_own_comparison */
   TSX_ISNOT,
-  TSX_ISNULL,
+  TSX_ISNULL, /* this and TSX_NOTNULL: attributes; TSX_ISNULL with as_of and since, too */
   TSX_NOTNULL
 } tsx_op;
 
-/* The values of a dimension, or of an attribute that is not null, that can satisfy `column op value`: a union of so
- * many ranges, whose memory is the caller's; TSX_EVERYTHING; or TSX_NO_MEMORY.
- */
-#define TSX_EVERYTHING (-1) /* nothing can be said: SQLite decides */
+/* Special values of tsx_ranges.count, and of functions that return such a count. */
+#define TSX_EVERYTHING                                                                                                 \
+  (-1) /* the ranges cannot be told: every value may satisfy the comparison, and SQLite has to test it */
 #define TSX_NO_MEMORY  (-2)
 #define TSX_RANGES_MAX 4
 
+/* The values of a dimension, or the values that are not null of an attribute, that can satisfy `column op value`: the
+ * union of `count` ranges. A text that the ranges point to is borrowed from the SQL value. */
 typedef struct tsx_ranges {
-  int count; /* 0: no cell can satisfy it; TSX_EVERYTHING */
+  int count; /* 0: no value satisfies the comparison; or TSX_EVERYTHING, or TSX_NO_MEMORY */
   tsr_range ranges[TSX_RANGES_MAX];
-  uint8_t values[TSX_RANGES_MAX][2]
-                [8]; /* what the ranges point to, but for text, which is borrowed from the SQL value */
+  uint8_t values[TSX_RANGES_MAX][2][8]; /* low and high of each range, which points here unless it is a text */
 } tsx_ranges;
 
-/* How a comparison is meant: TSX_UTF16 and TSX_UTF16BE (connection.h), and this flag. */
-#define TSX_PLAINLY 2u /* as SQLite compares and nothing else: it tests again, since it does not keep to `omit` here */
+/* The parameter `how` of comparisons has the flags TSX_UTF16 and TSX_UTF16BE of connection.h, and this one: the
+ * comparison means what it means to SQLite and no more, because SQLite tests it again in spite of `omit`. */
+#define TSX_PLAINLY 2u
 
-/* A text as SQLite compares it in this database; and ASCII text against it: < 0, 0, > 0. */
-typedef struct tsx_text {
+typedef struct tsx_text { /* a text in the encoding of the database, by which SQLite compares; borrowed from a value */
   const void *bytes;
-  int size;
+  int size; /* in bytes */
   unsigned how;
 } tsx_text;
 

@@ -92,7 +92,7 @@ def test_times_arrive_as_they_were_written():
     same(db.query("SELECT DISTINCT as_of, typeof(as_of) FROM t(?)", (text,)), [(text, "text")])
     same(db.query("SELECT as_of, typeof(as_of), count(a) FROM t WHERE as_of IN ('1971', '1972') GROUP BY 1"),
          [(y, "text", db.value("SELECT count(a) FROM t")) for y in ("1971", "1972")])
-    holds(db.error("SELECT count(*) FROM t WHERE as_of = '200'").text, "as_of: ISO-8601 text (UTC) or an integer, milliseconds since 1970, is wanted: '200'")   # text is a date, never milliseconds
+    holds(db.error("SELECT count(*) FROM t WHERE as_of = '200'").text, "as_of: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: '200'")   # text is a date, never milliseconds
 
 
 def test_null_time_means_not_given():

@@ -466,7 +466,7 @@ def test_a_record_that_cannot_be_read_is_an_error():
     for denied in (SQLITE_PRAGMA, SQLITE_READ):
         reader = again(file)
         reader.raw.set_authorizer(lambda action, name, *others: int(action == denied and name in (None, "database_list", "t_commits")))
-        holds(reader.error("SELECT x FROM t").text, "cannot be asked")
+        holds(reader.error("SELECT x FROM t").text, "cannot find out")
         reader.raw.set_authorizer(None)
         same(keys(reader), [1])
 
