@@ -1,8 +1,8 @@
-/* tessera_format.h: the vocabulary of the format: datatypes, orders, filters, fields, schemas. Programs include tessera.h,
- * which includes this.
+/* tessera_format.h: the public structures that describe a TileDB schema: datatypes, orders, filters, fields,
+ * enumerations. Programs include tessera.h, which includes this header.
  *
- * All of it is plain data: nothing here is opened or closed, and no function fails. What the numbers mean on disk is in
- * docs/format.md, "Schema".
+ * All of these are plain data: they are not opened or closed, and no function of this header fails. docs/format.md,
+ * section "Schema", says what the numbers mean on disk.
  */
 #ifndef TESSERA_FORMAT_H
 #define TESSERA_FORMAT_H
@@ -25,7 +25,7 @@ extern "C" {
 #define TSR_FORMAT_READ_MAX  23
 #define TSR_FORMAT_WRITE_MAX 22
 
-/* name, code on disk, bytes of one value, kind */
+/* name, code on disk, size of one value in bytes, kind */
 /* clang-format off */
 #define TSR_DATATYPES(X) \
   X(INT32, 0, 4, SIGNED) X(INT64, 1, 8, SIGNED) X(FLOAT32, 2, 4, FLOAT) \
@@ -52,8 +52,8 @@ typedef enum tsr_datatype {
       TSR_DATATYPE_COUNT = 44
 } tsr_datatype;
 
-/* DATETIME and TIME are int64 counts of a unit; BOOLEAN is one byte, 0 or 1; TEXT is a string of code units; BYTES are
- * opaque. */
+/* How the values of a datatype are interpreted. DATETIME and TIME values are int64 counts of the datatype's unit; a
+ * BOOLEAN value is one byte, 0 or 1; a TEXT value is one code unit of a string; BYTES values are opaque. */
 typedef enum tsr_kind {
   TSR_KIND_SIGNED,
   TSR_KIND_UNSIGNED,
@@ -65,9 +65,10 @@ typedef enum tsr_kind {
   TSR_KIND_BYTES
 } tsr_kind;
 
-TSR_API const char *tsr_datatype_name(tsr_datatype datatype); /* "UINT16"; "?" for what is no datatype */
-TSR_API uint64_t tsr_datatype_size(tsr_datatype datatype); /* bytes of one value */
-TSR_API void tsr_datatype_fill(tsr_datatype datatype, void *value); /* writes the fill value that is TileDB's default */
+/* for example "UINT16"; "?" if `datatype` is none of the constants */
+TSR_API const char *tsr_datatype_name(tsr_datatype datatype);
+TSR_API uint64_t tsr_datatype_size(tsr_datatype datatype); /* size of one value in bytes */
+TSR_API void tsr_datatype_fill(tsr_datatype datatype, void *value); /* writes TileDB's default fill value to `value` */
 TSR_API tsr_kind tsr_datatype_kind(tsr_datatype datatype);
 
 typedef enum tsr_order {
@@ -102,82 +103,87 @@ typedef enum tsr_filter_type {
 
 typedef struct tsr_filter {
   tsr_filter_type type;
-  int32_t level; /* compressors; -1 (or the codec's own default) where none was given */
-  uint8_t reinterpret; /* delta, double delta: the datatype taken instead of the data's own; TSR_ANY = the data's own */
-  uint32_t window; /* bit width reduction, positive delta: bytes */
+  int32_t level; /* compressors: compression level; -1, or the codec's default level, if none was given */
+  /* delta, double delta: the datatype that the filter takes its input for; TSR_ANY: the field's datatype */
+  uint8_t reinterpret;
+  uint32_t window; /* bit width reduction, positive delta: largest window in bytes */
   double scale, offset; /* scale_float */
-  uint64_t byte_width; /* scale_float: bytes of the stored integer */
+  uint64_t byte_width; /* scale_float: size of the stored integers in bytes */
 } tsr_filter;
 
 typedef struct tsr_pipeline {
-  uint32_t max_chunk_size; /* bytes */
-  uint32_t count;
+  uint32_t max_chunk_size; /* largest chunk of unfiltered data, in bytes */
+  uint32_t count; /* filters */
   tsr_filter *filters;
-  bool uncut; /* max_chunk_size is 0, and means that a tile is one chunk, however large */
+  bool uncut; /* true if max_chunk_size is 0 on disk: each tile is one chunk, however large the tile is */
 } tsr_pipeline;
 
 #define TSR_VARIABLE UINT32_MAX /* values_per_cell of a variable-length field */
 
 typedef struct tsr_enumeration {
-  char *name; /* NUL-terminated; may hold any other byte */
-  char *file; /* its file in __schema/__enumerations */
-  bool loaded; /* the rest is set only if so: tsr_array_enumeration loads it */
+  char *name; /* NUL-terminated; may hold any byte but NUL */
+  char *file; /* name of the enumeration's file in __schema/__enumerations */
+  bool loaded; /* the fields below are set only if this is true; tsr_array_enumeration loads them */
   tsr_datatype datatype;
-  uint32_t values_per_label; /* TSR_VARIABLE for strings */
+  uint32_t values_per_label; /* TSR_VARIABLE if the labels are strings */
   bool ordered;
   uint64_t count; /* labels */
-  uint8_t *data; /* the labels, one after the other */
-  uint64_t data_size;
-  uint64_t *offsets; /* count + 1 byte offsets into data, also where labels are of fixed size */
+  uint8_t *data; /* the bytes of all labels, one label after the other */
+  uint64_t data_size; /* in bytes */
+  uint64_t *offsets; /* count + 1 byte offsets into `data`, also if all labels have one size */
 } tsr_enumeration;
 
-/* A dimension or an attribute. Fields are numbered as the columns of a table: dimensions in schema order, then
- * attributes. */
+/* A dimension or an attribute. Fields are numbered like the columns of a table: dimensions in schema order, then
+ * attributes in schema order. */
 typedef struct tsr_field {
-  char *name; /* as stored, NUL-terminated; '' if anonymous */
+  char *name; /* as stored, NUL-terminated; '' if the field is anonymous */
   bool is_dimension;
   tsr_datatype datatype;
-  uint32_t values_per_cell; /* 1 and more, or TSR_VARIABLE */
-  uint64_t cell_size; /* bytes of a cell; 0 if variable */
-  tsr_pipeline filters; /* as stored: a dimension's empty list means the schema's coords_filters */
+  uint32_t values_per_cell; /* at least 1, or TSR_VARIABLE */
+  uint64_t cell_size; /* size of a cell in bytes; 0 if cells have a variable number of values */
+  tsr_pipeline filters; /* as stored: an empty list of a dimension means the schema's coords_filters */
   /* dimensions */
-  bool has_domain, has_extent; /* strings have neither */
-  uint8_t low[8], high[8]; /* one value each, inclusive, in the datatype */
-  uint8_t extent[8]; /* of floats a value in the datatype; of all others an unsigned number of its size */
+  bool has_domain, has_extent; /* string dimensions have neither */
+  uint8_t low[8], high[8]; /* ends of the domain, inclusive: one value of the datatype each */
+  /* tile extent: of floats a value of the datatype, else an unsigned integer of the datatype's size */
+  uint8_t extent[8];
   /* attributes */
   bool nullable;
   uint8_t fill_validity; /* 0: the fill value is null */
-  uint8_t data_order; /* 0 unordered, 1 increasing, 2 decreasing (label arrays) */
-  uint8_t *fill; /* the fill value of one cell */
-  uint64_t fill_size; /* bytes */
-  char *enumeration; /* its enumeration's name, or NULL */
+  /* order of the values over the array: 0 none, 1 increasing, 2 decreasing (arrays of dimension labels) */
+  uint8_t data_order;
+  uint8_t *fill; /* fill value of one cell */
+  uint64_t fill_size; /* in bytes */
+  char *enumeration; /* name of the attribute's enumeration; NULL if the attribute has none */
 } tsr_field;
 
-typedef struct tsr_label { /* a dimension label: listed, its array is not opened */
+typedef struct tsr_label { /* a dimension label; the array that stores the label's values is not opened */
   char *name;
-  uint32_t dimension;
-  char *uri;
-  bool relative;
+  uint32_t dimension; /* number of the dimension that the label belongs to */
+  char *uri; /* where the label's array lies */
+  bool relative; /* `uri` is relative to the array's directory */
   tsr_datatype datatype;
 } tsr_label;
 
-/* A closed interval on one dimension; strings by pointer and size, all else as one value in the datatype. */
+/* A closed interval on one dimension. String dimensions use the `text` and `size` fields; all others use `low` and
+ * `high`, one value of the datatype each. */
 typedef struct tsr_interval {
   uint8_t low[8], high[8];
   uint8_t *low_text, *high_text;
   uint64_t low_size, high_size;
 } tsr_interval;
-/* Versions 5 to 9 lost the high end of string boxes whose low end is ''. Is this such an interval, without high end? */
+/* Returns true if `interval` has no high end. Format versions 5 to 9 do not store the high end of a string interval
+ * whose low end is ''. */
 TSR_API bool tsr_interval_is_open(const tsr_interval *interval);
 
-/* A schema as one file describes it. Read-only for callers; owned by its array. */
+/* A schema as one schema file describes it. Its array owns it; callers must not change it. */
 typedef struct tsr_schema {
-  char *name; /* the file's name, "__t1_t2_uuid", or "__array_schema.tdb" */
-  uint64_t time; /* of the file's name; 0 for __array_schema.tdb */
+  char *name; /* name of the schema file: "__t1_t2_uuid", or "__array_schema.tdb" below format version 10 */
+  uint64_t time; /* end of the time range in the file's name, in milliseconds since 1970; 0 for __array_schema.tdb */
   uint32_t version; /* format version */
   bool dense, allows_duplicates, key_value;
   tsr_order tile_order, cell_order;
-  uint64_t capacity; /* cells of a sparse tile */
+  uint64_t capacity; /* cells in a full sparse tile */
   tsr_pipeline coords_filters, offsets_filters, validity_filters;
   uint32_t dimension_count, attribute_count;
   tsr_field *fields; /* dimension_count + attribute_count */
@@ -185,7 +191,7 @@ typedef struct tsr_schema {
   tsr_label *labels;
   uint32_t enumeration_count;
   tsr_enumeration *enumerations;
-  tsr_interval *current_domain; /* one per dimension, or NULL where there is none */
+  tsr_interval *current_domain; /* one interval for each dimension; NULL if the schema has no current domain */
 } tsr_schema;
 
 #ifdef __cplusplus

@@ -1,22 +1,31 @@
-/* commits.c: the lists that say what is committed, ignored, to be vacuumed, and where footers stand.
+/* commits.c: the lists that say which fragments and deletes are committed, ignored, or to be vacuumed, and where
+ * consolidated footers stand.
  *
- * .con, consolidated commits (version 12 and later): lines "__commits/NAME.wrt" (or "NAME.ok" of a fragment in the old
- *   place), each ended by a newline. Behind a line that ends in ".del" or ".upd": u64 size and so many bytes, the file
- *   of that name; the next line follows at once. So it is no text file.
- * .ign, ignored commits, and .vac, what may be vacuumed: lines. Vacuum files hold absolute URIs below version 19, later
- *   "/__fragments/NAME", "/__meta/NAME" or "/NAME".
- *   Of every path here only the last part counts: an array may have been moved, and no path is ever followed.
- *   The last newline may be missing; a file of no bytes is an empty list, but no .con is one.
- *   A .con is cut if it is empty, or ends within an entry: its writer was at it, or died, or what followed was lost.
- * .meta, consolidated footers, the content of a generic tile: u32 count, then for each: u64 length, name (below version
- *   9 an absolute URI), u64 offset of its footer from the start of the content; then the footers, without the lengths
- *   that follow them in fragments' own files. A footer ends where the next begins, the last with the content.
+ * .con, consolidated commits (version 12 and later). Each entry is a line "__commits/NAME.wrt", or "NAME.ok" for a
+ * fragment of versions 5 to 11, which lies in the array's own directory. A newline ends the line. After a line that
+ * ends in ".del" or ".upd" come a u64 size and that many bytes, the content of the file of that name; the next line
+ * follows directly. A .con file is therefore not a text file.
+ *   A .con file is "cut" if it is empty or ends within an entry. Then its writer is still writing it, or has died, or a
+ *   part of the file was lost.
  *
- * A .con and a .meta of the same name (t1, t2, UUID and version; __commits/NAME.con, __fragment_meta/NAME.meta) are a pair:
- *   entries of the one are entries of the other, in the same order, writes of version 12 and later alone.
+ * .ign, ignored commits, and .vac, fragments that may be vacuumed: one path in each line. Below version 19 vacuum files
+ * hold absolute URIs, later "/__fragments/NAME", "/__meta/NAME" or "/NAME". The last newline may be missing. An empty
+ * file is an empty list.
  *
- * What is accepted: names are timestamped names (tsr__name_parse) where they must be; offsets rise and lie behind the
- * table.
+ * In all of these lists only the last component of a path counts: the array may have been moved, and no path in a list
+ * is ever opened.
+ *
+ * .meta, consolidated footers, is one generic tile. Its content: u32 count; for each fragment u64 length, name (below
+ * version 9 an absolute URI), u64 offset of the fragment's footer from the start of the content; then the footers. The
+ * u64 length that follows a footer in the fragment's own file is absent here. A footer ends where the next one begins;
+ * the last one ends with the content.
+ *
+ * A .con and a .meta whose names have the same stem (times, UUID and version: __commits/STEM.con and
+ * __fragment_meta/STEM.meta) are a pair: both have the same fragments in the same order, if all of these are of version
+ * 12 or later and the .con has no deletes (tsr__commits_match).
+ *
+ * Decoding accepts a file only if each name that must be timestamped parses (tsr__name_parse), and if the offsets of
+ * footers never fall and lie behind the table.
  */
 #include "format/commits.h"
 
@@ -27,7 +36,7 @@
 
 #define NAME_MAX_SIZE 128
 
-/* The part behind the last slash; a slash at the end does not count. */
+/* Narrows *path to the component behind the last slash. Slashes at the end are ignored. */
 static void last_part(const char **path, uint64_t *size) {
   const char *p = *path;
   uint64_t end = *size;
@@ -38,7 +47,7 @@ static void last_part(const char **path, uint64_t *size) {
   *size = end - begin;
 }
 
-/* The next line without its newline; false at the end. */
+/* Gives the next line without its newline; *ended: a newline ends it. Returns false at the end of the input. */
 static bool commits_next_line(tsr_input *in, const char **line, uint64_t *size, bool *ended) {
   uint64_t left = tsr__input_left(in);
   if (!left) return false;
@@ -67,8 +76,7 @@ static int copy_name(tsr_arena *arena, const char *name, uint64_t size, char **c
   return TSR_OK;
 }
 
-/* ---- Consolidated commits ------------------------------------------------------------------------------------------
- */
+/* ---- Consolidated commits ---------------------------------------------------------------------------------------- */
 
 static const struct suffix {
   const char *text;
@@ -81,8 +89,8 @@ static bool has_suffix(const char *text, uint64_t size, const char *suffix) {
   return size >= length && !memcmp(text + size - length, suffix, length);
 }
 
-/* One entry from a line, with the bytes behind it. `arena` NULL: it is only skipped. What fails at the end of the input, or
- * reaches past it, is cut. */
+/* Reads the entry that begins with `line`, and the bytes that follow a delete or an update. If `arena` is NULL, the
+ * entry is checked and skipped. */
 static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ended, tsr_arena *arena, tsr_commit *commit,
                        tsr_error *error) {
   const struct suffix *suffix = suffixes, *end = suffixes + sizeof suffixes / sizeof *suffixes;
@@ -108,8 +116,9 @@ static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ende
   return TSR_OK;
 }
 
-/* Twice over the file: to count, with arena and commits NULL, and to keep. `*count` is that of whole entries, also where it
- * fails. */
+/* Reads all entries. The caller runs it twice: with `arena` and `commits` NULL to count the entries, then to store
+ * them. `*count` is the number of complete entries, also on an error. `*cut` is set if the error is that the file ends
+ * within an entry. */
 static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, bool *cut,
                         tsr_error *error) {
   const char *line;
@@ -133,7 +142,8 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   tsr_error unseen;
   if (!error) error = &unseen;
   *commits = all;
-  if (in->size == 0) { /* what it named may have no other trace: nothing is not what it says */
+  /* not an empty list: writers never leave one, and nothing else may tell of the commits it named */
+  if (in->size == 0) {
     commits->cut = true;
     return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
   }
@@ -150,8 +160,7 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   return rc;
 }
 
-/* ---- Ignore and vacuum files ----------------------------------------------------------------------------------------
- */
+/* ---- Ignore and vacuum files ------------------------------------------------------------------------------------- */
 
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error) {
   tsr_names all = {0};
@@ -209,8 +218,10 @@ static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_e
   return TSR_OK;
 }
 
-/* TileDB counts other sizes than it writes for footers of versions 3, 4 (whose names tell no version) and, from 2.8 on,
- * 11: what follows one stands elsewhere than the table says. Fragments have their footers in files of their own, too. */
+/* Returns the number of footers whose offsets can be trusted. For footers of versions 3 and 4 (whose names carry no
+ * version) and, since TileDB 2.8, of version 11, TileDB computes the offsets from other sizes than it writes, so each
+ * footer after such a one is not where the table says. Nothing is lost: each fragment has its footer in its own file,
+ * too. */
 static uint64_t count_placed(const tsr_footers *all) {
   uint64_t count = 0;
   tsr_name parsed;

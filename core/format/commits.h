@@ -1,4 +1,7 @@
-/* commits.h: what is committed. */
+/* commits.h: decodes and encodes the lists that an array keeps beside its fragments: consolidated commits (.con),
+ * ignored commits (.ign), vacuum lists (.vac) and consolidated footers (.meta). The listing of an array reads them;
+ * consolidation and transactions write them.
+ */
 #ifndef TSR_COMMITS_H
 #define TSR_COMMITS_H
 
@@ -9,53 +12,60 @@ typedef enum tsr_commit_kind { TSR_COMMIT_WRITE, TSR_COMMIT_DELETE, TSR_COMMIT_U
 
 typedef struct tsr_commit {
   tsr_commit_kind kind;
-  char *name; /* the fragment's or condition's name, without directory and suffix */
+  char *name; /* of the fragment or the delete condition, without directory and suffix */
+  /* delete or update in a consolidated file: its generic tile, borrowed from the input; else NULL */
   const uint8_t *bytes;
-  uint64_t size; /* a delete's generic tile, where it stands in a consolidated file */
+  uint64_t size; /* of `bytes`, in bytes */
 } tsr_commit;
 
 typedef struct tsr_commits {
   uint64_t count;
   tsr_commit *commits;
-  bool cut;
+  bool cut; /* the file is empty or ends within an entry */
 } tsr_commits;
 
-/* Decodes a consolidated commits file (.con); names are checked and copied to `arena`, bytes are borrowed from the
- * input. A file that is empty, or ends within an entry, is TSR_CORRUPT, too; `commits->cut` then says so, and `commits`
- * holds the entries that stand before its end. */
+/* Decodes a consolidated commits file (.con) and checks the names in it. `arena` owns the names; the bytes of deletes
+ * are borrowed from the input. Returns TSR_CORRUPT for a damaged file and for a file that is empty or ends within an
+ * entry. In the latter case `commits->cut` is true and `commits` holds the entries before the end. */
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error);
 
-/* Appends the entry of a committed fragment of version 12 or later to a consolidated commits file. */
+/* Appends an entry for the fragment `name`, of format version 12 or later, to the content of a consolidated commits
+ * file. */
 int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error);
 
-/* Appends that of a delete: `bytes` are its .del file. */
+/* Appends an entry for the delete condition `name`. `bytes` is the content of its .del file; `size` is in bytes. On an
+ * error `out` is unchanged. */
 int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error);
 
-/* Decodes an ignore or vacuum file: the last path part of each line, suffixes kept; absolute URIs of moved arrays are
- * taken by what they end in. */
+/* The entries of an ignore or vacuum file: the last component of each path, with its suffix. Only the last component
+ * counts, because a vacuum file may hold absolute URIs of an array that has been moved since. */
 typedef struct tsr_names {
   uint64_t count;
   char **names;
 } tsr_names;
 
+/* Decodes an ignore file (.ign) or a vacuum file (.vac). `arena` owns the names. Returns TSR_CORRUPT if a line does not
+ * end in a file name. */
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error);
 
-/* Decodes the content of the generic tile that a consolidated fragment metadata file (.meta) is: names, and where each
- * footer stands in `bytes`. Those that TileDB put elsewhere (see commits.c) are left out. */
+/* Where the footer of one fragment stands in the content of a consolidated fragment metadata file (.meta). */
 typedef struct tsr_footer {
-  char *name;
-  uint64_t at, size;
+  char *name; /* of the fragment */
+  uint64_t at, size; /* offset and size in bytes */
 } tsr_footer;
 
 typedef struct tsr_footers {
   uint64_t count;
   tsr_footer *footers;
-  bool partial; /* there are more, whose places are not known */
+  bool partial; /* the file has more footers, whose offsets are not known (see commits.c) */
 } tsr_footers;
 
+/* Decodes the table of a consolidated fragment metadata file. `bytes` is the content of the file's generic tile.
+ * `arena` owns the names. Footers that TileDB writes elsewhere than the table says are left out (see commits.c). */
 int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, tsr_footers *footers, tsr_error *error);
 
-/* Are both of the same fragments, of version 12 and later, in the same order, with no deletes beside them? */
+/* Returns true if both files name the same fragments in the same order, all of them of format version 12 or later, and
+ * `commits` has no deletes. */
 bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers);
 
 #endif

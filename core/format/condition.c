@@ -1,19 +1,23 @@
-/* condition.c: delete conditions, the content of the generic tile in __commits/NAME.del (version 16 and later), or
- * behind the name in a .con file.
+/* condition.c: delete conditions. A condition is the content of the generic tile in __commits/NAME.del (version 16 and
+ * later), or of the tile that follows its name in a .con file.
  *
  *   node: u8 0 | u8 0 AND, 1 OR, 2 NOT | u64 count, at least 2 | nodes
  *         u8 1 | u8 operator (tsr_condition_op) | u32 length, field | u64 length, value
  *              | IN and NOT IN (version 20 and later): u64 size, u64 offsets of the values in the value
  *
- * The tree is the negation of what was deleted: cells that satisfy it are kept. What is accepted: at most DEPTH_MAX
- * levels; known operators; no NOT, which TileDB itself cannot read; offsets that never fall. Whether values fit their
- * fields is known only with a schema, so evaluation checks that first.
+ * The tree is the negation of the DELETE's condition: cells that satisfy the tree are kept. Decoding accepts at most
+ * DEPTH_MAX levels, known operators, and offsets that never fall. It refuses NOT, which TileDB cannot read either.
+ * Whether values fit their fields is known only with a schema, so evaluation checks that first.
  *
- * Evaluation goes over BLOCK cells at a time, and through the tree once for each block; but an AND of many terms that
- * are true unless a field has a certain value, as deletes of single cells are (x <> 1 OR y <> 5), is looked up by the
- * cell's value: only the terms of that value are evaluated. A comparison fills a mask of
- * bytes by a loop for its datatype; an expression joins its children's masks, and stops where all is decided.
- * Fixed-size values are gathered at the start of a block, so that loops run over neighbours.
+ * Evaluation takes blocks of CONDITION_BLOCK cells and walks the tree once for each block. A comparison fills a mask of
+ * bytes by a loop for its datatype. An expression joins the masks of its children and stops as soon as all cells of the
+ * block are decided. Where a selection leaves gaps, values of fixed size are first copied next to each other, so that
+ * these loops run over neighbours.
+ *
+ * Guards. Deletes of single cells give an AND of many children such as (x <> 1 OR y <> 5). Each of these children is
+ * true unless x has one certain value: x <> 1 "guards" it. Such an AND keeps an index from values of one field to the
+ * children that they guard. Per cell, only the children of the cell's value are evaluated, and the few children without
+ * a guard.
  */
 #include "format/condition.h"
 
@@ -22,40 +26,42 @@
 
 #include "model/datatype.h"
 
-#define DEPTH_MAX       256
-#define NODE_MIN        14 /* bytes of the smallest comparison; every expression holds two of them */
+#define DEPTH_MAX 256
+/* bytes of the smallest comparison; an expression, which holds two nodes, is never smaller */
+#define NODE_MIN        14
 #define CONDITION_BLOCK 1024
 
 enum { CONDITION_NODE_EXPRESSION = 0, CONDITION_NODE_COMPARISON = 1 };
 enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
 
-#define GUARDS_FROM  16 /* children of an AND that are looked up */
-#define GUARD_FIELDS 16 /* by one of so many */
+#define GUARDS_FROM  16 /* guarded children that an AND must have for an index to pay */
+#define GUARD_FIELDS 16 /* fields that are tried as the key of an index */
 
-/* The values of a set, sorted. Where all have one size of 1, 2, 4 or 8 bytes they are kept as integers. */
+/* The values of IN or NOT IN, sorted. If all values have one size of 1, 2, 4 or 8 bytes, they are stored as integers,
+ * else as slices. */
 typedef struct tsr_condition_set {
   uint64_t count;
-  uint64_t width; /* of keys; 0: slices */
+  uint64_t width; /* of a value in bytes, if `keys` is used; 0: `slices` is used */
   uint64_t *keys;
   tsr_slice *slices;
 } tsr_condition_set;
 
-/* Children of an AND that hold wherever a field is not a certain value: groups of them, by value. */
+/* A hash table from values of one field to the children of an AND that are true unless the field has that value.
+ * Children of one value form a group. */
 typedef struct tsr_condition_guards {
-  uint32_t field; /* its number */
-  uint64_t last_slot; /* a power of two, less 1 */
-  uint32_t *slots; /* group + 1, or 0 */
-  uint64_t *keys; /* of each group */
-  uint32_t *firsts; /* of each group, and behind the last: in children */
-  uint32_t *children;
-  uint32_t other_count; /* children that are always evaluated */
-  uint32_t *others;
+  uint32_t field; /* field number */
+  uint64_t last_slot; /* number of slots, a power of two, less 1 */
+  uint32_t *slots; /* number of the group + 1; 0: empty */
+  uint64_t *keys; /* of each group: its value (guard_key) */
+  uint32_t *firsts; /* of each group: where it begins in `children`; one more entry for the end */
+  uint32_t *children; /* numbers of the guarded children, group by group */
+  uint32_t other_count;
+  uint32_t *others; /* numbers of the children without a guard, which are always evaluated */
 } tsr_condition_guards;
 
 static bool is_set(uint8_t op) { return op == TSR_IN || op == TSR_NOT_IN; }
 
-/* ---- Decoding -----------------------------------------------------------------------------------------------------
- */
+/* ---- Decoding ---------------------------------------------------------------------------------------------------- */
 
 typedef struct condition_decoder {
   tsr_input *in;
@@ -147,7 +153,7 @@ static int read_comparison(condition_decoder *d, tsr_condition_node *node) {
   return is_set(node->op) ? read_set(d, node) : TSR_OK;
 }
 
-/* As deep as DEPTH_MAX calls. */
+/* Recursive, at most DEPTH_MAX calls deep. */
 static int read_node(condition_decoder *d, tsr_condition_node *node, uint32_t depth) {
   if (depth > DEPTH_MAX) return tsr__fail(d->error, TSR_CORRUPT, "its tree has more than %d levels", DEPTH_MAX);
   d->depth = TSR_MAX(d->depth, depth);
@@ -183,7 +189,7 @@ static int compare_fields(const void *a, const void *b) {
   return strcmp((*x)->field, (*y)->field);
 }
 
-/* Numbers the fields: comparisons of one field have one number. */
+/* Gives each comparison the number of its field, and lists the fields. */
 static int number_fields(condition_decoder *d, tsr_condition *condition) {
   void *room;
   TSR_TRY(tsr__alloc_array(d->arena->memory, d->comparisons, sizeof(tsr_condition_node *), &room, d->error));
@@ -205,7 +211,7 @@ static int number_fields(condition_decoder *d, tsr_condition *condition) {
   return rc;
 }
 
-/* ---- Guards ---- */
+/* ---- Guards ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t guard_key(const uint8_t *value, uint64_t size) {
   if (size <= 8) return load_key(value, size);
@@ -219,14 +225,16 @@ static uint64_t condition_slot_of(uint64_t key, uint64_t last_slot) {
   return (key ^ key >> 32) & last_slot;
 }
 
-/* Zeros are equal to zeros of the other sign, so they are not looked up. */
+/* Returns true for values that may be a floating-point zero of either sign. Both zeros compare equal but have different
+ * bytes, so they cannot be keys of the index. */
 static bool condition_is_zero(const tsr_condition_node *node) {
   if (node->value_size != 4 && node->value_size != 8) return false;
   uint64_t bits = load_key(node->value, node->value_size);
   return (bits & ~(UINT64_C(1) << (8 * node->value_size - 1))) == 0;
 }
 
-/* The comparison of a field by which a child may be looked up; NULL if there is none. */
+/* Returns the comparison FIELD <> VALUE that guards the child: the child itself, or a child of the OR that it is. NULL
+ * if there is none. */
 static const tsr_condition_node *guard_of(const tsr_condition_node *child, uint32_t field) {
   const tsr_condition_node *nodes = child->expression && child->op == JOIN_OR ? child->children : child;
   uint32_t count = child->expression ? (child->op == JOIN_OR ? child->child_count : 0) : 1;
@@ -248,7 +256,8 @@ static int compare_keyed(const void *a, const void *b) {
   return x->child < y->child ? -1 : x->child > y->child;
 }
 
-/* Children that can be looked up by the field, by their keys; the others' numbers go to `others`, if it is given. */
+/* Fills `all` with the children that a comparison of the field guards, sorted by key, and returns their number. The
+ * numbers of all other children go to `others`, if that is not NULL. */
 static uint32_t sort_guards(const tsr_condition_node *node, uint32_t field, keyed *all, uint32_t *others) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < node->child_count; i++) {
@@ -260,8 +269,9 @@ static uint32_t sort_guards(const tsr_condition_node *node, uint32_t field, keye
   return count;
 }
 
-/* Children to be evaluated for a cell such as these name, if they are looked up by the field: all that cannot be, and on
- * average those of its group. UINT64_MAX: it does not pay. */
+/* Returns how many children are evaluated on average for a cell that the condition names, if the index is over this
+ * field: all children without a guard, and the children of one group. UINT64_MAX: an index over this field does not
+ * pay. */
 static uint64_t weigh_guards(const tsr_condition_node *node, uint32_t field, keyed *all) {
   const uint32_t count = sort_guards(node, field, all, NULL);
   uint64_t squares = 0;
@@ -306,7 +316,7 @@ static int fill_guards(condition_decoder *d, const tsr_condition_node *node, key
   return TSR_OK;
 }
 
-/* By the field that leaves the fewest children to be evaluated. */
+/* Makes the index over the field that leaves the fewest children to be evaluated, if an index pays at all. */
 static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t fields) {
   void *room, *all;
   tsr_condition_guards *g;
@@ -325,7 +335,7 @@ static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t 
   return rc;
 }
 
-/* As deep as the tree. */
+/* Makes the indexes of all nodes. Recursive, as deep as the tree. */
 static int guard_tree(condition_decoder *d, tsr_condition_node *node, uint32_t fields) {
   for (uint32_t i = 0; i < node->child_count; i++)
     if (node->children[i].expression) TSR_TRY(guard_tree(d, node->children + i, fields));
@@ -358,32 +368,31 @@ int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_ar
   return rc;
 }
 
-/* ---- Evaluation: what is compared ---------------------------------------------------------------------------------
- */
+/* ---- Evaluation: what is compared -------------------------------------------------------------------------------- */
 
 typedef enum compared_as {
   AS_NUMBER, /* one number, datetime or time per cell */
-  AS_CHAR, /* fixed CHAR: only the first byte, signed; but whole in sets */
-  AS_TEXT, /* bytes, unsigned, as many as the cell has */
-  AS_NOTHING /* what TileDB cannot compare */
+  AS_CHAR, /* CHAR of fixed size: the first byte, as a signed number; IN and NOT IN compare all bytes */
+  AS_TEXT, /* all bytes of the cell, unsigned */
+  AS_NOTHING /* TileDB cannot compare this datatype */
 } compared_as;
 
-typedef struct operand { /* a field's cells */
+typedef struct operand { /* the cells of one field */
   const tsr_field *field;
   const tsr_column *column;
   compared_as as;
-  uint8_t *gathered, *gathered_validity; /* room for a block */
-  const uint8_t *values, *validity; /* of the block, one after the other; values only for numbers */
+  uint8_t *gathered, *gathered_validity; /* buffers for the cells of one block */
+  const uint8_t *values, *validity; /* of the block's cells, next to each other; `values` is set for AS_NUMBER alone */
 } operand;
 
 typedef struct evaluation {
   operand *operands;
   uint32_t operand_count;
-  bool
-      lacking; /* a field is one that the cells' fragment lacks: an OR may be false though one of its children is true */
+  /* the cells' fragment lacks one of the fields: an OR may be false although one of its children is true */
+  bool lacking;
   const uint32_t *selection;
-  uint64_t first, count; /* the block */
-  uint8_t *scratch; /* a mask for each level */
+  uint64_t first, count; /* the block: cells first to first + count - 1 of the selection */
+  uint8_t *scratch; /* a mask of CONDITION_BLOCK bytes for each level of the tree */
   tsr_error *error;
 } evaluation;
 
@@ -399,14 +408,17 @@ static compared_as class_of(const tsr_field *field) {
   }
 }
 
-/* A test for null: TileDB writes an empty value, which it can read back only where text is compared. */
+/* Returns true if the comparison is a test for null, which is stored as a comparison with an empty value. TileDB writes
+ * such conditions and cannot read them back for fields of fixed size (errata.md). For a text field the stored form
+ * cannot be told from a comparison with ''. */
 static bool is_null_test(const tsr_condition_node *node, const tsr_field *field) {
   const compared_as as = class_of(field);
   return (node->op == TSR_EQ || node->op == TSR_NE) && !node->value_size && field->nullable &&
          (as == AS_NUMBER || as == AS_NOTHING);
 }
 
-/* The size of a value that is none of the field's, or that of its cells. */
+/* Returns the size in bytes of a value of the comparison that differs from the size of the field's cells; the size of
+ * its cells if there is none. */
 static uint64_t odd_size(const tsr_condition_node *node, const tsr_field *field) {
   const uint64_t cell = field->cell_size;
   if (!is_set(node->op)) return class_of(field) == AS_NUMBER ? node->value_size : cell;
@@ -540,7 +552,8 @@ static tsr_slice condition_text_of(const evaluation *e, const operand *o, uint64
   return (tsr_slice){values + at, o->column->offsets[i + 1] - at};
 }
 
-/* Does an order (-1, 0, 1) satisfy the operator? Bits 0 to 2. */
+/* For each operator: bits 0 to 2 say whether it is true where the cell is less than, equal to or greater than the
+ * value. */
 static const uint8_t satisfied[] = {[TSR_LT] = 1, [TSR_LE] = 3, [TSR_GT] = 4, [TSR_GE] = 6, [TSR_EQ] = 2, [TSR_NE] = 5};
 
 static void compare_texts(const evaluation *e, const tsr_condition_node *node, const operand *o, uint8_t *mask) {
@@ -570,7 +583,7 @@ static void compare_chars(const evaluation *e, const tsr_condition_node *node, c
   }
 }
 
-/* ---- Sets ---- */
+/* ---- Sets -------------------------------------------------------------------------------------------------------- */
 
 static bool condition_has_key(const tsr_condition_set *set, uint64_t key) {
   const uint64_t *base = set->keys;
@@ -620,7 +633,7 @@ static void find_in_set(const evaluation *e, const tsr_condition_node *node, con
 #undef FIND
 }
 
-/* ---- The tree ---- */
+/* ---- The tree ---------------------------------------------------------------------------------------------------- */
 
 static void evaluate_comparison(const evaluation *e, const tsr_condition_node *node, uint8_t *mask) {
   const operand *o = e->operands + node->field_number;
@@ -642,8 +655,8 @@ static void evaluate_comparison(const evaluation *e, const tsr_condition_node *n
     for (uint64_t r = 0; r < e->count; r++) mask[r] &= o->validity[r] != 0;
 }
 
-/* In an OR, TileDB forgets what stood before a comparison of an attribute that the fragment lacks. So do we: the first
- * child that counts. */
+/* Returns the first child of an expression that counts. In an OR, TileDB ignores all children before the last
+ * comparison of an attribute that the fragment lacks; results must be equal to TileDB's. */
 static uint32_t condition_first_child(const evaluation *e, const tsr_condition_node *node) {
   uint32_t first = node->child_count;
   if (node->op != JOIN_OR) return 0;
@@ -664,14 +677,14 @@ static uint64_t key_at(const evaluation *e, const operand *o, uint64_t row) {
   return guard_key(text.bytes, text.size);
 }
 
-/* The group of a key; the number of groups if there is none. */
+/* Returns the number of the key's group plus 1, or 0 if no group has the key. */
 static uint32_t find_group(const tsr_condition_guards *g, uint64_t key) {
   uint64_t slot = condition_slot_of(key, g->last_slot);
   while (g->slots[slot] && g->keys[g->slots[slot] - 1] != key) slot = (slot + 1) & g->last_slot;
   return g->slots[slot];
 }
 
-/* The operands' blocks begin `rows` later; or earlier. */
+/* Moves the begin of the operands' blocks by `rows` cells, which may be negative. */
 static void move_operands(const evaluation *e, uint32_t count, int64_t rows) {
   for (uint32_t i = 0; i < count; i++) {
     operand *o = e->operands + i;

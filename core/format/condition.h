@@ -1,11 +1,13 @@
-/* condition.h: delete conditions. */
+/* condition.h: delete conditions: decodes a condition from its generic tile and evaluates it on cells. A snapshot
+ * decodes the conditions that are in view; readers evaluate them on the cells that they load. */
 #ifndef TSR_CONDITION_H
 #define TSR_CONDITION_H
 
 #include "base/input.h"
 #include "base/memory.h"
 
-/* A tree in post-order-free form: nodes with children by index. Cells that satisfy it are KEPT (errata.md). */
+/* Operators of comparisons, as stored. A condition is stored negated: cells that satisfy it are kept, all others are
+ * deleted (errata.md). */
 typedef enum tsr_condition_op {
   TSR_LT = 0,
   TSR_LE = 1,
@@ -19,45 +21,51 @@ typedef enum tsr_condition_op {
   TSR_ALWAYS_FALSE = 254
 } tsr_condition_op;
 
+/* A node of the tree: an expression that joins its children, or a comparison of a field with a value. */
 typedef struct tsr_condition_node {
-  bool expression; /* else a comparison */
-  uint8_t op; /* expression: 0 AND, 1 OR; comparison: tsr_condition_op */
-  uint32_t child_count;
+  bool expression; /* false: a comparison */
+  uint8_t op; /* expression: 0 AND, 1 OR; comparison: a tsr_condition_op */
+  uint32_t child_count; /* expression: at least 2; comparison: 0 */
   struct tsr_condition_node *children;
-  char *field;
-  uint32_t field_number; /* in the condition's fields */
-  const uint8_t *value;
-  uint64_t value_size; /* IN, NOT IN: the values, one after the other */
-  const uint64_t *value_offsets;
-  uint64_t value_count; /* IN, NOT IN: value_count + 1 offsets */
-  const struct tsr_condition_set *set; /* IN, NOT IN: the values, ready for search (condition.c) */
-  const struct tsr_condition_guards *guards; /* expression: its children, looked up by value; or NULL (condition.c) */
+  char *field; /* comparison: name of the field */
+  uint32_t field_number; /* comparison: index in tsr_condition.fields */
+  const uint8_t *value; /* comparison: the value; IN, NOT IN: all values, one after the other */
+  uint64_t value_size; /* of `value`, in bytes */
+  const uint64_t *value_offsets; /* IN, NOT IN: value_count + 1 byte offsets into `value` */
+  uint64_t value_count; /* IN, NOT IN: values */
+  const struct tsr_condition_set *set; /* IN, NOT IN: the values, sorted for search (condition.c) */
+  /* AND: index of the children by value; NULL if there is none (condition.c) */
+  const struct tsr_condition_guards *guards;
 } tsr_condition_node;
 
 typedef struct tsr_condition {
-  char *name;
-  uint64_t time;
+  char *name; /* timestamped name of the condition, without directory and suffix */
+  uint64_t time; /* in milliseconds since 1970 */
   tsr_condition_node root;
-  uint32_t depth; /* of the tree; 1: the root alone */
-  uint64_t comparisons; /* in the tree */
+  uint32_t depth; /* levels of the tree; 1: the root alone */
+  uint64_t comparisons; /* comparisons in the tree */
   uint32_t field_count;
-  char **fields; /* that it names, each once */
+  char **fields; /* names of the fields that the condition compares, each once */
 } tsr_condition;
 
-/* Decodes the content of a delete's generic tile; nothing is borrowed. Depth and counts are bounded (TSR_CORRUPT). */
+/* Decodes the content of a delete condition's generic tile. `arena` owns the condition; nothing is borrowed from the
+ * input. Returns TSR_CORRUPT if the tree is damaged or has too many levels. */
 int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_arena *arena, tsr_condition *condition,
                           tsr_error *error);
 
-/* Could it be evaluated on this field, which it names: have its values the field's size? */
+/* Returns true if every comparison of `field` in the condition can be evaluated on that field: its datatype can be
+ * compared, and the values have the size of its cells. */
 bool tsr__condition_fits(const tsr_condition *condition, const tsr_field *field);
 
-/* Evaluates the tree on the cells selection[0..count) of columns (NULL: 0..count-1), as TileDB does (format.md, "Delete
- * conditions": a comparison with null is false): keep[r] = 1 where it holds, else 0. `column` gives a field's column,
- * is asked once for each field, and fails for one that the schema lacks. A column that is `unwritten` is one of an
- * attribute that the cells' fragment lacks. Thread-safe. */
+/* Gives the column of one field of a condition, and the field's description. Fails if no schema has the field. A column
+ * whose `unwritten` is true stands for an attribute that the cells' fragment lacks. */
 typedef int (*tsr_column_getter)(void *argument, const char *field, const tsr_field **description,
                                  const tsr_column **column, tsr_error *error);
 
+/* Evaluates the condition on `count` cells as TileDB does (format.md, "Delete conditions": a comparison with null is
+ * false) and sets keep[r] to 1 if cell r satisfies the condition, else to 0. `selection`: the positions of these cells
+ * in the columns; NULL: cells 0 to count - 1. `column` is called once for each field. `memory` pays for temporary
+ * memory. Thread-safe, if `column` is. */
 int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
                             const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
                             tsr_error *error);

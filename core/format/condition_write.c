@@ -1,4 +1,4 @@
-/* condition_write.c: delete conditions as bytes, node by node, parents first; condition.c has the layout. */
+/* condition_write.c: writes delete conditions, node by node, parents first. condition.c describes the bytes. */
 #include "format/condition_write.h"
 
 #include <string.h>

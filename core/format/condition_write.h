@@ -1,4 +1,5 @@
-/* condition_write.h: the content of a delete's generic tile, node by node (condition.c has the bytes). */
+/* condition_write.h: writes the content of a delete condition's generic tile, node by node, parents first. condition.c
+ * describes the bytes. On an error `out` is unchanged. */
 #ifndef TSR_CONDITION_WRITE_H
 #define TSR_CONDITION_WRITE_H
 
@@ -7,15 +8,16 @@
 #define TSR_JOIN_AND 0
 #define TSR_JOIN_OR  1
 
-/* Its `count` children, at least two, are appended next. */
+/* Appends an expression that joins its children by TSR_JOIN_AND or TSR_JOIN_OR. The caller appends its `count`
+ * children, at least two, next. */
 int tsr__condition_put_expression(uint8_t join, uint64_t count, tsr_buffer *out, tsr_error *error);
 
-/* Any operator but IN and NOT IN. */
+/* Appends a comparison with any operator but IN and NOT IN. `size`: of the value, in bytes. */
 int tsr__condition_put_comparison(tsr_condition_op op, const char *field, const void *value, uint64_t size,
                                   tsr_buffer *out, tsr_error *error);
 
-/* IN, NOT IN (format version 20 and later): `offsets` are those of `count` values, which take `size` bytes in all, not
- * none. */
+/* Appends a comparison with IN or NOT IN (format version 20 and later). `values` holds the values one after the other,
+ * `size` bytes in all, at least one; `offsets` says where each of the `count` values begins, in bytes. */
 int tsr__condition_put_set(tsr_condition_op op, const char *field, const void *values, uint64_t size,
                            const uint64_t *offsets, uint64_t count, tsr_buffer *out, tsr_error *error);
 

@@ -1,12 +1,13 @@
-/* enumeration.c: enumerations, the labels of coded attributes: the content of the generic tile in
+/* enumeration.c: enumerations, the labels of coded attributes. An enumeration is the content of the generic tile in
  * __schema/__enumerations/FILE (version 20 and later).
  *
  *   u32 version 0 | u32 length, name | u32 length, file name | u8 datatype | u32 values per label | u8 ordered
  *   u64 size, labels | where labels are of variable length: u64 size, u64 offsets of the labels
  *
- * A label ends where the next begins, the last with the data. A code of an attribute is a label's number. What is
- * accepted: the name is the one in the schema; labels differ; fixed ones fill the data exactly; offsets never fall.
- * There may be no label, a label may be empty, and a string's size need not be a multiple of its datatype's.
+ * A label ends where the next one begins; the last one ends with the data. The codes in an attribute's cells are
+ * numbers of labels. Decoding requires that the name is the one in the schema, that no two labels are equal, that
+ * labels of one size fill the data exactly, and that offsets never fall. An enumeration may have no label, a label may
+ * be empty, and the size of a string label need not be a multiple of its datatype's size.
  */
 #include "format/enumeration.h"
 
@@ -31,7 +32,8 @@ int tsr__enumeration_unique(const tsr_enumeration *e, tsr_memory *memory, int wr
   return rc;
 }
 
-/* Sets count and offsets: of labels of one size, or as they stand in `stored`. */
+/* Sets count and offsets: from `stored`, the offsets of string labels in the file, or, if that is NULL, from the size
+ * that all labels have. */
 static int make_offsets(tsr_enumeration *e, const uint8_t *stored, uint64_t stored_size, tsr_arena *arena,
                         tsr_error *error) {
   uint64_t size = 0;
@@ -65,7 +67,7 @@ static int enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *
   if (version) return tsr__fail(error, TSR_UNSUPPORTED, "version %u of enumerations is unknown", version);
   uint32_t name_size = tsr__input_u32(in);
   const uint8_t *name = tsr__input_take(in, name_size);
-  tsr__input_take(in, tsr__input_u32(in)); /* its file's name */
+  tsr__input_take(in, tsr__input_u32(in)); /* name of the file */
   uint8_t datatype = tsr__input_u8(in);
   e->values_per_label = tsr__input_u32(in);
   uint8_t ordered = tsr__input_u8(in);

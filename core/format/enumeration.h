@@ -1,19 +1,20 @@
-/* enumeration.h: enumerations, the labels of coded attributes: the content of the generic tile in
- * __schema/__enumerations/FILE (version 20 and later). */
+/* enumeration.h: decodes and encodes enumerations, the labels of coded attributes. An enumeration is the content of the
+ * generic tile in __schema/__enumerations/FILE (version 20 and later). */
 #ifndef TSR_ENUMERATION_H
 #define TSR_ENUMERATION_H
 
 #include "base/input.h"
 #include "base/memory.h"
 
-/* Fills `enumeration` (name and file are set) from the content of its generic tile; checks that labels are unique and
- * offsets rise. */
+/* Decodes the content of an enumeration's generic tile into `enumeration`, whose name and file are already set from the
+ * schema. `arena` owns the labels. Returns TSR_CORRUPT if the stored name is another one, two labels are equal, or
+ * offsets fall. On an error `enumeration` is unchanged. */
 int tsr__enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *enumeration, tsr_error *error);
 
-/* Fails with `wrong` where two labels are the same; their offsets must be right. */
+/* Returns the code `wrong` if two labels are equal. The offsets of the labels must have been checked. */
 int tsr__enumeration_unique(const tsr_enumeration *enumeration, tsr_memory *memory, int wrong, tsr_error *error);
 
-/* Appends the content of its generic tile. */
+/* Appends the content of the enumeration's generic tile. On an error `out` is unchanged. */
 int tsr__enumeration_encode(const tsr_enumeration *enumeration, tsr_buffer *out, tsr_error *error);
 
 #endif

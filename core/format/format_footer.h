@@ -1,5 +1,5 @@
-/* format_footer.h: the rows of u64 in fragments' footers, one table for fragment_metadata.c, which reads them, and
- * fragment_metadata_write.c.
+/* format_footer.h: the table of the u64 values that a fragment's footer has for each slot. fragment_metadata.c reads
+ * footers by it, fragment_metadata_write.c writes them.
  */
 #ifndef TSR_FORMAT_FOOTER_H
 #define TSR_FORMAT_FOOTER_H
@@ -9,18 +9,18 @@
 #define TSR_OLD_SCHEMA "__array_schema.tdb" /* the name of schemas below version 10 */
 #define COUNT(array)   (sizeof(array) / sizeof *(array))
 
-/* The footer's rows of u64, in order; `variable`: without __coords below version 5. */
+/* One row of the footer: the same value of all slots, in the order of slots. */
 typedef struct footer_row {
-  size_t member; /* of tsr_slot */
-  uint32_t since;
-  bool variable;
+  size_t member; /* offset of the value in tsr_slot */
+  uint32_t since; /* first format version that has the row */
+  bool variable; /* the row describes variable-length parts: below version 5 it leaves out the slot of __coords */
 } footer_row;
 static const footer_row footer_sizes[] = {
     {offsetof(tsr_slot, file_size[TSR_PART_FIXED]), 0, false},
     {offsetof(tsr_slot, file_size[TSR_PART_VARIABLE]), 0, true},
     {offsetof(tsr_slot, file_size[TSR_PART_VALIDITY]), 7, false},
 };
-/* between these, u64 offset of the R-tree */
+/* between these two tables the footer has the u64 offset of the R-tree */
 static const footer_row footer_offsets[] = {
     {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false},
     {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true},

@@ -1,6 +1,7 @@
-/* fragment_metadata.c: __fragment_metadata.tdb: what a fragment holds and where its tiles stand.
+/* fragment_metadata.c: __fragment_metadata.tdb, which says what cells a fragment has and where its tiles stand.
  *
- * Version 3 on: generic tiles (R-tree, tile offsets, statistics, processed conditions), then the footer, plain bytes:
+ * From version 3 on the file is a sequence of generic tiles (R-tree, tile offsets, statistics, processed conditions),
+ * followed by the footer as plain bytes:
  *
  *   u32 version
  *   u64 size + schema name                          from version 10 on; before: __array_schema.tdb
@@ -9,32 +10,33 @@
  *   u64 sparse tiles, u64 cells of the last tile
  *   u8 has times                                    from 14 on
  *   u8 has delete metadata                          from 15 on
- *   rows of u64, one for each slot (table below)
+ *   rows of u64, one u64 for each slot in each row  format_footer.h
  *   u64 fragment statistics                         from 12 on
  *   u64 processed conditions                        from 16 on
  *   u32 count, then u64 identifier, u32 size, bytes from 23 on: optional sections
  *   u64 size of all this                            from 10 on; before only if a dimension is of variable size
  *
- * Slots: attributes, one for __coords, dimensions (from 5 on), then t, dt and dci where the fragment has them. Below 5
- * the slot of __coords is the last, and rows of variable parts leave it out. Versions 3 and 4 are laid out alike, and
- * their directories' names tell no version: the first generic tile of the file does, its first u32.
+ * Slots: attributes, one for __coords, dimensions (from 5 on), then t, dt and dci if the fragment has them. Below
+ * version 5 the slot of __coords is the last one, and rows of variable parts leave it out. Versions 3 and 4 are laid
+ * out alike. The names of their directories carry no version; it is the first u32 of the file, where a generic tile
+ * begins.
  *
- * Versions 1 and 2: one generic tile holds everything:
+ * In versions 1 and 2 the file is one generic tile:
  *
  *   u32 version
  *   u64 size + non-empty domain
- *   u64 count + MBRs; u64 count + bounding coordinates (as large as MBRs; of no use)
+ *   u64 count + MBRs; u64 count + bounding coordinates (as large as MBRs; not used here)
  *   for each slot u64 count + tile offsets; for each attribute u64 count + offsets of variable tiles;
  *   for each attribute u64 count + sizes of variable tiles
  *   u64 cells of the last tile
  *   u64 file size of each slot; u64 size of the variable file of each attribute
  *
- * Dense or sparse is not said: sparse fragments have MBRs.
+ * No flag says whether such a fragment is dense: sparse fragments have MBRs, dense ones have none.
  *
- * Invariants after decoding: the non-empty domain lies in the domain and is not inside out (ends that say nothing, see
- * rtree.c, become the domain's, or tsr__top_text); tile_count is what the files can hold; last_tile_cells is 1 to the
- * capacity; generic tiles stand before the footer; tile offsets rise and lie within their file, whose size stands
- * behind them.
+ * Invariants after decoding: the non-empty domain lies within the domain, and low ends are not above high ends (an
+ * unknown end, see rtree.c, becomes the end of the domain or tsr__top_text); the data files are large enough for
+ * tile_count tiles; last_tile_cells is 1 to the capacity; generic tiles stand before the footer; tile offsets rise and
+ * lie within their file, and the size of the file is the last offset.
  */
 #include "format/fragment_metadata.h"
 
@@ -49,7 +51,7 @@
 #include "format/rtree.h"
 #include "format/schema.h"
 
-/* ---- Pieces of footers and of the old layout -------------------------------------------------------------------- */
+/* ---- Parts that footers and the metadata of versions 1 and 2 share ----------------------------------------------- */
 
 static int fragment_metadata_read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *error) {
   uint8_t byte = tsr__input_u8(in);
@@ -67,7 +69,7 @@ static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena,
                      (unsigned long long)low_size, (unsigned long long)size);
   }
   const uint8_t *bytes = tsr__input_take(in, size);
-  if (!bytes) return TSR_OK; /* the caller asks the input */
+  if (!bytes) return TSR_OK; /* the input ended: the caller checks for that */
   const uint8_t *high_bytes = bytes + low_size;
   uint64_t high_size = size - low_size;
   if (low_size == 0 && version < 10) {
@@ -108,7 +110,7 @@ static int fragment_metadata_read_interval(tsr_input *in, const tsr_field *field
   return TSR_OK;
 }
 
-/* The bytes of an empty domain stand there too, and mean nothing. */
+/* Reads the non-empty domain. If it is empty, its bytes are present all the same and have no meaning. */
 static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   void *intervals;
@@ -143,7 +145,8 @@ static void read_row(tsr_input *in, const footer_row *r, tsr_fragment_metadata *
   }
 }
 
-/* Dense fragments store every tile that the box touches, each whole. */
+/* Sets the number of tiles: a dense fragment stores every space tile that its non-empty domain touches, with all cells
+ * of the tile. */
 static int count_dense_tiles(tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   tsr_grid grid;
@@ -162,7 +165,8 @@ static int count_dense_tiles(tsr_fragment_metadata *metadata, tsr_error *error) 
   return TSR_OK;
 }
 
-/* What is left to do when kind, domain, tiles, and file sizes are known. */
+/* Sets tile_count and marks the slots that have files. Call when the kind of the fragment, its domain, the stored
+ * numbers of tiles and cells, and the file sizes are known. */
 static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   if (metadata->dense) {
@@ -209,7 +213,7 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
   return TSR_OK;
 }
 
-/* ---- The footer ------------------------------------------------------------------------------------------------- */
+/* ---- The footer -------------------------------------------------------------------------------------------------- */
 
 static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   const uint8_t *name = (const uint8_t *)TSR_OLD_SCHEMA;
@@ -228,8 +232,8 @@ static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   return TSR_OK;
 }
 
-/* Sections that are not known are skipped; all that is known of is the tiles' first and last coordinates (0), of no use
- * here. */
+/* Skips the optional sections. The only one known is number 0, the first and last coordinates of tiles, which is not
+ * needed. */
 static int skip_sections(tsr_input *in, tsr_error *error) {
   uint32_t count = tsr__input_u32(in);
   for (uint32_t i = 0; i < count && !in->failed; i++) {
@@ -295,7 +299,7 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
   if (metadata->version >= 16) metadata->processed_conditions_at = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "footer", error));
   if (metadata->version >= 23) TSR_TRY(skip_sections(in, error));
-  /* Newer libraries write one more u64 into footers of version 11; its readers do not look at it. */
+  /* Newer versions of TileDB write one more u64 into footers of version 11, which no reader uses. */
   if (metadata->version == 11 && tsr__input_left(in) == 8) (void)tsr__input_u64(in);
   if (tsr__input_left(in)) {
     return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to a footer of version %u",
@@ -320,7 +324,7 @@ int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, ui
   return TSR_OK;
 }
 
-/* ---- Versions 1 and 2 ------------------------------------------------------------------------------------------- */
+/* ---- Versions 1 and 2 -------------------------------------------------------------------------------------------- */
 
 static int decode_old_slots(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   uint32_t attributes = metadata->schema->attribute_count;
@@ -400,7 +404,7 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
   return TSR_OK;
 }
 
-/* ---- From a file ------------------------------------------------------------------------------------------------ */
+/* ---- From a file ------------------------------------------------------------------------------------------------- */
 
 static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_memory *memory,
                     tsr_fragment_metadata *metadata, tsr_error *error) {
@@ -421,7 +425,8 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
   return TSR_OK;
 }
 
-/* The size of a footer that is not written behind it: versions 3 to 9, dimensions of fixed size only. */
+/* Returns the size in bytes of a footer that is not followed by its size: versions 3 to 9, all dimensions of fixed
+ * size. */
 static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
   bool own_files = version >= 5;
   uint64_t slots = schema->attribute_count + UINT64_C(1) + (own_files ? schema->dimension_count : 0);
@@ -501,7 +506,7 @@ void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
   *metadata = (tsr_fragment_metadata){0};
 }
 
-/* ---- What is loaded when it is needed ---------------------------------------------------------------------------- */
+/* ---- Parts that are loaded when they are needed ------------------------------------------------------------------ */
 
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error) {
@@ -515,7 +520,8 @@ int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file 
   return rc;
 }
 
-/* A level has no more boxes than the one below. */
+/* Returns the largest possible size of the R-tree's content in bytes: a level has at most half as many MBRs as the
+ * level below, rounded up. */
 static uint64_t rtree_max(const tsr_fragment_metadata *metadata) {
   const tsr_schema *schema = metadata->schema;
   uint64_t box = 0;
@@ -547,7 +553,7 @@ int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file 
   return TSR_OK;
 }
 
-/* u64 count, then for each u64 size and a marker, "__commits/NAME.del": NAME is kept. */
+/* Decodes u64 count, then for each condition u64 size and "__commits/NAME.del". NAME is stored. */
 static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   uint64_t count = tsr__input_u64(in);
   if (!tsr__input_fits(in, count, 8)) return tsr__input_check(in, "processed conditions", error);

@@ -1,4 +1,7 @@
-/* fragment_metadata.h: __fragment_metadata.tdb: what a fragment holds and where its tiles stand. */
+/* fragment_metadata.h: decodes __fragment_metadata.tdb, which says what cells a fragment has and where its tiles stand.
+ * The footer is decoded when a fragment is opened; the R-tree, tile offsets, statistics and processed conditions are
+ * loaded when they are first needed (here and in fragment_slot.h).
+ */
 #ifndef TSR_FRAGMENT_METADATA_H
 #define TSR_FRAGMENT_METADATA_H
 
@@ -6,88 +9,98 @@
 
 typedef struct tsr_rtree tsr_rtree;
 
-/* Slots of the footer: attributes, one for the old __coords (empty from version 5 on), dimensions (from 5 on), then t,
- * dt, dci where present. */
+/* The files that a slot may have: values of fixed size, or offsets of values of variable size; values of variable size;
+ * validity. */
 typedef enum tsr_part_kind { TSR_PART_FIXED, TSR_PART_VARIABLE, TSR_PART_VALIDITY, TSR_PART_COUNT } tsr_part_kind;
 
-typedef struct tsr_statistics { /* of one slot: one entry per tile, or NULL arrays where the fragment has none */
-  uint64_t count;
-  uint64_t value_size; /* bytes of a fixed min or max; 0: variable */
-  const uint8_t *min, *max; /* fixed values, or the bytes of variable ones */
-  const uint64_t *min_offsets, *max_offsets; /* variable: count + 1 */
-  uint64_t min_size, max_size; /* bytes in all */
+typedef struct tsr_statistics { /* of one slot: one entry for each tile; arrays are NULL if the fragment has none */
+  uint64_t count; /* tiles */
+  uint64_t value_size; /* of a minimum or maximum, in bytes; 0: they are of variable size */
+  const uint8_t *min, *max; /* values of fixed size, or the bytes of values of variable size */
+  const uint64_t *min_offsets, *max_offsets; /* variable size: count + 1 byte offsets into min and max */
+  uint64_t min_size, max_size; /* of `min` and `max`, in bytes */
   const uint64_t *sums, *null_counts;
 } tsr_statistics;
 
-typedef struct tsr_slot { /* what one file set of a fragment holds, for all its tiles */
-  bool present; /* has data files */
-  uint64_t file_size[TSR_PART_COUNT];
+/* A slot of the footer: one set of data files. Slots are, in this order: attributes; __coords (empty from version 5
+ * on); dimensions (from version 5 on); then t, dt and dci if the fragment has them. */
+typedef struct tsr_slot {
+  bool present; /* the slot has data files */
+  uint64_t file_size[TSR_PART_COUNT]; /* of the data files, in bytes */
   uint64_t offsets_at[TSR_PART_COUNT]; /* where the generic tiles of tile offsets stand in the metadata file */
-  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at;
-  /* loaded when needed, NULL before: tile_count + 1 offsets (the last is the file's size) */
-  uint64_t *offsets[TSR_PART_COUNT];
-  uint64_t *var_sizes; /* bytes in memory of each tile's variable part */
-  tsr_statistics *statistics;
+  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at; /* the same for the other generic tiles */
+  uint64_t *offsets[TSR_PART_COUNT]; /* NULL until loaded: tile_count + 1 offsets; the last is the size of the file */
+  uint64_t *var_sizes; /* NULL until loaded: bytes of each tile's unfiltered TSR_PART_VARIABLE */
+  tsr_statistics *statistics; /* NULL until loaded */
 } tsr_slot;
 
 typedef struct tsr_fragment_metadata {
-  tsr_arena arena;
+  tsr_arena arena; /* owns the memory of all pointers below, except `schema` */
   uint32_t version;
   char *schema_name; /* "__array_schema.tdb" below version 10 */
-  const tsr_schema *schema; /* that schema; borrowed from the array */
+  const tsr_schema *schema; /* the schema of that name; borrowed from the array */
   bool dense, empty_domain;
-  tsr_interval *non_empty_domain; /* one per dimension; a string's high end may be tsr__top_text: unknown */
-  uint64_t sparse_tile_count, last_tile_cells;
-  uint64_t tile_count; /* sparse: sparse_tile_count; dense: tiles that the non-empty domain touches */
+  tsr_interval *non_empty_domain; /* one for each dimension; a string's high end is tsr__top_text if it is unknown */
+  uint64_t sparse_tile_count, last_tile_cells; /* as stored; dense: last_tile_cells is that of every tile */
+  uint64_t tile_count; /* sparse: sparse_tile_count; dense: space tiles that the non-empty domain touches */
   bool has_times, has_delete_metadata;
   uint32_t slot_count;
   tsr_slot *slots;
-  uint64_t rtree_at, fragment_statistics_at, processed_conditions_at;
-  tsr_statistics *own_statistics; /* by slot, of all tiles together; loaded when needed */
-  uint64_t file_size; /* of the metadata file */
-  uint64_t footer_at;
-  tsr_rtree *rtree; /* loaded when needed */
-  uint32_t processed_count; /* delete markers that its cells have been through already; loaded when needed */
-  bool processed_loaded;
-  char **processed; /* their names, as tsr_commit.name */
+  uint64_t rtree_at, fragment_statistics_at, processed_conditions_at; /* offsets in the metadata file */
+  tsr_statistics *own_statistics; /* NULL until loaded: by slot, over all tiles of the fragment */
+  uint64_t file_size; /* of the metadata file in bytes; 0: unknown */
+  uint64_t footer_at; /* offset of the footer in the metadata file */
+  tsr_rtree *rtree; /* NULL until loaded */
+  uint32_t processed_count; /* delete conditions that have been applied to the fragment's cells already */
+  bool processed_loaded; /* processed_count and `processed` are set */
+  char **processed; /* names of these conditions, as tsr_commit.name */
 } tsr_fragment_metadata;
 
-/* Decodes a footer (version 3 on). `bytes` is the footer alone, its trailing u64 length not included: from a metadata
- * file or from a consolidated one. `schemas` finds the schema by name. file_size 0: not known yet (consolidated),
- * offsets are then checked when they are followed. */
+/* Finds the schema of a fragment by the name of its schema file. The schema must live as long as the fragment's
+ * metadata. */
 typedef int (*tsr_schema_finder)(void *argument, const char *name, const tsr_schema **schema, tsr_error *error);
+
+/* Decodes a footer of version 3 or later, from a fragment's own metadata file or from a consolidated one. `bytes` is
+ * the footer without the u64 length that may follow it. `file_size` and `footer_at` say where the footer stands in the
+ * fragment's metadata file; file_size 0: unknown (the footer comes from a consolidated file), so the offsets in the
+ * footer are checked when they are followed. `memory` pays; tsr__fragment_metadata_release frees. */
 
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
                                          tsr_schema_finder find, void *argument, tsr_memory *memory,
                                          tsr_fragment_metadata *metadata, tsr_error *error);
 
-/* Reads it from a fragment's open __fragment_metadata.tdb; `version` is the fragment name's (0: none), which tells
- * versions without footer length apart. Versions 1 and 2: the whole file is one generic tile, all is loaded at once. */
+/* Reads the metadata from a fragment's open __fragment_metadata.tdb. `version`: of the fragment's name; 0 if the name
+ * has none (versions 1 to 4). Files of versions 1 and 2 are one generic tile, which is decoded completely; of later
+ * versions only the footer is decoded. `key`: NULL if the array is not encrypted. */
 int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
                                 void *argument, tsr_memory *memory, tsr_fragment_metadata *metadata, tsr_error *error);
 void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata);
 
-/* The lazy parts, each loaded once; all take the metadata file, open. Sizes are checked against file sizes and tile
- * count. */
+/* Loads the R-tree, or the processed conditions, unless they are loaded already. `file` is the open metadata file.
+ * Returns TSR_CORRUPT if they do not fit the file or the number of tiles. Not thread-safe for one fragment. */
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                       tsr_error *error);
 
-/* What is said where a dense fragment has fewer tiles than its box (errata.md). */
-#define TSR_SPLIT_BOX "TileDB before 2.29.2 leaves such fragments where max_fragment_size is set"
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                           tsr_error *error);
 
+/* Part of the message for a dense fragment that has fewer tiles than its non-empty domain touches (errata.md). */
+#define TSR_SPLIT_BOX "TileDB before 2.29.2 leaves such fragments where max_fragment_size is set"
+
+/* Slots that are no fields of the schema. */
 typedef enum tsr_system_column {
-  TSR_SLOT_COORDS,
-  TSR_SLOT_TIMES,
-  TSR_SLOT_DELETE_TIMES,
-  TSR_SLOT_DELETE_CONDITIONS
+  TSR_SLOT_COORDS, /* __coords: all coordinates, below version 5 */
+  TSR_SLOT_TIMES, /* t: when a cell was written */
+  TSR_SLOT_DELETE_TIMES, /* dt: when a cell was deleted */
+  TSR_SLOT_DELETE_CONDITIONS /* dci: which condition deleted a cell */
 } tsr_system_column;
 
-/* Room for its slots, all zero: of version, schema and times, which are set. */
+/* Allocates the slots, all zero, and sets slot_count. The version, the schema and the flags of system columns must be
+ * set. */
 int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error);
 
-/* Appends the content of a generic tile of the metadata file. */
+/* Appends the content of the generic tile at offset `at` of the metadata file to `content`. `most`: largest size of the
+ * content in bytes; a larger tile is TSR_CORRUPT. */
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error);
 

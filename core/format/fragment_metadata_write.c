@@ -1,10 +1,11 @@
-/* fragment_metadata_write.c: __fragment_metadata.tdb is written; its bytes stand in fragment_metadata.c and
- * fragment_slot.c.
+/* fragment_metadata_write.c: writes __fragment_metadata.tdb. fragment_metadata.c and fragment_slot.c describe the
+ * bytes.
  *
- * Generic tiles come in TileDB's order: R-tree; tile offsets of all slots, offsets of variable tiles, their sizes,
- * offsets of validity tiles; minima, maxima, sums, null counts (11 on); fragment statistics (12 on); processed
- * conditions (16 on). Lists of a part that a slot does not have are zeros. The footer follows. Fragment statistics are,
- * for each slot: u64 size and the minimum, u64 size and the maximum, 8 bytes of sum, u64 null count.
+ * Generic tiles are written in TileDB's order: R-tree; tile offsets of all slots, offsets of variable tiles, sizes of
+ * variable tiles, offsets of validity tiles (from version 7 on); minima, maxima, sums, null counts (from 11 on);
+ * fragment statistics (from 12 on); processed conditions (from 16 on). The list of a part that a slot does not have is
+ * all zeros. The footer follows. Fragment statistics are, for each slot: u64 size and the minimum, u64 size and the
+ * maximum, 8 bytes of sum, u64 null count.
  */
 #include "format/fragment_metadata_write.h"
 
@@ -24,8 +25,8 @@ typedef struct fragment_metadata_write_writer {
   const tsr_statistics_writer *statistics;
   tsr_file *file;
   const uint8_t *key;
-  tsr_buffer content; /* of the present generic tile */
-  tsr_buffer out; /* what is not in the file yet */
+  tsr_buffer content; /* of the generic tile being made */
+  tsr_buffer out; /* bytes that are not yet in the file */
   tsr_error *error;
 } fragment_metadata_write_writer;
 
@@ -36,7 +37,7 @@ static int fragment_metadata_write_flush(fragment_metadata_write_writer *w, uint
   return TSR_OK;
 }
 
-/* The content becomes a generic tile; `at` is where it stands. */
+/* Encodes the content as a generic tile. *at: the offset of that tile in the file. */
 static int put_tile(fragment_metadata_write_writer *w, uint64_t *at) {
   *at = w->file->size + w->out.size;
   TSR_TRY(tsr__generic_tile_encode(w->content.data, w->content.size, w->metadata->version, w->key, &w->out, w->error));
@@ -44,7 +45,7 @@ static int put_tile(fragment_metadata_write_writer *w, uint64_t *at) {
   return fragment_metadata_write_flush(w, FLUSH_SIZE);
 }
 
-/* u64 count and as many numbers; zeros where there are none. */
+/* Writes u64 tile count and one u64 for each tile; zeros if `values` is NULL. */
 static int put_list(fragment_metadata_write_writer *w, const uint64_t *values, uint64_t *at) {
   uint64_t count = w->metadata->tile_count;
   TSR_TRY(tsr__buffer_append_u64(&w->content, count, w->error));
@@ -64,7 +65,8 @@ static int put_bounds(fragment_metadata_write_writer *w, const tsr_buffer *value
   return put_tile(w, at);
 }
 
-/* u64 count and 8 bytes each; the count is 0 where there are none. */
+/* Writes u64 count and 8 bytes for each value. `values` is empty, and the count 0, if the slot has no such statistics.
+ * */
 static int put_numbers(fragment_metadata_write_writer *w, const tsr_buffer *values, uint64_t *at) {
   TSR_TRY(tsr__buffer_append_u64(&w->content, values->size / 8, w->error));
   if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));
@@ -82,7 +84,8 @@ static int put_slots(fragment_metadata_write_writer *w) {
   tsr_fragment_metadata *m = w->metadata;
   tsr_slot *slots = m->slots;
   uint32_t count = m->slot_count;
-  uint32_t variable = m->version < 5 ? count - 1 : count; /* rows of variable parts: without __coords below 5 */
+  /* below version 5 the rows of variable parts leave out __coords */
+  uint32_t variable = m->version < 5 ? count - 1 : count;
   for (uint32_t s = 0; s < count; s++)
     TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_FIXED], &slots[s].offsets_at[TSR_PART_FIXED]));
   for (uint32_t s = 0; s < variable; s++)
@@ -129,7 +132,7 @@ static int put_processed(fragment_metadata_write_writer *w) {
   return put_tile(w, &w->metadata->processed_conditions_at);
 }
 
-/* ---- The footer ----------------------------------------------------------------------------- */
+/* ---- The footer -------------------------------------------------------------------------------------------------- */
 
 static int put_interval(fragment_metadata_write_writer *w, const tsr_field *field, const tsr_interval *interval) {
   tsr_buffer *out = &w->out;
@@ -140,7 +143,7 @@ static int put_interval(fragment_metadata_write_writer *w, const tsr_field *fiel
     TSR_TRY(tsr__buffer_append(out, interval->low, size, w->error));
     return tsr__buffer_append(out, interval->high, size, w->error);
   }
-  if (!interval) return TSR_OK; /* nothing stands for it in an empty domain */
+  if (!interval) return TSR_OK; /* an empty domain has no bytes for a string dimension */
   TSR_TRY(tsr__buffer_append_u64(out, interval->low_size + interval->high_size, w->error));
   TSR_TRY(tsr__buffer_append_u64(out, interval->low_size, w->error));
   TSR_TRY(tsr__buffer_append(out, interval->low_text, interval->low_size, w->error));

@@ -1,9 +1,11 @@
-/* fragment_slot.c: the slots of a fragment: what each holds, its files, where its tiles stand, their statistics.
+/* fragment_slot.c: the slots of a fragment: which field each one stores, its data files, its tile offsets and
+ * statistics.
  *
- * Slots: attributes, one for __coords (empty from version 5 on), dimensions (from 5 on), then t, dt and dci where the
+ * Slots: attributes, one for __coords (empty from version 5 on), dimensions (from 5 on), then t, dt and dci if the
  * fragment has them. Files of a slot: NAME.tdb (values, or offsets of cells of variable size), NAME_var.tdb,
- * NAME_validity.tdb. NAME is the field's name up to version 7; the same with some characters escaped as %XX in 8; a or
- * d and the number of the attribute or dimension from 9 on; "__coords", "t", "dt" and "dci" always.
+ * NAME_validity.tdb. NAME is the field's name up to version 7; the same with some characters escaped as %XX in version
+ * 8; "a" or "d" and the number of the attribute or dimension from version 9 on. System columns are named "__coords",
+ * "t", "dt" and "dci" in all versions.
  *
  * Contents of the generic tiles of a slot:
  *
@@ -13,8 +15,8 @@
  *                                      (variable fields: values are u64 offsets into the text)
  *   sums; null counts                  u64 count, 8 bytes each                                  from version 11 on
  *
- * Offsets and sizes have an entry for each tile (for parts that a slot does not have, also: zeros). Statistics have one
- * for each tile or none at all.
+ * Offsets and sizes have an entry for each tile; for parts that a slot does not have, the entries are zeros. Statistics
+ * have an entry for each tile, or none at all.
  */
 #include "format/fragment_slot.h"
 
@@ -83,7 +85,8 @@ uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_
 
 /* ---- File names -------------------------------------------------------------------------------------------------- */
 
-/* What version 8 writes behind '%' for a character; the last four are not the codes of RFC 3986. NULL: as it is. */
+/* Returns the two characters that version 8 writes after '%' in place of `c`; NULL if `c` is not escaped. The codes of
+ * the last four characters are not those of RFC 3986. */
 static const char *escape(char c) {
   static const char plain[] = "!#$%&'()*+,/:;=?@[]\"<>\\|";
   static const char codes[] = "21232425262728292A2B2C2F3A3B3D3F405B5D22202D303C";
@@ -154,8 +157,8 @@ int tsr__fragment_offsets_finish(uint64_t *offsets, uint64_t count, uint64_t fil
   return TSR_OK;
 }
 
-/* The content of a generic tile: u64 count, 8 bytes each. `absent` (may be NULL): the count may be 0; then it is set.
- */
+/* Loads a list from a generic tile: u64 count, 8 bytes for each entry. If `absent` is not NULL, the count may be 0, and
+ * then *absent is set to true. */
 static int load_list(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key, const char *what,
                      bool *absent, uint64_t **values, tsr_error *error) {
   tsr_buffer content = {.memory = metadata->arena.memory};
@@ -204,11 +207,11 @@ int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t n
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
-/* The smallest or the greatest values of all tiles. */
+/* The minima or the maxima of all tiles. */
 typedef struct bounds {
-  const uint8_t *values;
-  const uint64_t *offsets; /* variable: count + 1 */
-  uint64_t size;
+  const uint8_t *values; /* of fixed size, or the bytes of all strings */
+  const uint64_t *offsets; /* strings: count + 1 byte offsets */
+  uint64_t size; /* of `values`, in bytes */
 } bounds;
 
 static int decode_bounds(tsr_input *in, uint64_t count, uint64_t value_size, tsr_arena *arena, bounds *out,
@@ -299,7 +302,7 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
   return TSR_OK;
 }
 
-/* For each slot: u64 size, minimum, u64 size, maximum, 8 bytes of sum, u64 null count. */
+/* Decodes fragment statistics. For each slot: u64 size, minimum, u64 size, maximum, 8 bytes of sum, u64 null count. */
 static int decode_own(const tsr_fragment_metadata *metadata, tsr_input *in, tsr_arena *arena, tsr_statistics *own,
                       uint64_t *null_counts, tsr_error *error) {
   for (uint32_t slot = 0; slot < metadata->slot_count; slot++) {

@@ -1,14 +1,16 @@
-/* fragment_statistics.c: minima, maxima, sums and null counts of what is written, for each tile and for the fragment.
+/* fragment_statistics.c: computes minima, maxima, sums and null counts, for each tile and for the fragment.
  *
- * TileDB's readers answer from them, so they are its own to the last bit (errata.md, "Statistics"):
- *   - bounds, of attributes: single numbers, datetimes and times; CHAR and ASCII of any length, which are compared as
- *     unsigned bytes up to the first NUL. Sums, of dimensions too: single numbers and CHAR, as a signed byte
- *   - a bound begins at the far end of the datatype and is replaced by each value that it is not beyond: a NaN resets
- * it
- *   - sums of integers are of 64 bits and stick at their ends, those of floats are doubles and stick at the greatest
- *     finite ones; a sum that sticks ends its run, the next run goes on
- *   - a tile of nulls alone has bounds of zero bytes, or of no bytes
- * Null counts are true for every nullable field, also where TileDB's are not.
+ * TileDB answers queries from statistics, so these must be the same as TileDB's to the last bit (errata.md,
+ * "Statistics"):
+ *  - Attributes have bounds if they are single numbers, datetimes or times, or CHAR or ASCII of any length. CHAR and
+ *    ASCII are compared as unsigned bytes up to the first NUL.
+ *  - Single numbers and CHAR, as a signed byte, have sums, dimensions too.
+ *  - A minimum begins as the greatest value of the datatype and is replaced by each value that it is not less than; a
+ *    maximum likewise. So a NaN replaces every bound, and the next value replaces the NaN.
+ *  - Sums of integers have 64 bits and stop at the ends of their range; sums of floats are doubles and stop at the
+ *    greatest finite values. Once a sum has stopped, the rest of its cell range is not added; the next range is.
+ *  - A tile of nulls alone has bounds of zero bytes, or empty bounds if they are of variable size.
+ * Null counts are exact for every nullable field, also where TileDB's are not.
  */
 #include "format/fragment_statistics.h"
 
@@ -34,7 +36,7 @@ bool tsr__statistics_have_sum(const tsr_field *field) {
   return fragment_statistics_is_number(field) || (field->datatype == TSR_CHAR && field->values_per_cell == 1);
 }
 
-/* ---- Numbers -------------------------------------------------------------------------------- */
+/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
 static bool add_signed(int64_t *sum, int64_t value) {
   if (!__builtin_add_overflow(*sum, value, sum)) return true;
@@ -99,25 +101,25 @@ static bool add_float(double *sum, double value) {
 #define MIN_F64 -__DBL_MAX__
 #define MAX_F64 __DBL_MAX__
 
-/* The bounds of the datatype's ends, which a bound may still point to. */
+/* Least and greatest value of each physical type. The bounds of a tile point here until a value replaces them. */
 #define X(name, type) static const type ends_##name[2] = {MIN_##name, MAX_##name};
 TSR_PHYSICAL_TYPES(X)
 #undef X
 
-/* Bounds and sum of single values; pointers go to where the values stand. */
-static void look_at_numbers(tsr_physical_type machine, const uint8_t *values, const uint8_t *validity,
-                            const tsr_cell_range *runs, uint64_t run_count, tsr_cell_statistics *tile) {
-  switch (machine) {
+/* Computes bounds and sum of single numbers. The bounds point to the values. */
+static void collect_numbers(tsr_physical_type physical, const uint8_t *values, const uint8_t *validity,
+                            const tsr_cell_range *ranges, uint64_t range_count, tsr_cell_statistics *tile) {
+  switch (physical) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: {                                                                                          \
     type low = ends_##name[1], high = ends_##name[0], value;                                                           \
     const uint8_t *low_at = (const uint8_t *)&ends_##name[1], *high_at = (const uint8_t *)&ends_##name[0];             \
     SUM_##name sum = 0;                                                                                                \
-    for (uint64_t r = 0; r < run_count; r++) {                                                                         \
-      const uint8_t *at = values + runs[r].first * sizeof(type);                                                       \
+    for (uint64_t r = 0; r < range_count; r++) {                                                                       \
+      const uint8_t *at = values + ranges[r].first * sizeof(type);                                                     \
       bool adds = true;                                                                                                \
-      for (uint64_t i = 0; i < runs[r].count; i++, at += sizeof(type)) {                                               \
-        if (validity && !validity[runs[r].first + i]) continue;                                                        \
+      for (uint64_t i = 0; i < ranges[r].count; i++, at += sizeof(type)) {                                             \
+        if (validity && !validity[ranges[r].first + i]) continue;                                                      \
         memcpy(&value, at, sizeof(type));                                                                              \
         if (!(low < value)) low = value, low_at = at;                                                                  \
         if (!(high > value)) high = value, high_at = at;                                                               \
@@ -135,9 +137,9 @@ static void look_at_numbers(tsr_physical_type machine, const uint8_t *values, co
   }
 }
 
-/* ---- Strings -------------------------------------------------------------------------------- */
+/* ---- Strings ----------------------------------------------------------------------------------------------------- */
 
-/* As strncmp does: at most `size` bytes, none behind a NUL. */
+/* Compares like strncmp: at most `size` bytes, and none behind a NUL. */
 static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) {
     if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
@@ -146,7 +148,7 @@ static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
   return 0;
 }
 
-/* Values of one size: the first of equals stays. */
+/* Widens the bounds of values of one size. Of equal values the first one stays. */
 static void bound_fixed_text(const uint8_t *value, uint64_t size, tsr_cell_statistics *all) {
   if (!all->min || compare_bytes(all->min, value, size) > 0) all->min = value;
   if (!all->max || compare_bytes(all->max, value, size) < 0) all->max = value;
@@ -167,11 +169,11 @@ static void bound_text(const uint8_t *low, uint64_t low_size, const uint8_t *hig
   }
 }
 
-static void look_at_texts(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
-                          const uint8_t *validity, const tsr_cell_range *runs, uint64_t run_count,
+static void collect_texts(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
+                          const uint8_t *validity, const tsr_cell_range *ranges, uint64_t range_count,
                           tsr_cell_statistics *tile) {
-  for (uint64_t r = 0; r < run_count; r++) {
-    for (uint64_t i = runs[r].first; i < runs[r].first + runs[r].count; i++) {
+  for (uint64_t r = 0; r < range_count; r++) {
+    for (uint64_t i = ranges[r].first; i < ranges[r].first + ranges[r].count; i++) {
       if (validity && !validity[i]) continue;
       if (offsets) {
         const uint8_t *value = values + offsets[i];
@@ -184,28 +186,28 @@ static void look_at_texts(const tsr_field *field, const uint8_t *values, const u
   }
 }
 
-/* ---- Tiles ---------------------------------------------------------------------------------- */
+/* ---- Tiles ------------------------------------------------------------------------------------------------------- */
 
 void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, const uint64_t *offsets,
-                             const uint8_t *validity, const tsr_cell_range *runs, uint64_t run_count,
+                             const uint8_t *validity, const tsr_cell_range *ranges, uint64_t range_count,
                              tsr_cell_statistics *tile) {
   *tile = (tsr_cell_statistics){0};
   uint64_t cells = 0;
-  for (uint64_t r = 0; r < run_count; r++) {
-    cells += runs[r].count;
-    for (uint64_t i = 0; validity && i < runs[r].count; i++) tile->null_count += !validity[runs[r].first + i];
+  for (uint64_t r = 0; r < range_count; r++) {
+    cells += ranges[r].count;
+    for (uint64_t i = 0; validity && i < ranges[r].count; i++) tile->null_count += !validity[ranges[r].first + i];
   }
   tile->valued = tile->null_count < cells;
   if (!tile->valued) return;
   if (fragment_statistics_is_number(field))
-    look_at_numbers(tsr__datatype_physical(field->datatype), values, validity, runs, run_count, tile);
+    collect_numbers(tsr__datatype_physical(field->datatype), values, validity, ranges, range_count, tile);
   if (!fragment_statistics_is_text(field) || field->is_dimension) return;
-  if (tsr__statistics_have_sum(field)) look_at_numbers(TSR_PHYSICAL_I8, values, validity, runs, run_count, tile);
+  if (tsr__statistics_have_sum(field)) collect_numbers(TSR_PHYSICAL_I8, values, validity, ranges, range_count, tile);
   tile->min = tile->max = NULL;
-  look_at_texts(field, values, offsets, validity, runs, run_count, tile);
+  collect_texts(field, values, offsets, validity, ranges, range_count, tile);
 }
 
-/* ---- All tiles ------------------------------------------------------------------------------ */
+/* ---- All tiles --------------------------------------------------------------------------------------------------- */
 
 static tsr_buffer *buffers_of(tsr_statistics_writer *writer, unsigned i) {
   tsr_buffer *all[] = {&writer->min,  &writer->max,         &writer->min_text, &writer->max_text,
@@ -247,13 +249,13 @@ int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_sta
 }
 
 static void join_sums(const tsr_statistics_writer *writer, tsr_cell_statistics *all) {
-  tsr_physical_type machine = tsr__datatype_physical(writer->field->datatype);
-  if (writer->field->datatype == TSR_CHAR) machine = TSR_PHYSICAL_I8;
+  tsr_physical_type physical = tsr__datatype_physical(writer->field->datatype);
+  if (writer->field->datatype == TSR_CHAR) physical = TSR_PHYSICAL_I8;
   bool adds = true;
   for (uint64_t i = 0; i < writer->valued.size && adds; i++) {
     const uint8_t *one = writer->sums.data + 8 * i;
     if (!writer->valued.data[i]) continue;
-    switch (machine) {
+    switch (physical) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: {                                                                                          \
     SUM_##name sum, value;                                                                                             \
@@ -277,7 +279,7 @@ static void fragment_statistics_text_of(const tsr_buffer *offsets, const tsr_buf
   *size = end - begin;
 }
 
-/* Bounds of the tiles' bounds, by the rules of values. */
+/* Computes the bounds of the fragment from the tiles' bounds, by the same rules as for values. */
 static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics *all) {
   const tsr_field *field = writer->field;
   for (uint64_t i = 0; i < writer->valued.size; i++) {
@@ -296,12 +298,12 @@ static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics
     }
   }
   if (fragment_statistics_is_text(field)) return;
-  /* Tiles of nulls alone are passed over as null cells are. */
-  tsr_physical_type machine = tsr__datatype_physical(field->datatype);
-  const tsr_cell_range run = {0, writer->valued.size};
+  /* `valued` takes the place of a validity: tiles of nulls alone are skipped like null cells */
+  tsr_physical_type physical = tsr__datatype_physical(field->datatype);
+  const tsr_cell_range all_tiles = {0, writer->valued.size};
   tsr_cell_statistics other = {0};
-  look_at_numbers(machine, writer->min.data, writer->valued.data, &run, 1, all);
-  look_at_numbers(machine, writer->max.data, writer->valued.data, &run, 1, &other);
+  collect_numbers(physical, writer->min.data, writer->valued.data, &all_tiles, 1, all);
+  collect_numbers(physical, writer->max.data, writer->valued.data, &all_tiles, 1, &other);
   all->max = other.max;
   memset(all->sum, 0, sizeof all->sum);
 }

@@ -1,12 +1,13 @@
-/* generic_tile.c: generic tiles, tiles that bring their own header; all metadata is stored in them.
+/* generic_tile.c: generic tiles. All metadata is stored in them.
  *
- *   u32 format version | u64 persisted size | u64 tile size | u8 datatype | u64 cell size | u8 encryption (0 none,
- *   1 AES-256-GCM) | u32 pipeline size | pipeline | persisted size bytes: the tile (filter.h)
+ *   u32 format version | u64 persisted size | u64 tile size | u8 datatype | u64 cell size
+ *   | u8 encryption (0 none, 1 AES-256-GCM) | u32 pipeline size | pipeline | persisted size bytes: the tile (filter.h)
  *
- * The same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline may stand here,
- * an empty one too. Where a tile is encrypted, AES-256-GCM (type 11) stands in the pipeline as its last filter, as it
- * does nowhere else. What is accepted: the pipeline takes exactly its size, all of it lies in the input, and the chunks
- * of the tile hold exactly `tile size` bytes: no more than gzip could make of them, and some room for others.
+ * The layout is the same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline
+ * may stand here, also an empty one. In an encrypted tile, and only there, AES-256-GCM (type 11) is the last filter of
+ * the pipeline. Decoding requires that the pipeline takes exactly its size, that the tile lies in the input, and that
+ * its chunks hold exactly `tile size` bytes. To refuse absurd sizes before memory is taken, `tile size` may not exceed
+ * what gzip could make of the stored bytes, plus ROOM_MAX for filters that compress better.
  */
 #include "format/generic_tile.h"
 
@@ -16,12 +17,12 @@
 #include "filter/filter_pipeline.h"
 
 #define HEADER_SIZE 34
-#define MAX_CHUNK   65536u /* bytes, of what is written */
-#define PROBE_SIZE  1024 /* read at once from a file: most generic tiles are smaller */
-#define RATIO_MAX   1032 /* bytes that gzip gives for one, at most */
-#define ROOM_MAX    (UINT64_C(1) << 20) /* bytes beyond that, of filters that give more */
+#define MAX_CHUNK   65536u /* chunk size in bytes of the tiles that are written */
+#define PROBE_SIZE  1024 /* bytes of the first read from a file: most generic tiles are smaller */
+#define RATIO_MAX   1032 /* largest ratio of gzip */
+#define ROOM_MAX    (UINT64_C(1) << 20) /* bytes that other filters may yield beyond that ratio */
 
-typedef struct sizes { /* of what stands behind the header */
+typedef struct sizes { /* sizes in bytes of the parts that follow the header */
   uint64_t pipeline, tile;
 } sizes;
 
@@ -49,7 +50,7 @@ static int decode_header(tsr_input *in, tsr_generic_tile *header, sizes *behind,
   return TSR_OK;
 }
 
-/* `in` stands behind the header. */
+/* Decodes the pipeline and the tile. `in` is positioned behind the header. */
 static int decode_body(tsr_input *in, const tsr_generic_tile *header, const sizes *behind, const uint8_t *key,
                        uint64_t most, tsr_buffer *out, tsr_error *error) {
   if (header->encrypted && !key) return tsr__fail(error, TSR_AUTH, "it is encrypted: a key is needed");
@@ -141,7 +142,7 @@ int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, 
   return rc;
 }
 
-/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+/* ---- Encoding ---------------------------------------------------------------------------------------------------- */
 
 int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t version, const uint8_t *key,
                              tsr_buffer *out, tsr_error *error) {
@@ -151,12 +152,12 @@ int tsr__generic_tile_encode(const uint8_t *content, uint64_t size, uint32_t ver
   tsr_tile_shape shape = {TSR_CHAR, 1, version, key};
   uint64_t begin = out->size;
   int rc = tsr__buffer_append_u32(out, version, error);
-  if (rc >= 0) rc = tsr__buffer_append_u64(out, 0, error); /* persisted size, below */
+  if (rc >= 0) rc = tsr__buffer_append_u64(out, 0, error); /* persisted size: set at the end */
   if (rc >= 0) rc = tsr__buffer_append_u64(out, size, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(out, TSR_CHAR, error);
   if (rc >= 0) rc = tsr__buffer_append_u64(out, 1, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(out, key != NULL, error);
-  if (rc >= 0) rc = tsr__buffer_append_u32(out, 0, error); /* size of the pipeline, below */
+  if (rc >= 0) rc = tsr__buffer_append_u32(out, 0, error); /* size of the pipeline: set at the end */
   uint64_t pipeline_at = out->size;
   if (rc >= 0) rc = tsr__pipeline_write(&pipeline, version, out, error);
   uint64_t tile_at = out->size;

@@ -1,18 +1,18 @@
-/* group.c: what a group holds, the content of the generic tile in __group/NAME.
+/* group.c: the members of a group, the content of the generic tile in __group/NAME.
  *
  *   u32 version, 1 or 2 | u64 count | members: u32 version, 1 or 2 | u8 type (1 group, 2 array) | u8 relative
  *   | u64 length, URI | u8 named | where named: u64 length, name | from member version 2 on: u8 deleted
  *
- * A file of version 1 lists all members, and the newest file counts. A file of version 2 holds changes: all files take
- * effect in the order of their names, a member that is deleted stands there again. URIs are bytes as they stand, not
- * escaped; relative ones start from the group. What is accepted: types are known; names and URIs hold no NUL, URIs are
- * not empty.
+ * A file of version 1 lists all members, and only the newest file counts. A file of version 2 holds changes: all files
+ * take effect in the order of their names, and a removed member stands there with `deleted` set. URIs are not escaped;
+ * relative ones start from the group's directory. Decoding requires that types are known, that names and URIs hold no
+ * NUL, and that URIs are not empty.
  */
 #include "format/group.h"
 
 #include <string.h>
 
-#define MEMBER_MIN 15
+#define MEMBER_MIN 15 /* bytes of the smallest member */
 
 static int group_read_text(tsr_input *in, uint64_t size, tsr_arena *arena, char **text, tsr_error *error) {
   const uint8_t *bytes = tsr__input_take(in, size);

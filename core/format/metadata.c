@@ -3,8 +3,9 @@
  *
  *   for each entry, to the end: u32 length, key | u8 not 0: the key is deleted; 0: u8 datatype, u32 count, values
  *
- * What is accepted: datatypes are known and values whole. A count of 0 has no value. Keys are bytes and may be empty;
- * the files of a directory take effect in the order of their names, entries in file order, the last of a key counts.
+ * Decoding requires that datatypes are known and that no value is cut off. A key with count 0 has no value. Keys are
+ * any bytes and may be empty. The files of a directory take effect in the order of their names, the entries of a file
+ * in file order; the last entry of a key counts.
  */
 #include "format/metadata.h"
 
@@ -37,7 +38,8 @@ static int read_entry(tsr_input *in, tsr_arena *arena, tsr_metadata_entry *entry
   return TSR_OK;
 }
 
-/* Twice over the file: to count, with arena and entries NULL, and to keep. */
+/* Reads all entries. The caller runs it twice: with `arena` and `entries` NULL to count the entries, then to store
+ * them. */
 static int read_entries(tsr_input in, tsr_arena *arena, tsr_metadata_entry *entries, uint64_t *count,
                         tsr_error *error) {
   uint64_t n = 0;

@@ -1,4 +1,5 @@
-/* metadata.h: key-value metadata of arrays and groups. */
+/* metadata.h: decodes and encodes the files of __meta, the key-value metadata of arrays and groups. Each file is one
+ * generic tile; array/metadata_open.h reads the directory. */
 #ifndef TSR_METADATA_H
 #define TSR_METADATA_H
 
@@ -6,13 +7,13 @@
 #include "base/memory.h"
 
 typedef struct tsr_metadata_entry {
-  char *key;
-  uint64_t key_size;
-  bool deleted;
+  char *key; /* any bytes */
+  uint64_t key_size; /* in bytes; may be 0 */
+  bool deleted; /* the key is removed; the fields below are not set */
   tsr_datatype datatype;
-  uint32_t count; /* 0: a key without a value */
+  uint32_t count; /* values; 0: the key has no value */
   const uint8_t *value;
-  uint64_t value_size;
+  uint64_t value_size; /* in bytes */
 } tsr_metadata_entry;
 
 typedef struct tsr_metadata_entries {
@@ -20,10 +21,10 @@ typedef struct tsr_metadata_entries {
   tsr_metadata_entry *entries;
 } tsr_metadata_entries;
 
-/* The entries of one file, in file order; nothing is borrowed. */
+/* Decodes the entries of one file, in file order. `arena` owns them; nothing is borrowed from the input. */
 int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *entries, tsr_error *error);
 
-/* Appends an entry. */
+/* Appends an entry to the content of a file. On an error `out` is unchanged. */
 int tsr__metadata_encode(const tsr_metadata_entry *entry, tsr_buffer *out, tsr_error *error);
 
 #endif

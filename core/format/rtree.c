@@ -1,21 +1,22 @@
-/* rtree.c: the R-tree of a fragment: the boxes (MBRs) of its tiles, and boxes around those.
+/* rtree.c: the R-tree of a fragment: the MBRs of its tiles, and levels of MBRs above them.
  *
- * The content of a generic tile of __fragment_metadata.tdb:
+ * It is the content of a generic tile of __fragment_metadata.tdb:
  *
- *   u32 dimensions        below version 5 only: as many as the schema's
+ *   u32 dimensions        below version 5 only: the same number as in the schema
  *   u32 fanout
- *   u8 datatype           below version 5 only: of all dimensions
+ *   u8 datatype           below version 5 only: that of all dimensions
  *   u32 levels
  *   levels times, root first: u64 count, then count MBRs
- *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
+ *    *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
  *
- * Invariants: MBR i of the last level is tile i's box. The children of node i are nodes fanout * i and on of the next
- * level, so a level has its next level's count / fanout nodes, rounded up. Each node's box holds its children's, and is
- * widened where it does not. TileDB writes fanout 10 and a root of one node. Dense fragments have a tree of no levels.
- * Boxes are inclusive; strings are compared as unsigned bytes.
+ * Invariants: MBR i of the last level is that of tile i. The children of node i are the nodes fanout * i to fanout * i
+ * + fanout - 1 of the next level, so a level has as many nodes as the next level, divided by the fanout and rounded up.
+ * The MBR of a node contains those of its children; decoding widens it where it does not. TileDB writes fanout 10 and a
+ * root level of one node. Dense fragments have a tree without levels. MBRs are inclusive; strings are compared as
+ * unsigned bytes.
  *
- * Two kinds of ends say nothing, and are taken as open: NaN, which TileDB lets in as a coordinate; and in versions 5 to
- * 9 the high end of a string box whose low end is '', which those libraries lost (errata.md).
+ * Two kinds of ends are unknown and are taken as open. TileDB accepts NaN as a coordinate, so the end of an MBR may be
+ * NaN. Versions 5 to 9 do not store the high end of a string MBR whose low end is '' (errata.md).
  */
 #include "format/rtree.h"
 
@@ -38,7 +39,7 @@ static bool rtree_has_text(const tsr_schema *schema) {
   return false;
 }
 
-/* The fewest bytes that an MBR takes. */
+/* Returns the smallest size of an MBR in bytes. */
 static uint64_t mbr_size(const tsr_schema *schema) {
   uint64_t size = 0;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -47,8 +48,8 @@ static uint64_t mbr_size(const tsr_schema *schema) {
   return size;
 }
 
-/* Past the end of the input all reads give zeros; the caller asks afterwards. `sizes` is NULL if no dimension is a
- * string. */
+/* Decodes the two ends of an MBR in one dimension. Reads past the end of the input give zeros; the caller checks for
+ * that afterwards. `sizes` is NULL if no dimension is a string. */
 static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version, uint64_t *keys, uint64_t *sizes,
                         tsr_error *error) {
   if (field->values_per_cell == TSR_VARIABLE) {
@@ -63,7 +64,7 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version,
     sizes[0] = low_size;
     sizes[1] = size - low_size;
     if (low_size == 0 && version < 10) {
-      keys[1] = in->size; /* where the text holds tsr__top_text */
+      keys[1] = in->size; /* tsr__top_text stands there in the text */
       sizes[1] = TSR_TOP_TEXT_SIZE;
     }
   } else {
@@ -71,13 +72,14 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version,
     const uint8_t *bytes = tsr__input_take(in, 2 * size);
     if (!bytes) return TSR_OK;
     keys[0] = tsr__key(field->datatype, bytes);
-    keys[1] = tsr__key(field->datatype, bytes + size); /* NaN's is the greatest */
+    keys[1] = tsr__key(field->datatype, bytes + size); /* the key of NaN is the greatest */
     if (keys[0] == TSR_KEY_NAN && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) keys[0] = 0;
   }
   return TSR_OK;
 }
 
-/* Is bound `a` of level `a_level` above bound `b` of level `b_level`? */
+/* Returns true if end `a` of level `a_level` is above end `b` of level `b_level`. Ends are numbered as in
+ * tsr_rtree.keys; `text`: they are strings. */
 static bool is_above(const tsr_rtree *rtree, bool text, uint32_t a_level, uint64_t a, uint32_t b_level, uint64_t b) {
   uint64_t a_key = rtree->keys[a_level][a], b_key = rtree->keys[b_level][b];
   if (!text) return a_key > b_key;
@@ -85,7 +87,7 @@ static bool is_above(const tsr_rtree *rtree, bool text, uint32_t a_level, uint64
                             rtree->sizes[b_level][b]) > 0;
 }
 
-/* Room for `count` boxes of a level. */
+/* Allocates `count` MBRs of a level. */
 static int allocate_level(tsr_rtree *rtree, uint32_t level, uint64_t count, tsr_arena *arena, tsr_error *error) {
   const uint64_t values = count * rtree->dimensions * 2;
   void *keys, *sizes = NULL;
@@ -97,7 +99,7 @@ static int allocate_level(tsr_rtree *rtree, uint32_t level, uint64_t count, tsr_
   return TSR_OK;
 }
 
-/* Decodes `count` MBRs into the arrays of `level`, which it allocates, and checks that no box is inside out. */
+/* Allocates a level, decodes its `count` MBRs, and checks that no low end is above its high end. */
 static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t version, uint32_t level, uint64_t count,
                         tsr_arena *arena, tsr_rtree *rtree, tsr_error *error) {
   uint32_t dimensions = schema->dimension_count;
@@ -105,7 +107,7 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t versio
     return tsr__fail(error, TSR_CORRUPT, "R-tree level %u has %llu boxes, more than the %llu bytes left can hold",
                      level, (unsigned long long)count, (unsigned long long)tsr__input_left(in));
   }
-  uint64_t values = count * dimensions * 2; /* no more than the input has bytes */
+  uint64_t values = count * dimensions * 2; /* does not overflow: no more than the bytes of the input */
   TSR_TRY(allocate_level(rtree, level, count, arena, error));
   for (uint64_t i = 0; i < values && !in->failed; i += 2) {
     const tsr_field *field = &schema->fields[i / 2 % dimensions];
@@ -122,7 +124,7 @@ static int decode_level(tsr_input *in, const tsr_schema *schema, uint32_t versio
   return tsr__input_check(in, "R-tree", error);
 }
 
-/* Widens the boxes of `level` to hold their children's. */
+/* Widens the MBRs of `level` to contain those of their children. */
 static void rtree_widen(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t level) {
   for (uint64_t i = 0; i < rtree->counts[level + 1]; i++) {
     for (uint32_t d = 0; d < rtree->dimensions; d++) {
@@ -144,7 +146,7 @@ static int make_levels(tsr_input *in, const tsr_schema *schema, uint32_t levels,
   TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t), &counts, error));
   TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &keys, error));
   if (rtree_has_text(schema)) {
-    /* Strings stay where they stand: the text is the whole input, and offsets count from its beginning. */
+    /* the text is a copy of the input, so offsets of strings are offsets in the input */
     TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &sizes, error));
     TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(in->size, TSR_TOP_TEXT_SIZE), &text, error));
     if (in->size) memcpy(text, in->data, in->size);
@@ -162,7 +164,7 @@ int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version,
                       tsr_error *error) {
   uint32_t dimensions = version < 5 ? tsr__input_u32(in) : schema->dimension_count;
   uint32_t fanout = tsr__input_u32(in);
-  if (version < 5) (void)tsr__input_u8(in); /* the schema says it too */
+  if (version < 5) (void)tsr__input_u8(in); /* the datatype: the schema has it, too */
   uint32_t levels = tsr__input_u32(in);
   TSR_TRY(tsr__input_check(in, "R-tree", error));
   if (dimensions != schema->dimension_count) {
@@ -222,12 +224,12 @@ static tsr_relation rtree_relate(const tsr_rtree *rtree, const tsr_spans *spans,
   return all;
 }
 
-/* All leaves below a node that lies inside the query. */
+/* Visits all leaves below a node whose MBR lies within the spans. */
 static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, tsr_rtree_visitor fn, void *argument,
                        tsr_error *error) {
   uint64_t first = node, past = node + 1;
   for (; level + 1 < rtree->levels; level++) {
-    first = first * rtree->fanout; /* a node that exists: no overflow */
+    first = first * rtree->fanout; /* does not overflow: this child exists */
     past = TSR_MIN(tsr__mul_sat(past, rtree->fanout), rtree->counts[level + 1]);
   }
   for (uint64_t leaf = first; leaf < past; leaf++) TSR_TRY(fn(argument, leaf, true, error));
@@ -237,7 +239,8 @@ static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, ts
 int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
                      tsr_error *error) {
   if (rtree->levels == 0) return TSR_OK;
-  uint64_t next[TSR_RTREE_LEVELS], past[TSR_RTREE_LEVELS]; /* nodes yet to be looked at on the way down */
+  /* of each level on the way down: the nodes not visited yet */
+  uint64_t next[TSR_RTREE_LEVELS], past[TSR_RTREE_LEVELS];
   uint32_t level = 0;
   next[0] = 0;
   past[0] = rtree->counts[0];
@@ -262,12 +265,12 @@ int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_v
   }
 }
 
-/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+/* ---- Building and encoding --------------------------------------------------------------------------------------- */
 
 #define FANOUT 10u
 
-/* A level of `count` nodes over the next one: each begins as its first child's box and is widened to hold the others.
- */
+/* Makes a level of `count` nodes above the next level. The MBR of a node starts as that of its first child and is
+ * widened to contain the others. */
 static int add_level(const tsr_schema *schema, uint32_t level, uint64_t count, tsr_arena *arena, tsr_rtree *rtree,
                      tsr_error *error) {
   const uint64_t values = count * rtree->dimensions * 2;
@@ -326,8 +329,8 @@ static int encode_range(const tsr_rtree *rtree, const tsr_field *field, uint32_t
 static int rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                         tsr_error *error) {
   if (version < 5) TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
-  TSR_TRY(tsr__buffer_append_u32(out, rtree->fanout ? rtree->fanout : FANOUT,
-                                 error)); /* 0: one level, or none, needs no fanout */
+  /* the fanout of a decoded list of MBRs is 0 */
+  TSR_TRY(tsr__buffer_append_u32(out, rtree->fanout ? rtree->fanout : FANOUT, error));
   if (version < 5) TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, rtree->levels, error));
   for (uint32_t level = 0; level < rtree->levels; level++) {

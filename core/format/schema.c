@@ -1,5 +1,6 @@
-/* schema.c: array schemas, the content of the generic tile in __schema/NAME, __array_schema.tdb (below version 10) or
- * __kv_schema.tdb (key-value stores, versions 1 to 3: sparse arrays but for the file's name).
+/* schema.c: array schemas. A schema is the content of the generic tile in __schema/NAME, in __array_schema.tdb (below
+ * version 10), or in __kv_schema.tdb (key-value stores of versions 1 to 3, which are sparse arrays in all but the name
+ * of this file).
  *
  *   u32 version
  *   u8  allows duplicates                          from 5
@@ -20,10 +21,14 @@
  *   current domain          from 22:  u32 version 0 | u8 1: none | u8 0 (a box); for each dimension low, high
  *                           or, for a string: u64 length of both, u64 length of low, low, high
  *
- * What is accepted: names differ, hold no NUL, and can be told apart by bytes; dimensions are 1 to TSR_MAX_DIMENSIONS,
- * of a dimension's datatype, with low <= high, finite, and an extent that is not 0 (of integers: taken as unsigned, as
- * one that spans most of a signed type is stored); dense arrays have attributes and dimensions of one integer or time
- * type; fill values fit their cells; sparse tiles hold cells; labels and enumerations that are named exist.
+ * Decoding requires:
+ *  - Names differ bytewise and hold no NUL.
+ *  - There are 1 to TSR_MAX_DIMENSIONS dimensions, of datatypes that dimensions may have. Domains have finite ends, low
+ *    <= high. A tile extent is not 0; that of an integer dimension is taken as unsigned, since an extent that spans
+ *    most of a signed type is stored so.
+ *  - Dense arrays have attributes, and dimensions of one integer, datetime or time datatype.
+ *  - Fill values have the size of their cells. The capacity of a sparse array is not 0.
+ *  - Dimensions that labels name, and enumerations that attributes name, exist.
  */
 #include "format/schema.h"
 
@@ -36,7 +41,8 @@
 #include "model/name.h"
 #include "filter/filter_pipeline.h"
 
-#define NO_FILL_MAX                   ((uint64_t)1 << 24) /* bytes of all fill values that are not in the file (below version 6) */
+/* below version 6: largest sum of the sizes of fill values, in bytes */
+#define NO_FILL_MAX                   ((uint64_t)1 << 24)
 #define SCHEMA_HILBERT_MAX_DIMENSIONS 16
 
 typedef struct schema_decoder {
@@ -44,16 +50,16 @@ typedef struct schema_decoder {
   tsr_arena *arena;
   tsr_schema *schema;
   uint32_t version;
-  uint64_t made_fills; /* bytes of the fill values that are not in the file */
+  uint64_t made_fills; /* bytes of default fill values, which files below version 6 do not have */
   tsr_error *error;
 } schema_decoder;
 
-static int ended(const schema_decoder *d) { return tsr__input_check(d->in, "it", d->error); }
+static int check_input(const schema_decoder *d) { return tsr__input_check(d->in, "it", d->error); }
 
-/* Bytes that become a NUL-terminated string of the arena. */
+/* Reads bytes as a NUL-terminated string, which the arena owns. */
 static int schema_read_text(schema_decoder *d, uint64_t size, const char *what, char **text) {
   const uint8_t *bytes = tsr__input_take(d->in, size);
-  if (!bytes) return ended(d);
+  if (!bytes) return check_input(d);
   if (memchr(bytes, 0, size)) return tsr__fail(d->error, TSR_CORRUPT, "%s holds a NUL byte", what);
   void *copy;
   TSR_TRY(tsr__arena_copy(d->arena, bytes, size, &copy, d->error));
@@ -61,10 +67,10 @@ static int schema_read_text(schema_decoder *d, uint64_t size, const char *what, 
   return TSR_OK;
 }
 
-/* A byte that may be 0 to `most`. */
+/* Reads a byte that must be 0 to `most`. */
 static int read_choice(schema_decoder *d, uint8_t most, const char *what, uint8_t *value) {
   uint8_t v = tsr__input_u8(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (v > most) return tsr__fail(d->error, TSR_CORRUPT, "%s is %u, not 0 to %u", what, v, most);
   *value = v;
   return TSR_OK;
@@ -79,16 +85,16 @@ static int schema_read_flag(schema_decoder *d, const char *what, bool *flag) {
 
 static int read_datatype(schema_decoder *d, tsr_datatype *datatype) {
   uint8_t v = tsr__input_u8(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (!tsr__datatype_valid(v)) return tsr__fail(d->error, TSR_CORRUPT, "datatype %u is unknown", v);
   *datatype = (tsr_datatype)v;
   return TSR_OK;
 }
 
-/* A u32 count of records of at least `least` bytes each. */
+/* Reads a u32 count of records that take at least `least` bytes each. */
 static int read_count(schema_decoder *d, uint64_t least, const char *what, uint32_t *count) {
   uint32_t n = tsr__input_u32(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (!tsr__input_fits(d->in, n, least))
     return tsr__fail(d->error, TSR_CORRUPT, "%u %s cannot stand in the %llu bytes that are left", n, what,
                      (unsigned long long)tsr__input_left(d->in));
@@ -108,8 +114,7 @@ static bool schema_is_zero(const uint8_t *bytes, uint64_t size) {
   return true;
 }
 
-/* ---- Dimensions ---------------------------------------------------------------------------------------------------
- */
+/* ---- Dimensions -------------------------------------------------------------------------------------------------- */
 
 static int check_range(schema_decoder *d, const tsr_field *field, const uint8_t *low, const uint8_t *high,
                        const char *what) {
@@ -127,13 +132,13 @@ static int read_extent(schema_decoder *d, tsr_field *field) {
   if (none) return TSR_OK;
   uint64_t size = tsr_datatype_size(field->datatype);
   const uint8_t *bytes = tsr__input_take(d->in, size);
-  if (!bytes) return ended(d);
+  if (!bytes) return check_input(d);
   if (!field->has_domain) return tsr__fail(d->error, TSR_CORRUPT, "it has a tile extent but no domain");
   bool positive = !schema_is_zero(bytes, size);
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
     double extent = tsr__value_double(field->datatype, bytes);
     positive = !(extent <= 0);
-    if (!isfinite(extent) && positive) return TSR_OK; /* TileDB lets NaN pass; all cells are in one tile then */
+    if (!isfinite(extent) && positive) return TSR_OK; /* TileDB accepts NaN; all cells are in one tile then */
   }
   if (!positive) return tsr__fail(d->error, TSR_CORRUPT, "its tile extent is not above 0");
   memcpy(field->extent, bytes, size);
@@ -148,7 +153,7 @@ static int read_domain_ends(schema_decoder *d, tsr_field *field, uint64_t domain
     return tsr__fail(d->error, TSR_CORRUPT, "its domain has %llu bytes", (unsigned long long)domain_size);
   if (text) return TSR_OK;
   const uint8_t *bytes = tsr__input_take(d->in, domain_size);
-  if (!bytes) return ended(d);
+  if (!bytes) return check_input(d);
   TSR_TRY(check_range(d, field, bytes, bytes + size, "domain"));
   memcpy(field->low, bytes, size);
   memcpy(field->high, bytes + size, size);
@@ -167,7 +172,7 @@ static int read_dimension_body(schema_decoder *d, tsr_datatype common, tsr_field
     field->values_per_cell = tsr__input_u32(d->in);
     TSR_TRY(read_pipeline(d, "filters", &field->filters));
     domain_size = tsr__input_u64(d->in);
-    TSR_TRY(ended(d));
+    TSR_TRY(check_input(d));
   } else if (field->values_per_cell == TSR_VARIABLE) domain_size = 0;
   if (!tsr__datatype_is_dimension(field->datatype))
     return tsr__fail(d->error, TSR_CORRUPT, "%s is not a dimension's datatype", tsr_datatype_name(field->datatype));
@@ -205,10 +210,10 @@ static int read_dimensions(schema_decoder *d, tsr_field **fields) {
   return TSR_OK;
 }
 
-/* ---- Attributes ---------------------------------------------------------------------------------------------------
- */
+/* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
-/* Below version 6: the default value for each value of the cell; one value for a variable cell. */
+/* Sets the fill value of an attribute below version 6: the datatype's default for each value of the cell; one value if
+ * the cell has a variable number of values. */
 static int default_fill(schema_decoder *d, tsr_field *field) {
   uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
   d->made_fills = tsr__add_sat(d->made_fills, bytes);
@@ -230,7 +235,7 @@ static int read_fill(schema_decoder *d, tsr_field *field) {
   if (d->version < 6) return default_fill(d, field);
   uint64_t size = tsr__input_u64(d->in);
   const uint8_t *bytes = tsr__input_take(d->in, size);
-  if (!bytes) return ended(d);
+  if (!bytes) return check_input(d);
   if (field->cell_size && size != field->cell_size)
     return tsr__fail(d->error, TSR_CORRUPT, "its fill value has %llu bytes, its cells %llu", (unsigned long long)size,
                      (unsigned long long)field->cell_size);
@@ -244,7 +249,7 @@ static int read_fill(schema_decoder *d, tsr_field *field) {
 static int read_attribute_body(schema_decoder *d, tsr_field *field) {
   TSR_TRY(read_datatype(d, &field->datatype));
   field->values_per_cell = tsr__input_u32(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (!field->values_per_cell || (field->datatype == TSR_ANY && field->values_per_cell != TSR_VARIABLE))
     return tsr__fail(d->error, TSR_CORRUPT, "an attribute of %s has %u values per cell",
                      tsr_datatype_name(field->datatype), field->values_per_cell);
@@ -261,7 +266,7 @@ static int read_attribute_body(schema_decoder *d, tsr_field *field) {
     uint32_t length = tsr__input_u32(d->in);
     if (length) TSR_TRY(schema_read_text(d, length, "the name of its enumeration", &field->enumeration));
   }
-  return ended(d);
+  return check_input(d);
 }
 
 static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
@@ -285,8 +290,7 @@ static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
   return TSR_OK;
 }
 
-/* ---- Labels, enumerations, current domain ---------------------------------------------------------------------------
- */
+/* ---- Labels, enumerations, current domain ------------------------------------------------------------------------ */
 
 static int read_labels(schema_decoder *d) {
   tsr_schema *s = d->schema;
@@ -336,7 +340,7 @@ static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_i
   if (field->values_per_cell == TSR_VARIABLE) {
     uint64_t both = tsr__input_u64(d->in), low = tsr__input_u64(d->in);
     const uint8_t *bytes = tsr__input_take(d->in, both);
-    if (!bytes) return ended(d);
+    if (!bytes) return check_input(d);
     if (low > both)
       return tsr__fail(d->error, TSR_CORRUPT, "its low end has %llu of %llu bytes", (unsigned long long)low,
                        (unsigned long long)both);
@@ -352,7 +356,7 @@ static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_i
   }
   uint64_t size = field->cell_size;
   const uint8_t *bytes = tsr__input_take(d->in, 2 * size);
-  if (!bytes) return ended(d);
+  if (!bytes) return check_input(d);
   TSR_TRY(check_range(d, field, bytes, bytes + size, "current domain"));
   if (tsr__key(field->datatype, bytes) < tsr__key(field->datatype, field->low) ||
       tsr__key(field->datatype, bytes + size) > tsr__key(field->datatype, field->high))
@@ -365,13 +369,13 @@ static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_i
 static int read_current_domain(schema_decoder *d) {
   tsr_schema *s = d->schema;
   uint32_t version = tsr__input_u32(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (version > 1) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of version %u", version);
   bool none;
   TSR_TRY(schema_read_flag(d, "'no current domain'", &none));
   if (none) return TSR_OK;
   uint8_t type = tsr__input_u8(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (type) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of type %u", type);
   void *room;
   TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_interval), &room, d->error));
@@ -387,10 +391,9 @@ static int read_current_domain(schema_decoder *d) {
   return TSR_OK;
 }
 
-/* ---- What must hold between the parts -------------------------------------------------------------------------------
- */
+/* ---- Checks across fields ---------------------------------------------------------------------------------------- */
 
-/* `names` is sorted here. */
+/* Sorts `names` and fails if two are equal. */
 static int check_unique(schema_decoder *d, char **names, uint64_t count, const char *what) {
   qsort(names, count, sizeof *names, tsr__names_compare);
   for (uint64_t i = 1; i < count; i++)
@@ -441,7 +444,7 @@ static int check_dense(schema_decoder *d) {
   return TSR_OK;
 }
 
-static int schema_check_whole(schema_decoder *d) {
+static int schema_check_fields(schema_decoder *d) {
   const tsr_schema *s = d->schema;
   TSR_TRY(schema_check_names(d));
   if (s->dense) return check_dense(d);
@@ -451,13 +454,12 @@ static int schema_check_whole(schema_decoder *d) {
   return TSR_OK;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------------------------
- */
+/* ---- The schema -------------------------------------------------------------------------------------------------- */
 
 static int read_head(schema_decoder *d) {
   tsr_schema *s = d->schema;
   d->version = s->version = tsr__input_u32(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (s->version < TSR_FORMAT_READ_MIN) return tsr__fail(d->error, TSR_CORRUPT, "format version 0");
   if (s->version > TSR_FORMAT_READ_MAX)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "format version %u is newer than %d, the newest that is known",
@@ -469,7 +471,7 @@ static int read_head(schema_decoder *d) {
   TSR_TRY(read_choice(d, 1, "the tile order", &tile_order));
   uint8_t cell_order = tsr__input_u8(d->in);
   s->capacity = tsr__input_u64(d->in);
-  TSR_TRY(ended(d));
+  TSR_TRY(check_input(d));
   if (cell_order != TSR_ORDER_ROW && cell_order != TSR_ORDER_COL && cell_order != TSR_ORDER_HILBERT)
     return tsr__fail(d->error, TSR_CORRUPT, "cell order %u is unknown", cell_order);
   s->dense = !sparse;
@@ -493,7 +495,7 @@ static int read_schema(schema_decoder *d) {
   if (d->version >= 22) TSR_TRY(read_current_domain(d));
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
-  return schema_check_whole(d);
+  return schema_check_fields(d);
 }
 
 int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
@@ -528,7 +530,7 @@ bool tsr__schema_has_text(const tsr_schema *schema) {
 
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field) {
   const tsr_field *f = schema->fields + field;
-  /* Below version 5 dimensions have no list that could be empty: those of newer fragments in such an array are not
-   * filtered; only __coords goes through the filters of coordinates. */
+  /* Below version 5 dimensions have no filter lists, and only __coords goes through coords_filters. Where a newer
+   * fragment of such an array stores dimensions in files of their own, these are not filtered. */
   return f->is_dimension && !f->filters.count && schema->version >= 5 ? &schema->coords_filters : &f->filters;
 }

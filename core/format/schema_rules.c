@@ -1,6 +1,6 @@
-/* schema_rules.c: what an array may be created with: TileDB's own rules, those of the format's versions, and a few of
- * what cannot be read back. Each refusal names the field and the rule. (Schemas that stand in files are judged by
- * schema.c, more mildly: what TileDB let through once must be read.)
+/* schema_rules.c: the rules for schemas of new arrays: TileDB's own rules, those of the format versions, and a few that
+ * keep data readable. Each refusal names the field and the rule. schema.c, which decodes the schemas of existing
+ * arrays, is more lenient: arrays that TileDB once created must stay readable.
  */
 #include "format/schema_rules.h"
 
@@ -18,7 +18,7 @@
 
 static bool schema_rules_is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 
-/* ---- Versions ------------------------------------------------------------------------------- */
+/* ---- Versions ---------------------------------------------------------------------------------------------------- */
 
 int tsr__schema_write_version(const tsr_schema *schema, uint32_t *version, tsr_error *error) {
   if (schema->version > TSR_FORMAT_WRITE_MAX)
@@ -64,7 +64,7 @@ static int check_filter_version(const tsr_schema *schema, const tsr_filter *filt
                    tsr__filter_name(filter->type), since, schema->version);
 }
 
-/* ---- Filters -------------------------------------------------------------------------------- */
+/* ---- Filters ----------------------------------------------------------------------------------------------------- */
 
 static int check_chunks(const tsr_pipeline *pipeline, tsr_error *error) {
   if (pipeline->max_chunk_size || pipeline->uncut) return TSR_OK;
@@ -81,7 +81,7 @@ static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline
   return TSR_OK;
 }
 
-/* Offsets that come back rounded cut the strings in other places. */
+/* Refuses lossy filters for offsets and validity: rounded offsets would cut strings in other places. */
 static int check_lossless(const tsr_pipeline *pipeline, tsr_error *error) {
   if (!tsr__pipeline_is_lossy(pipeline)) return TSR_OK;
   return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float rounds: what is rounded here comes back as other cells");
@@ -105,7 +105,7 @@ int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatype, uint3
   return TSR_OK;
 }
 
-/* ---- Dimensions ----------------------------------------------------------------------------- */
+/* ---- Dimensions -------------------------------------------------------------------------------------------------- */
 
 static int check_text_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   TSR_TRY(needs(schema, 5, "string dimensions", error));
@@ -146,11 +146,11 @@ static int check_extent(const tsr_field *field, tsr_error *error) {
   uint64_t low = tsr__key(datatype, field->low), high = tsr__key(datatype, field->high);
   uint64_t extent = tsr__extent(field);
   if (!extent) return tsr__fail(error, TSR_RANGE, "its tile extent must be above 0");
-  uint64_t range = high - low; /* + 1: the whole type is no domain, so that does not overflow */
+  uint64_t range = high - low; /* range + 1 does not overflow: a domain may not take all values of the datatype */
   if (extent - 1 > range)
     return tsr__fail(error, TSR_RANGE, "its tile extent, %llu, is larger than its domain of %llu values",
                      (unsigned long long)extent, (unsigned long long)range + 1);
-  /* Smaller types have room: tile arithmetic is done in 64 bits. */
+  /* tile arithmetic has 64 bits, so only 8-byte datatypes can overflow */
   uint64_t last_tile = low + range / extent * extent;
   if (tsr_datatype_size(datatype) == 8 && extent - 1 > UINT64_MAX - last_tile)
     return tsr__fail(error, TSR_RANGE,
@@ -172,7 +172,7 @@ static int check_dense_dimension(const tsr_schema *schema, const tsr_field *fiel
   return TSR_OK;
 }
 
-/* Hilbert buckets are shares of high - low as doubles: a width that overflows gives every cell the same. */
+/* Hilbert buckets are fractions of high - low as doubles. If that width is infinite, all cells fall into one bucket. */
 static int check_hilbert_dimension(const tsr_field *field, tsr_error *error) {
   if (!schema_rules_is_float(field->datatype)) return TSR_OK;
   double width = tsr__value_double(field->datatype, field->high) - tsr__value_double(field->datatype, field->low);
@@ -204,9 +204,10 @@ static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_fiel
   return check_chunks(&field->filters, error);
 }
 
-/* ---- Attributes ----------------------------------------------------------------------------- */
+/* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
-/* A code of the greatest value of its type cannot be told from others by all readers. */
+/* Checks that an attribute's datatype has a code for each label. The greatest value is not used as a code: not all
+ * readers can tell it from others. */
 static int check_enumeration_fits(const tsr_field *field, const tsr_enumeration *e, tsr_error *error) {
   if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
     return tsr__fail(error, TSR_CONSTRAINT, "an enumerated attribute is a single integer");
@@ -277,7 +278,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
   return check_pipeline(schema, &field->filters, field->datatype, field->values_per_cell, false, error);
 }
 
-/* ---- Enumerations, current domain ----------------------------------------------------------- */
+/* ---- Enumerations, current domain -------------------------------------------------------------------------------- */
 
 static int schema_rules_check_enumeration(const tsr_enumeration *e, tsr_memory *memory, tsr_error *error) {
   if (!*e->name) return tsr__fail(error, TSR_CONSTRAINT, "it has no name");
@@ -307,7 +308,7 @@ static int check_current(const tsr_field *field, const tsr_interval *interval, t
   return TSR_OK;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The schema -------------------------------------------------------------------------------------------------- */
 
 static int schema_rules_check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   uint64_t fields = (uint64_t)schema->dimension_count + schema->attribute_count;
@@ -361,7 +362,7 @@ static int check_kind(const tsr_schema *schema, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Tiles larger than this library reads are not created. */
+/* Refuses space tiles that are larger than this library can read. */
 static int check_grid(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   if (!schema->dense) return TSR_OK;
   tsr_arena arena;

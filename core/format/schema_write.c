@@ -1,6 +1,7 @@
-/* schema_write.c: schemas become bytes again; which bytes stands in schema.c.
+/* schema_write.c: encodes array schemas. schema.c describes the bytes.
  *
- * What a version has no field for is left out: tsr__schema_check has seen to it that nothing is lost.
+ * Properties that a format version cannot store are left out. tsr__schema_check has refused schemas that would lose
+ * something by that.
  */
 #include "format/schema_write.h"
 
@@ -61,7 +62,7 @@ static int write_current_domain(const tsr_schema *schema, tsr_buffer *out, tsr_e
   TSR_TRY(tsr__buffer_append_u32(out, 0, error));
   TSR_TRY(tsr__buffer_append_u8(out, !schema->current_domain, error));
   if (!schema->current_domain) return TSR_OK;
-  TSR_TRY(tsr__buffer_append_u8(out, 0, error)); /* a box */
+  TSR_TRY(tsr__buffer_append_u8(out, 0, error)); /* type: a box */
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_interval *interval = &schema->current_domain[d];
     uint64_t size = schema->fields[d].cell_size;

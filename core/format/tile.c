@@ -1,7 +1,7 @@
-/* tile.c: data tiles: the stored bytes of one tile of one slot become columns.
+/* tile.c: decodes data tiles: the stored bytes of one tile of one slot become arrays of values, offsets and validity.
  *
- * A slot's files are sequences of tiles as filter.h describes them, one after the other; where each begins stands in
- * the fragment's metadata. What a tile holds after its filters ran backward:
+ * The files of a slot are sequences of filtered tiles (filter.h). The fragment's metadata says where each tile begins.
+ * Content of a tile after its filters have been reversed:
  *
  *   fixed size     cells * cell size bytes                                     filters: the field's own
  *   variable       NAME.tdb: for each cell u64, where its value begins within  filters: the schema's offsets filters
@@ -11,15 +11,16 @@
  *   t, dt, dci     u64 for each cell                                           filters: the schema's coords filters
  *   __coords       below version 5: all coordinates of the cells               filters: the schema's coords filters
  *
- * Where the values' pipeline keeps the offsets itself (strings with RLE or dictionary first, filter.h), the tile in
- * NAME.tdb is there, without a chunk. Tiles of no bytes, as of empty strings alone, have one chunk of original size 0.
+ * If the values' pipeline stores the offsets itself (strings whose first filter is RLE or dictionary, filter.h), the
+ * tile in NAME.tdb exists but has no chunk. Tiles without bytes, such as those of empty strings alone, have one chunk
+ * of original size 0.
  *
- * __coords holds the values of the first dimension of all cells, then of the second, and so on; in version 1 without a
- * compressor, cell after cell. It is always decoded to the former.
+ * __coords holds the coordinates of all cells in the first dimension, then in the second, and so on. In version 1
+ * without a compressor it holds them cell after cell; decoding then rearranges them.
  *
- * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. Where only some cells are wanted, their chunks
- * alone are decoded (of values of fixed size: no filter looks beyond a chunk). Sizes are those that cells and metadata
- * ask for, and are compared with what the chunks say before memory is taken.
+ * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. If only some cells of fixed size are
+ * requested, only their chunks are decoded, since no filter works across chunks. The sizes that the cells and the
+ * metadata call for are compared with the sizes in the chunks before memory is taken.
  */
 #include "format/tile.h"
 
@@ -81,7 +82,7 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
   return TSR_OK;
 }
 
-/* The chunks of a stored part hold just what is expected. */
+/* Fails unless the chunks of a part hold `expected` bytes. */
 static int check_size(const tsr_tile_source *source, tsr_part_kind part, uint64_t expected, tsr_error *error) {
   uint64_t size = 0;
   TSR_TRY(tsr__pipeline_original_size(source->bytes[part], source->sizes[part], &size, error));
@@ -124,7 +125,7 @@ static int decode_variable(const tsr_tile_format *format, const tsr_tile_source 
   return rc < 0 ? tsr__wrap(error, "offsets") : TSR_OK;
 }
 
-/* Cell by cell to dimension after dimension. */
+/* Rearranges coordinates from cell after cell to dimension after dimension. */
 static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *memory, tsr_error *error) {
   uint64_t size = tile->cell_size / dimensions;
   void *copy;
@@ -167,7 +168,8 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
   return rc < 0 ? tsr__wrap(error, "validity") : TSR_OK;
 }
 
-/* The cells of the chunks that hold what is wanted. Below version 11 a chunk may end within a cell: then all. */
+/* Finds the cells in the chunks that hold the requested cells: *first to *end - 1. *end is 0 if all cells are to be
+ * decoded; so it is where a chunk begins or ends within a cell, as it may below version 11. */
 static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size,
                            uint64_t *first, uint64_t *end, tsr_error *error) {
   uint64_t from, to;
@@ -181,18 +183,20 @@ static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source 
   return TSR_OK;
 }
 
-/* Compares what the parts hold with what the cells take, and allocates the tile. */
+/* Checks the sizes of the parts and allocates the tile. */
 static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                           tsr_tile **tile, tsr_error *error) {
   bool variable = format->values_per_cell == TSR_VARIABLE;
   uint64_t values_per_cell = format->coordinate_dimensions ? format->coordinate_dimensions : format->values_per_cell;
-  uint64_t cell_size = variable ? 0 : values_per_cell * tsr_datatype_size(format->datatype); /* of two u32 */
+  /* does not overflow: two numbers of 32 bits */
+  uint64_t cell_size = variable ? 0 : values_per_cell * tsr_datatype_size(format->datatype);
   uint64_t values_size = variable ? source->variable_size : tsr__mul_sat(source->cells, cell_size);
   uint64_t offsets_size = variable ? tsr__mul_sat(tsr__add_sat(source->cells, 1), sizeof(uint64_t)) : 0;
   TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED, values_size, error));
   if (variable) {
-    bool held = tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
-    int rc = check_size(source, TSR_PART_FIXED, held ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
+    bool in_values =
+        tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
+    int rc = check_size(source, TSR_PART_FIXED, in_values ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
     if (rc < 0) return tsr__wrap(error, "offsets");
   }
   if (format->nullable) {

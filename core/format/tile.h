@@ -1,4 +1,5 @@
-/* tile.h: data tiles -> columns. */
+/* tile.h: decodes data tiles: the stored bytes of one tile of one slot become arrays of values, offsets and validity.
+ * Readers decode tiles on worker threads; the cache keeps them. */
 #ifndef TSR_TILE_H
 #define TSR_TILE_H
 
@@ -8,48 +9,51 @@
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 
-/* One decoded tile of one slot: a block of memory, shared by reference count (the cache and readers hold it). */
+/* A decoded tile of one slot. It is one block of memory with a reference count; the cache and readers share it. */
 typedef struct tsr_tile {
   _Atomic uint32_t references;
-  uint64_t cells, bytes; /* bytes: what it costs to keep */
-  uint64_t cell_size; /* 0: variable */
-  uint64_t first, end; /* only these cells' values are there; end 0: all */
-  uint8_t *values; /* from `first` on */
-  uint64_t values_size;
-  uint64_t *offsets; /* variable: cells + 1, checked to rise and to end within values */
-  uint8_t *validity; /* cells, or NULL */
+  uint64_t cells, bytes; /* bytes: size of the block */
+  uint64_t cell_size; /* in bytes; 0: variable */
+  uint64_t first, end; /* only the values of cells first to end - 1 are decoded; end 0: those of all cells */
+  uint8_t *values; /* from cell `first` on */
+  uint64_t values_size; /* in bytes */
+  uint64_t *offsets; /* variable size: cells + 1 byte offsets into `values`, which never fall; else NULL */
+  uint8_t *validity; /* one byte for each cell, 0: null; NULL if the field is not nullable */
 } tsr_tile;
 
+/* Add and remove a reference; the last removal frees the tile. Thread-safe. */
 void tsr__tile_hold(tsr_tile *tile);
-void tsr__tile_drop(tsr_tile *tile); /* NULL is fine */
+void tsr__tile_drop(tsr_tile *tile); /* `tile` may be NULL */
 
-typedef struct tsr_tile_source { /* stored bytes of a tile's parts, read already */
-  const uint8_t *bytes[TSR_PART_COUNT];
-  uint64_t sizes[TSR_PART_COUNT];
-  uint64_t variable_size; /* from the slot's var_sizes */
+typedef struct tsr_tile_source { /* the stored bytes of a tile */
+  const uint8_t *bytes[TSR_PART_COUNT]; /* borrowed */
+  uint64_t sizes[TSR_PART_COUNT]; /* in bytes */
+  uint64_t variable_size; /* unfiltered size of TSR_PART_VARIABLE in bytes, from tsr_slot.var_sizes */
   uint64_t cells;
-  uint64_t first, end; /* cells whose values are wanted, for tsr__tile_divides; end 0: all */
+  uint64_t first, end; /* cells first to end - 1 are requested, if tsr__tile_divides; end 0: all cells */
 } tsr_tile_source;
 
-typedef struct tsr_tile_format { /* how a slot's tiles are stored */
+typedef struct tsr_tile_format { /* how the tiles of a slot are stored; pointers are borrowed */
   tsr_datatype datatype;
   uint32_t values_per_cell;
   bool nullable;
   uint32_t version;
-  const tsr_pipeline *values, *offsets, *validity;
-  const uint8_t *key;
-  uint32_t coordinate_dimensions; /* > 0: a __coords tile of so many dimensions (below version 5) ... */
-  bool coordinates_split; /* ... one dimension after the other, rather than cell by cell; decoded to split order always
-                           */
+  const tsr_pipeline *values, *offsets, *validity; /* filters of the three parts */
+  const uint8_t *key; /* NULL: not encrypted */
+  uint32_t coordinate_dimensions; /* number of dimensions of a __coords tile (below version 5); 0: no such tile */
+  bool coordinates_split; /* __coords is stored dimension after dimension; false: cell after cell */
 } tsr_tile_format;
 
+/* Describes the tiles of a slot. Fails if the slot has no files. */
 int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const uint8_t *key, tsr_tile_format *format,
                      tsr_error *error);
 
-/* Can chunks of such tiles be decoded alone? */
+/* Returns true if single chunks of such tiles can be decoded: cells have a fixed size and the tile is not __coords. */
 bool tsr__tile_divides(const tsr_tile_format *format);
 
-/* Thread-safe. The tile's memory comes from `memory`, scratch too. */
+/* Decodes a tile. If only some cells are requested and tsr__tile_divides, only the chunks that hold these cells are
+ * decoded. Coordinates of __coords are always decoded to dimension after dimension. `memory` pays for the tile and for
+ * temporary memory. The caller gets a reference. Thread-safe. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
 
