@@ -1,9 +1,10 @@
-/* array.c: arrays opened and closed; their schemas and enumerations.
+/* array.c: opens and closes arrays; loads their schemas and enumerations.
  *
- * Schemas are files of one generic tile: __schema/__t1_t2_uuid (version 10 and later) and __array_schema.tdb in the
- * array's directory (before; it counts as older than all others); key-value stores have __kv_schema.tdb in its place.
- * Enumerations: __schema/__enumerations/NAME. None of them ever changes, so each is decoded once. The schema in force
- * at a time is the last one, in text order of names, whose time is not later; the first of all where none is.
+ * A schema file is one generic tile: __schema/__t1_t2_uuid (version 10 and later), or __array_schema.tdb in the array's
+ * directory (before; it counts as older than all others). Key-value stores have __kv_schema.tdb instead of the latter.
+ * Enumerations are in __schema/__enumerations/NAME. None of these files ever changes, so each is decoded once. The
+ * schema in force at a time is the last one, in text order of names, whose own time is not later; the first schema if
+ * there is none.
  */
 #include "array/array.h"
 
@@ -25,18 +26,18 @@
 #include "array/pending.h"
 #include "array/snapshot.h"
 
-#define SCHEMA_MAX        (256u << 20) /* bytes of a schema, and of an enumeration, unfiltered */
+#define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
 #define CACHE_DEFAULT     (256u << 20)
 #define ARRAY_THREADS_MAX 8
 
 typedef struct tsr_schema_entry {
-  tsr_schema schema; /* first: a schema given back by a caller leads to its entry */
+  tsr_schema schema;
   tsr_arena arena;
   bool has_grid;
   tsr_grid grid;
 } schema_entry;
 
-/* ---- Paths ------------------------------------------------------------------------------------------------------ */
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
 
 static int not_found(const char *noun, const char *path, const char *reason, tsr_error *error) {
   return tsr__fail(error, TSR_NOT_FOUND, "%s not found: %s: %s", noun, path, reason);
@@ -49,7 +50,7 @@ static int hex_value(char c) {
                                 : -1;
 }
 
-/* The path part of a file: URI, after the host; NULL if the URI names another host. */
+/* Returns the path in a file: URI, behind the host; NULL if the URI names another host than localhost. */
 static const char *uri_path(const char *uri) {
   const char *rest = uri + strlen("file:");
   if (strncmp(rest, "//", 2) != 0) return rest;
@@ -145,7 +146,7 @@ int tsr__path_open(tsr_environment *environment, const char *noun, const char *t
   return rc;
 }
 
-/* ---- Open and close --------------------------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
                    tsr_error *error) {
@@ -169,7 +170,7 @@ static void array_take_options(tsr_array *array, const tsr_array_options *option
 
 static void link_array(tsr_array *array) {
   array->next = array->environment->arrays;
-  array->counted_files = array->store->files_opened; /* before it was the array's */
+  array->counted_files = array->store->files_opened; /* files and bytes read before the array was opened do not count */
   array->counted_bytes = array->store->bytes_read;
   array->environment->arrays = array;
 }
@@ -218,7 +219,8 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   if (rc < 0) goto done;
   rc = tsr__array_list(a, false, true, error);
   if (rc < 0) goto done;
-  rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error); /* proves the key */
+  /* finds out whether the key is right */
+  rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error);
   if (rc < 0) {
     if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
     goto done;
@@ -264,7 +266,7 @@ int tsr__array_damage(int rc, tsr_error *error) {
   return TSR_CORRUPT;
 }
 
-/* ---- Schemas ---------------------------------------------------------------------------------------------------- */
+/* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
 static int array_try_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
                           tsr_generic_tile *header, tsr_error *error) {
@@ -298,7 +300,8 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
   return tsr__read_tile(array->store, tsr__array_key(array), path, most, content, header, error);
 }
 
-/* The key and the schema file say the same of encryption, or the caller is told which. */
+/* Explains TSR_AUTH: the array is encrypted and there is no key, the key is wrong, or the array is not encrypted. Once
+ * a schema has been loaded the key is known to be right, so TSR_AUTH is damage. */
 static int array_check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
   if (rc == TSR_AUTH && array->schemas.count > 0) return tsr__array_damage(rc, error);
   if (rc == TSR_AUTH && !array->has_key)
@@ -443,7 +446,7 @@ int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_e
   return rc;
 }
 
-/* ---- Enumerations ----------------------------------------------------------------------------------------------- */
+/* ---- Enumerations ------------------------------------------------------------------------------------------------ */
 
 static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};

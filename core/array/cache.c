@@ -1,20 +1,21 @@
-/* cache.c: decoded tiles of an array, bounded in bytes; the least recently used go first.
+/* cache.c: the cache of an array's decoded tiles, bounded in bytes; the least recently used tiles leave first.
  *
- * Entries stand in one growing table and are named by their index in it: chained by hash from `buckets`, by use in a
- * ring whose head is entry 0, or free, chained by `chain`. A tile that a reader still holds may leave the cache: it
- * lives on until it is dropped. A tile larger than the limit is not kept; one that cannot be kept for want of memory is
- * not kept either, which is no error. Caller's thread only.
+ * Entries stand in one growing table and are named by their index in it. An entry with a tile is in two lists: that of
+ * its hash bucket (linked by `chain`), and a ring in the order of use, whose head is entry 0. An unused entry is in the
+ * list that `free` begins (linked by `chain`). A tile that a reader still uses may leave the cache: it lives until its
+ * last reference is dropped. A tile that is larger than the limit, or for which memory is lacking, is not kept; that is
+ * no error. Caller's thread only.
  */
 #include "array/cache.h"
 
 #include "base/arithmetic.h"
 
-#define CACHE_NONE 0 /* entry 0 is the ring's head: never in a chain */
+#define CACHE_NONE 0 /* index of no entry: entry 0 is the ring's head and never in a chain */
 
 typedef struct entry {
   uint64_t fragment, number;
-  uint32_t slot, chain; /* the next of its bucket, or of the free ones */
-  uint32_t newer, older; /* the ring */
+  uint32_t slot, chain; /* chain: next entry in the bucket or in the list of unused entries */
+  uint32_t newer, older; /* neighbours in the ring */
   tsr_tile *tile;
 } entry;
 
@@ -23,7 +24,7 @@ struct tsr_cache {
   uint64_t limit, used;
   entry *entries;
   uint32_t capacity, fresh, free; /* entries from `fresh` on have never been used */
-  uint32_t *buckets, bucket_count; /* a power of two, at least capacity */
+  uint32_t *buckets, bucket_count; /* bucket_count: a power of two, at least capacity */
 };
 
 int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_error *error) {

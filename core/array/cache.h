@@ -1,20 +1,27 @@
-/* cache.h: decoded tiles, least recently used go first. */
+/* cache.h: the cache of an array's decoded tiles, bounded in bytes; the least recently used tiles leave first. Tiles
+ * are identified by the fragment's id (tsr_fragment.id), the slot and the number of the tile. All functions are for the
+ * caller's thread only. */
 #ifndef TSR_CACHE_H
 #define TSR_CACHE_H
 
 #include "format/tile.h"
 
 typedef struct tsr_cache tsr_cache;
+
 int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_error *error);
 void tsr__cache_close(tsr_cache *cache);
-void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit);
+void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit); /* in bytes; surplus tiles leave at once */
 uint64_t tsr__cache_limit(const tsr_cache *cache);
 
-/* The tile, held for the caller (tsr__tile_drop), or NULL. Called on the caller's thread only, as all of the cache. */
+/* Returns the tile, with a reference for the caller (tsr__tile_drop); NULL if the cache does not have it. */
 tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t tile);
 
-/* Offers a tile; the cache holds its own reference if it keeps it, so the tile's memory must be the array's. */
+/* Adds a tile in place of one with the same key. The cache takes a reference of its own. It may also not keep the tile:
+ * if the tile is larger than the limit, or memory is lacking. The tile's memory must be the array's, since the tile may
+ * outlive the statement. */
 void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number, tsr_tile *tile);
+
+/* Removes all tiles of a fragment. */
 void tsr__cache_forget(tsr_cache *cache, uint64_t fragment);
 
 #endif

@@ -1,16 +1,19 @@
-/* committed.c: what has ever been published in an array, as far as any of its files tells.
+/* committed.c: finds out which fragments and deletes of an array have been published at any time, as far as any of its
+ * files tells.
  *
- * A marker may outlive the publication of its commit: the writer died before it removed the marker. By then the commit's
- * own file may be gone, too. All of these say that a fragment or a delete has been published:
+ * A marker (pending.c) may outlive the publication of its commit, because the writer died before it removed the marker.
+ * By then the commit's own file may be gone, too. Each of these files says that a fragment or a delete has been
+ * published:
  *
  *   its own file                    NAME.wrt, NAME.del, NAME.ok, NAME/__fragment_metadata.tdb
  *   a .con, or the .meta of it      the commits were consolidated
  *   an .ign                         its entry in a .con counts no more: a vacuum or a delete of fragments was at work
- *   a .vac, or its staged form      a merged fragment has taken it up
+ *   a .vac, or its staged form      a merged fragment has replaced it
  *   a .meta of any name             its footer was consolidated
  *
- * Where the sources of a merged fragment are gone with their .vac, nothing names them any more. The merged fragment then
- * spans their times (tsr__listing_took_up). What cannot be read is an error: nothing may be undone by a guess.
+ * If the sources of a merged fragment are gone together with their .vac, no file names them any more. Then the time
+ * range of the merged fragment contains theirs (tsr__listing_took_up). A file that cannot be read is an error: a commit
+ * must not be undone on a guess.
  */
 #include "array/committed.h"
 
@@ -23,7 +26,7 @@
 
 static const char commits[] = "__commits";
 
-/* Lists the array without what is prepared, which a host may count as committed. */
+/* Lists the array without prepared commits, some of which the host may count as committed. */
 static int list_published(tsr_array *array, tsr_error *error) {
   int (*const committed)(void *, const char *, tsr_error *) = array->committed;
   array->committed = NULL;
@@ -127,7 +130,8 @@ static bool is_spanned(const tsr_commit_listing *listing, const char *name) {
   return false;
 }
 
-/* Deletes are never merged, and those of a commit have its time. */
+/* Returns true if the listing has a delete within the commit's time range: deletes are never merged, and those of a
+ * commit have its time. */
 static bool has_delete_of(const tsr_commit_listing *listing, const char *commit) {
   const char *slash = strrchr(commit, '/'), *name = slash ? slash + 1 : commit;
   tsr_name parsed;

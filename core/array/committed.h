@@ -1,4 +1,5 @@
-/* committed.h: what has ever been published. */
+/* committed.h: finds out whether a prepared commit has been published at any time, from all files of the array that
+ * tell of commits. Recovery asks this before it publishes or undoes a commit. */
 #ifndef TSR_COMMITTED_H
 #define TSR_COMMITTED_H
 
@@ -9,20 +10,24 @@ typedef struct tsr_commit_listing tsr_commit_listing;
 typedef struct tsr_pending tsr_pending;
 
 typedef struct tsr_published {
-  tsr_array *array;
+  tsr_array *array; /* borrowed */
   tsr_arena arena;
-  tsr_map names; /* of fragments and deletes; those that the listing has as fragments are not in it */
+  tsr_map names; /* names of published fragments and deletes, except the fragments of the array's listing */
 } tsr_published;
 
-/* Lists the array anew, without what is prepared: to be listed again afterwards. What cannot be read is an error. */
+/* Lists the array again, without counting prepared commits, and collects the names of all published fragments and
+ * deletes. The caller must list the array once more when it has finished. A file that cannot be read is an error. */
 int tsr__published_open(tsr_array *array, tsr_published *published, tsr_error *error);
 
-/* Does any file of the array say that the commit has been published? 1 or 0. As long as the listing is that of open. */
+/* Returns 1 if any file of the array says that the commit has been published, else 0. The array's listing must still be
+ * that of tsr__published_open. */
 int tsr__published_has(const tsr_published *published, const tsr_pending *pending, tsr_error *error);
+
 void tsr__published_release(tsr_published *published);
 
-/* Of a commit that is not there any more: does the listing have its fragments, or merged ones that span their times?
- * Sources of a merge leave no other trace once they are removed. Of deletes alone: does it have deletes of that time? */
+/* Returns true if the listing shows that a commit, whose own files are gone, was published: it has one of the commit's
+ * fragments, or a merged fragment that spans the time of one. (When the sources of a merge are removed, they leave no
+ * other trace.) A commit of deletes alone was published if the listing has a delete of its time. */
 bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *pending);
 
 #endif

@@ -1,8 +1,9 @@
-/* environment.c: what all arrays of a host share: its allocator, its wish to stop, counters, and who has which rowids.
+/* environment.c: state that all arrays of a host share: allocator, cancellation, counters, stores, bounds, rowids and
+ * times of commits.
  *
- * Rowids. Every fragment (and the never-written cells of a dense array) gets the next free range of a 63-bit counter
- * when it is first seen. Ranges are remembered by array path and fragment name until the environment is closed, so a
- * cell keeps its rowid while arrays are closed and opened; no range is used twice.
+ * Rowids. Every fragment (and the never-written cells of a dense array) gets the next free range of 63-bit rowids when
+ * it is first seen. Ranges are remembered by array path and fragment name until the environment is closed, so a cell
+ * keeps its rowid while arrays are closed and opened again. No range is used twice.
  */
 #include "array/environment.h"
 
@@ -37,7 +38,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   TSR_OWN_ERROR(error);
   static const tsr_environment_options none = {0};
   if (!options) options = &none;
-  /* The one block that has no tsr_memory to pay for it: it holds that memory. */
+  /* no tsr_memory pays for this block: the first tsr_memory is in it */
   tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
   memset(e, 0, sizeof *e);
@@ -71,7 +72,7 @@ void tsr_environment_close(tsr_environment *environment) {
   environment->memory.reallocate(environment->memory.argument, environment, 0);
 }
 
-/* ---- Bounds ---------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
 int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
@@ -110,9 +111,10 @@ static int environment_read_file(tsr_store *store, const char *name, void *bytes
 int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
                   tsr_error *error) {
   TSR_OWN_ERROR(error);
-  char *resolved = NULL; /* the directory, then 0 and the name */
+  char *resolved = NULL; /* the directory, NUL, the name */
   tsr_store *store;
-  int rc = tsr__path_resolve(&environment->memory, path, &resolved, error); /* the name is no link's, then */
+  /* resolves links: the name is that of the file itself */
+  int rc = tsr__path_resolve(&environment->memory, path, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
   char *name = rc >= 0 ? strrchr(resolved, '/') : NULL;
   if (name) *name++ = 0;
@@ -125,7 +127,7 @@ int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, u
   return rc;
 }
 
-/* ---- Stores ---------------------------------------------------------------------------------------------------- */
+/* ---- Stores ------------------------------------------------------------------------------------------------------ */
 
 int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
                               void *argument, tsr_error *error) {
@@ -150,7 +152,7 @@ int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error) {
   return tsr__cancelled(&environment->memory, error);
 }
 
-/* ---- Counters --------------------------------------------------------------------------------------------------- */
+/* ---- Counters ---------------------------------------------------------------------------------------------------- */
 
 void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters) {
   uint64_t values[sizeof environment->counters / sizeof environment->counters[0]];
@@ -178,7 +180,7 @@ void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
   tsr__count(environment, TSR_COUNT_rows_returned, rows);
 }
 
-/* ---- Rowids and time -------------------------------------------------------------------------------------------- */
+/* ---- Rowids and time --------------------------------------------------------------------------------------------- */
 
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error) {
@@ -197,7 +199,7 @@ int tsr__environment_rows(tsr_environment *environment, const char *path, const 
     tsr__free(range);
     return TSR_OK;
   }
-  /* A fragment of a known name that is larger than it was: another array stands at this path now. */
+  /* A known fragment that has grown: another array has replaced the one at this path. */
   range->first = (int64_t)environment->next_row;
   range->rows = rows;
   if (rows > LAST_ROW - environment->next_row)
@@ -219,7 +221,7 @@ uint64_t tsr__environment_now(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-#define WAIT_MAX 2000 /* milliseconds; who is further behind has had the clock set back */
+#define WAIT_MAX 2000 /* milliseconds; a time that is further ahead comes from before the clock was set back */
 
 uint64_t tsr__environment_present(const tsr_environment *environment) {
   const uint64_t now = tsr__environment_now(), last = environment->last_commit;
@@ -232,8 +234,7 @@ int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t
   if (after >= chosen && after < now + WAIT_MAX) chosen = after + 1;
   if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MAX)
     chosen = environment->last_commit + 1;
-  for (uint64_t seen = now;
-       now < chosen + more && now >= seen;) { /* a clock that is set back meanwhile is not waited for */
+  for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* ends if the clock is set back meanwhile */
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
     TSR_TRY(tsr__environment_cancelled(environment, error));

@@ -1,5 +1,5 @@
-/* environment.h: what all arrays of a host share: its allocator, its wish to stop, counters, and who has which
- * rowids. */
+/* environment.h: state that all arrays of a host share: allocator, cancellation, counters, stores, the bound of
+ * directories, ranges of rowids, and times of commits. */
 #ifndef TSR_ENVIRONMENT_H
 #define TSR_ENVIRONMENT_H
 
@@ -10,30 +10,30 @@
 #include "filter/filter.h"
 
 struct tsr_environment {
-  tsr_memory memory;
-  tsr_context_pool contexts; /* its memory's */
-  bool single_threaded;
+  tsr_memory memory; /* root of all memory budgets */
+  tsr_context_pool contexts; /* idle codec contexts; `memory` points here */
+  bool single_threaded; /* no worker threads are used */
   int (*permits)(void *argument, const char *path, tsr_error *error);
   void *permits_argument;
   _Atomic uint64_t counters[sizeof(tsr_counters) / sizeof(uint64_t)];
-  uint64_t next_row; /* the 63-bit counter that gives each fragment its range of rowids */
-  tsr_map row_ranges; /* array path and fragment name -> first rowid: kept as long as the environment */
+  uint64_t next_row; /* first rowid that belongs to no fragment; less than 2^63 */
+  tsr_map row_ranges; /* array path and fragment name -> its range of rowids; kept until the environment is closed */
   uint64_t next_fragment; /* the next tsr_fragment.id */
-  uint64_t last_commit; /* the time of the last commit that was prepared: the next one's is later */
-  struct tsr_scheme *schemes; /* of the host's stores */
-  tsr_bounds bounds; /* what directories may not leave */
-  tsr_array *arrays; /* those that are open: their stores count files and bytes */
-  tsr_work *work; /* what it is at: the innermost, or NULL (progress.c) */
+  uint64_t last_commit; /* time of the last prepared commit, in milliseconds since 1970; the next one's is later */
+  struct tsr_scheme *schemes; /* the host's stores */
+  tsr_bounds bounds; /* the directory that stores may not leave, if there is one */
+  tsr_array *arrays; /* open arrays: their stores count files and bytes */
+  tsr_work *work; /* innermost operation whose progress is reported, or NULL (progress.c) */
 };
 
-typedef struct tsr_scheme {
+typedef struct tsr_scheme { /* a store of the host's, for paths that begin with NAME: */
   struct tsr_scheme *next;
-  const char *name;
+  const char *name; /* borrowed */
   const tsr_host_store *host;
   void *argument;
 } tsr_scheme;
 
-/* The one with which a path begins, or NULL. */
+/* Returns the scheme with which a path begins, or NULL. */
 const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path);
 
 typedef enum tsr_counter {
@@ -46,20 +46,24 @@ static inline void tsr__count(tsr_environment *environment, tsr_counter counter,
   atomic_fetch_add_explicit(&environment->counters[counter], n, memory_order_relaxed);
 }
 
-/* TSR_INTERRUPT if the host asks to stop (tsr__cancelled): at least once every 4 MiB decoded or 65,536 rows. */
+/* Returns TSR_INTERRUPT if the host cancels the statement (tsr__cancelled). Call it at least once for every 4 MiB
+ * decoded or 65,536 rows. */
 int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error);
 
-/* The first of `rows` rowids that belong to `name` of the array at `path`: always the same as long as the environment
- * lives, never those of another. TSR_RANGE when 63 bits are used up. */
+/* Gives the first of `rows` rowids for the fragment `name` of the array at `path`. The range is the same as long as the
+ * environment lives, and no other fragment ever gets a rowid in it. Returns TSR_RANGE when all 63-bit rowids are used
+ * up. */
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error);
 uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
 
-/* The same for who reads: the own last commit is not in the future because the clock has been set back a little. */
+/* Returns the present as readers see it: the clock, or the time of the last commit of this environment if that is less
+ * than two seconds ahead. So a clock that is set back a little does not hide that commit. */
 uint64_t tsr__environment_present(const tsr_environment *environment);
 
-/* A time for a commit: the present, but later than `after` and than every other that this gave; waits for the clock. As
- * many milliseconds as `more` says behind it are the commit's, too. */
+/* Gives a time for a commit: the present, but later than `after` and than all times that this function has given
+ * before. Waits until the clock has reached it. The `more` milliseconds after that time belong to the commit, too.
+ * Times are in milliseconds since 1970; one that is two seconds or more ahead of the clock is not respected. */
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
                           tsr_error *error);
 

@@ -2,8 +2,10 @@
  *
  * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
  * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
- * recently used being closed at the moments when nobody uses one (tsr__array_files_done), past TSR_FILES_KEPT and, with those of
- * the environment's other arrays, past TSR_FILES_KEPT_IN_ALL. Small metadata files, of which there may be thousands, are read as
+ * recently used being closed at the moments when nobody uses one (tsr__array_files_done), past TSR_FILES_KEPT and, with
+ * those of
+ * the environment's other arrays, past TSR_FILES_KEPT_IN_ALL. Small metadata files, of which there may be thousands,
+ * are read as
  * a whole and kept in memory.
  */
 #include "array/fragment.h"
@@ -40,7 +42,7 @@ static uint64_t file_count(const tsr_fragment *fragment) {
   return (uint64_t)fragment->metadata.slot_count * TSR_PART_COUNT + 1;
 }
 
-/* ---- Open files ------------------------------------------------------------------------------------------------- */
+/* ---- Open files -------------------------------------------------------------------------------------------------- */
 
 static void unlink_file(tsr_array *array, fragment_open_file *node) {
   if (node->newer) node->newer->older = node->older;
@@ -81,7 +83,8 @@ static uint64_t close_some(tsr_array *array, uint64_t count) {
   return closed;
 }
 
-/* All arrays of an environment share what a process may have open with each other and with the host: the others' go first. */
+/* All arrays of an environment share what a process may have open with each other and with the host: the others' go
+ * first. */
 static uint64_t close_others(tsr_array *array, uint64_t most) {
   uint64_t all = array->open_files, closed = 0;
   for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files;
@@ -111,7 +114,8 @@ static int fragment_join_path(const tsr_fragment *fragment, const char *file, ts
   return tsr__buffer_append_u8(path, 0, error);
 }
 
-/* Before version 5 the metadata of a prepared fragment, which may count already, has a provisional name: publishing renames
+/* Before version 5 the metadata of a prepared fragment, which may count already, has a provisional name: publishing
+ * renames
  * it, and may do so between two looks. */
 static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, tsr_file **file,
                         tsr_error *error) {
@@ -259,7 +263,8 @@ static int fragment_find_schema(void *argument, const char *name, const tsr_sche
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
 }
 
-/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then; but a host
+/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then; but a
+ * host
  * that says stop, which reading its store may find out, says it once. */
 static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
@@ -358,7 +363,7 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
   return tsr__array_damage(rc, error);
 }
 
-/* ---- Removing ----------------------------------------------------------------------------------------------------- */
+/* ---- Removing ---------------------------------------------------------------------------------------------------- */
 
 int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
   tsr_listing entries = {0};

@@ -65,7 +65,8 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
                        tsr_error *error);
 void tsr__array_files_done(tsr_array *array);
 
-/* Closes all that are only kept, of the environment's other arrays, too: the process may not be allowed to open more. False
+/* Closes all that are only kept, of the environment's other arrays, too: the process may not be allowed to open more.
+ * False
  * if there were none. */
 bool tsr__array_files_make_room(tsr_array *array);
 

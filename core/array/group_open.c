@@ -24,7 +24,7 @@ typedef struct members_made {
   tsr_arena arena;
 } members_made;
 
-/* ---- Open and close --------------------------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error) {
@@ -81,7 +81,7 @@ int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_met
   return rc;
 }
 
-/* ---- Members ---------------------------------------------------------------------------------------------------- */
+/* ---- Members ----------------------------------------------------------------------------------------------------- */
 
 static int group_open_read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members,
                                 tsr_error *error) {

@@ -13,7 +13,8 @@
  *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb
  *
  * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
- * visible at some time is decided by snapshot.c. It is renewed only if a directory has changed in which a commit shows, or
+ * visible at some time is decided by snapshot.c. It is renewed only if a directory has changed in which a commit shows,
+ * or
  * a fragment of version 3 or 4 got its metadata, which happens one level below. A commit always shows in __commits, a
  * schema in __schema; only of the old layout do they show in the array's own directory, which is not looked at where
  * nothing and no schema is that old. Files in __fragment_meta are a help: they are found when the rest is listed.
@@ -61,7 +62,7 @@ typedef struct renewal { /* a listing being made */
   tsr_error *error;
 } renewal;
 
-/* ---- Decoded files ---------------------------------------------------------------------------------------------- */
+/* ---- Decoded files ----------------------------------------------------------------------------------------------- */
 
 static void free_commit_file(tsr_commit_file *file) {
   tsr__map_release(&file->footers_by_name);
@@ -75,7 +76,8 @@ static bool ends_in(const char *text, const char *suffix) {
   return tsr__name_suffix(text, suffix, &stem);
 }
 
-/* A file of footers that is damaged counts as one that names nothing: each fragment has its footer in a file of its own,
+/* A file of footers that is damaged counts as one that names nothing: each fragment has its footer in a file of its
+ * own,
  * too. TileDB writes the file in place, so it leaves one that is cut where it dies. */
 static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
   tsr_generic_tile header;
@@ -197,7 +199,7 @@ static void prune_files(tsr_array *array, uint64_t generation) {
   }
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------------------------ */
+/* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
 static int listing_copy_text(renewal *r, const char *text, uint64_t size, const char **copy) {
   void *bytes;
@@ -269,7 +271,7 @@ static int listing_add_fragment(renewal *r, const char *name, const tsr_name *pa
   return listing_append(r, &r->listing->fragments, &item);
 }
 
-/* ---- __commits -------------------------------------------------------------------------------------------------- */
+/* ---- __commits --------------------------------------------------------------------------------------------------- */
 
 static int list_directory(renewal *r, int which, tsr_listing *out) {
   *out = (tsr_listing){.memory = &r->array->memory};
@@ -293,7 +295,8 @@ static int is_steady(const renewal *r, int which) {
   return b.known && a->a == b.a && a->b == b.b && a->c == b.c;
 }
 
-/* A directory is not listed in one moment: a listing may lack a file that came, and also the one in whose place it came,
+/* A directory is not listed in one moment: a listing may lack a file that came, and also the one in whose place it
+ * came,
  * which went meanwhile. But what was there when a listing began and is not in it had been in the listing before: two
  * equal ones, one after the other, are a state of the directory. */
 static int list_state(renewal *r, int which, tsr_listing *out) {
@@ -395,7 +398,7 @@ static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
-/* ---- Prepared commits ------------------------------------------------------------------------------------------- */
+/* ---- Prepared commits -------------------------------------------------------------------------------------------- */
 
 typedef struct gone_commit {
   tsr_pending pending;
@@ -515,8 +518,10 @@ static int count_in_time(renewal *r, const char *marker, const tsr_pending *pend
   return rc;
 }
 
-/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not whole.
- * `entries` are those of the directory in which its commit appears: one that was published after they were listed is not among
+/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not
+ * whole.
+ * `entries` are those of the directory in which its commit appears: one that was published after they were listed is
+ * not among
  * them, and would be missed. NULL: it is looked for later. */
 static int add_marker(renewal *r, const char *marker, const tsr_listing *entries) {
   tsr_pending pending;
@@ -715,9 +720,10 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
   return rc;
 }
 
-/* ---- Unfinished .con files -------------------------------------------------------------------------------------- */
+/* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
 
-/* What .ign and .vac files name is not committed by a .con that is cut: it was cancelled, or another fragment has its cells. */
+/* What .ign and .vac files name is not committed by a .con that is cut: it was cancelled, or another fragment has its
+ * cells. */
 static int settle_names(renewal *r) {
   const tsr_commit_listing *listing = r->listing;
   for (uint64_t i = 0; i < r->ignored.capacity; i++) {
@@ -750,7 +756,7 @@ static int listing_check_unfinished(renewal *r, const tsr_listing *root) {
   return TSR_OK;
 }
 
-/* ---- Renewal ---------------------------------------------------------------------------------------------------- */
+/* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
 static const char *why_no_array(const tsr_listing *root) {
   if (tsr__listing_has(root, "__schema")) return "its __schema holds no schema";
@@ -768,7 +774,8 @@ static int listing_list_root(renewal *r, tsr_listing *root) {
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 
-/* The array's directory is listed first, __commits after it: in between a vacuum may have removed what one still names, and
+/* The array's directory is listed first, __commits after it: in between a vacuum may have removed what one still names,
+ * and
  * what hid it from the other. Only of the old layout does the first count. */
 static int listing_check_root(renewal *r, const tsr_listing *root) {
   tsr_listing again;
@@ -805,7 +812,8 @@ static void free_listing(tsr_commit_listing *listing) {
   tsr__free(listing);
 }
 
-/* A new listing in place of the last one; the last one stays if it fails. `doubtful`: the path of a file whose age tells
+/* A new listing in place of the last one; the last one stays if it fails. `doubtful`: the path of a file whose age
+ * tells
  * whether the failure may pass, or ''. */
 static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_path *doubtful,
                  tsr_error *error) {
@@ -845,7 +853,8 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   return TSR_OK;
 }
 
-/* Is there nothing in the array's own directory that a commit, or a schema, could change? So it is where all schemas have
+/* Is there nothing in the array's own directory that a commit, or a schema, could change? So it is where all schemas
+ * have
  * been decoded, and are of the new layout's versions: nobody commits below the version of a schema. */
 static bool is_new_layout(const tsr_array *array) {
   tsr_commit_listing *listing = array->listing;

@@ -9,8 +9,10 @@
 
 #define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new is NAME.vac as soon as NAME is committed */
 
-/* A decoded .con, .ign, .vac or .meta. They never change once they are written; TileDB writes them in place, and a list that
- * is cut between two lines cannot be told from a whole one. So lists are looked at again whenever the array is listed anew,
+/* A decoded .con, .ign, .vac or .meta. They never change once they are written; TileDB writes them in place, and a list
+ * that
+ * is cut between two lines cannot be told from a whole one. So lists are looked at again whenever the array is listed
+ * anew,
  * and for 2 seconds after they were read also where no directory has changed. */
 typedef struct tsr_commit_file {
   struct tsr_commit_file *next; /* of those that have been read anew since */
@@ -62,7 +64,8 @@ typedef struct tsr_commit_listing {
   bool counted; /* some of these count: some fragments are `prepared` */
 } tsr_commit_listing;
 
-/* Renews array->listing if a directory in which commits show has changed since, or always if `force`: the schemas, and if `commits` all else.
+/* Renews array->listing if a directory in which commits show has changed since, or always if `force`: the schemas, and
+ * if `commits` all else.
  * While the array is frozen a complete listing is renewed by force only.
  * TSR_NOT_FOUND "array not found: PATH" where there is none. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);

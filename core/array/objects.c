@@ -29,7 +29,7 @@ typedef struct objects_walk {
   tsr_error *error;
 } objects_walk;
 
-/* ---- What a directory is ---------------------------------------------------------------------------------------- */
+/* ---- What a directory is ----------------------------------------------------------------------------------------- */
 
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error) {
   static const struct {
@@ -70,7 +70,7 @@ int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_k
   return rc;
 }
 
-/* ---- The walk --------------------------------------------------------------------------------------------------- */
+/* ---- The walk ---------------------------------------------------------------------------------------------------- */
 
 static int objects_join(objects_walk *w, const char *directory, const char *name, const char **path) {
   uint64_t size = strlen(directory), more = strlen(name);

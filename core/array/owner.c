@@ -1,7 +1,9 @@
 /* owner.c: whose a prepared commit is: the identity of a database file, which its copies do not share.
  *
- * A place is a digest of what tells a file from its copies: the device, the inode and the time of its birth, its absolute
- * path, the host's name and the id of the machine's boot. Two files have never all of them in common at one time; that of
+ * A place is a digest of what tells a file from its copies: the device, the inode and the time of its birth, its
+ * absolute
+ * path, the host's name and the id of the machine's boot. Two files have never all of them in common at one time; that
+ * of
  * birth tells a file from a later one that got device and inode anew. A virtual machine that is cloned while it runs is
  * beyond all of them.
  *

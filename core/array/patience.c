@@ -8,7 +8,8 @@
  *  - a file that is still short then is TSR_BUSY if it is young or has changed meanwhile, and damage if not.
  *
  * A file is young for 5 seconds after its last change. The clock that says so is the file system's, which may be a
- * server's: where it runs behind ours, a young file looks old; the 20 ms, in which a writer at work shows, are for that.
+ * server's: where it runs behind ours, a young file looks old; the 20 ms, in which a writer at work shows, are for
+ * that.
  * Where it runs ahead by more than those 5 seconds, no age can be told: such a file is watched as if it were young, and
  * is damage if it did not change. Waiting goes by the monotonic clock.
  */

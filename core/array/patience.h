@@ -10,8 +10,10 @@ typedef struct tsr_patience { /* `= {0}` before the first try */
   tsr_look look; /* the last one */
 } tsr_patience;
 
-/* After a try to read and decode the file `path` that gave `code`, with its error. Returns 1: try again; else the result:
- * `code`, but for TSR_CORRUPT of a file that is too young to be called damaged TSR_BUSY, and TSR_NOT_FOUND where it has gone
+/* After a try to read and decode the file `path` that gave `code`, with its error. Returns 1: try again; else the
+ * result:
+ * `code`, but for TSR_CORRUPT of a file that is too young to be called damaged TSR_BUSY, and TSR_NOT_FOUND where it has
+ * gone
  * meanwhile. Waits 100 ms at most, of all calls together; any thread. */
 int tsr__patience(tsr_patience *patience, tsr_store *store, const char *path, int code, tsr_error *error);
 bool tsr__is_young(const tsr_look *look); /* was it changed so late that its writer may still be at it? */

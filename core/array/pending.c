@@ -7,11 +7,13 @@
  *
  * TileDB looks at none of them. A marker is text, in lines: the commit's path; the names of its fragments; an empty
  * line; "owner ID LOCK HOST"; the path of the database file. A newline ends it, without which it was not written to its
- * end. ID names the owner (owner.c), LOCK is "locked" or "unlocked", HOST and path are for messages alone. In markers of
+ * end. ID names the owner (owner.c), LOCK is "locked" or "unlocked", HOST and path are for messages alone. In markers
+ * of
  * earlier versions the path follows the empty line: they do not say whose they are.
  *
  * A marker is durable before its owner commits, and removed after the commit is published. Its writer locks it before
- * the first byte is written, where the store has locks, and keeps the lock until the marker goes or is left to recovery:
+ * the first byte is written, where the store has locks, and keeps the lock until the marker goes or is left to
+ * recovery:
  * a marker that is whole, says "locked" and is not locked has no writer any more.
  */
 #include "array/pending.h"

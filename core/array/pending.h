@@ -29,7 +29,8 @@ bool tsr__pending_owner_valid(const char *owner);
  * content. False if `commit` is no such path. */
 bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]);
 
-/* Writes a marker; `host` and `locked` of `pending` are not looked at. *lock: the marker, locked until the caller closes
+/* Writes a marker; `host` and `locked` of `pending` are not looked at. *lock: the marker, locked until the caller
+ * closes
  * it; NULL where there are no locks. */
 int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
                       tsr_file **lock, tsr_error *error);

@@ -3,8 +3,10 @@
  *   __commits/.NAME.late   of the prepared commit NAME (version 12 and later)
  *   .NAME.late             before
  *
- * A merge may span the time of a commit that is prepared and not published: whoever merges does not know of it. What such
- * a commit still has to say is then published as another commit (recover_late.c). The record names that one. It is written
+ * A merge may span the time of a commit that is prepared and not published: whoever merges does not know of it. What
+ * such
+ * a commit still has to say is then published as another commit (recover_late.c). The record names that one. It is
+ * written
  * before the other commit is published, and stays: from the moment on that the other one is published, the prepared one
  * does not count, and tessera_check tells how many cells were dropped. A vacuum removes the record after a day.
  *

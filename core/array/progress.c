@@ -1,7 +1,9 @@
 /* progress.c: what this process is at, for all who want to know: a registry of a fixed size.
  *
- * A slot belongs to the work that took it until that ends. Taking, giving back and reading go under the mutex; how much is
- * done is the slot's owner's to write, without it, once for a window of tiles or a block of bytes. A child of a fork has an
+ * A slot belongs to the work that took it until that ends. Taking, giving back and reading go under the mutex; how much
+ * is
+ * done is the slot's owner's to write, without it, once for a window of tiles or a block of bytes. A child of a fork
+ * has an
  * empty registry: what its parent is at goes on there.
  * Invariant: a slot's `serial` is 0 or that of the work that has it; serials are never used twice.
  */

@@ -175,7 +175,8 @@ static bool same_field(const tsr_field *a, const tsr_field *b) {
   return a->is_dimension == b->is_dimension && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell;
 }
 
-/* An attribute may have gone, or have come back as another one, since the condition was written: the fragment's own is meant
+/* An attribute may have gone, or have come back as another one, since the condition was written: the fragment's own is
+ * meant
  * where the values are such as it has. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
@@ -318,7 +319,8 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
   return count;
 }
 
-/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. Those that
+/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. Those
+ * that
  * have been read already cost nothing: they come before. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->listing->footers;
@@ -550,13 +552,16 @@ static int snapshot_make(tsr_array *array, const wish *asked, uint64_t as_of, bo
   return TSR_OK;
 }
 
-/* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that. */
+/* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that.
+ * */
 static uint64_t present(const tsr_array *array) {
   return array->frozen ? array->frozen : tsr__environment_present(array->environment);
 }
 
-/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or a vacuum was cut off between a fragment
- * and its commit, which the vacuum file tells, then the fragment is passed over as it would be after the vacuum; or it is
+/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or a vacuum was cut off between a
+ * fragment
+ * and its commit, which the vacuum file tells, then the fragment is passed over as it would be after the vacuum; or it
+ * is
  * missing for good. */
 static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
@@ -573,7 +578,8 @@ static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **sn
   }
 }
 
-/* What a transaction began with may be merged by now with what came later, and vacuumed: then nothing shows it as it was. */
+/* What a transaction began with may be merged by now with what came later, and vacuumed: then nothing shows it as it
+ * was. */
 static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
   const tsr_commit_list *fragments = &array->listing->fragments;
   if (!array->frozen || array->listing->generation == array->frozen_generation) return TSR_OK;
@@ -665,7 +671,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- With runs on top ---------------------------------------------------------------------------------------------- */
+/* ---- With runs on top -------------------------------------------------------------------------------------------- */
 
 static int stack_run(selection *s, const tsr_snapshot_run *run) {
   tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];
@@ -719,7 +725,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
   return rc;
 }
 
-/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+/* ---- Closing ----------------------------------------------------------------------------------------------------- */
 
 void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;

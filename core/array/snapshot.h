@@ -14,12 +14,14 @@ typedef struct tsr_snapshot_fragment {
   /* [field of the snapshot's schema] -> slot of the fragment; -1 where it lacks the field, or has one of that name with
    * another datatype or number of values per cell, which is another attribute. Nullability may differ. */
   int64_t *slots;
-  /* Dense: the part of the fragment's box that counts, in ordinals. Of a prepared fragment that a merge has spanned it may
+  /* Dense: the part of the fragment's box that counts, in ordinals. Of a prepared fragment that a merge has spanned it
+   * may
    * be less than all of it, and several items may show one fragment (snapshot_late.c). */
   const uint64_t *box_low, *box_high;
   bool prepared; /* tsr_committed.prepared */
   uint64_t
-      time; /* sparse: what cells without a time of their own count with against equal coordinates: the fragment's start */
+      /* sparse: what cells without a time of their own count with against equal coordinates: the fragment's start */
+      time;
   /* The snapshot's times cut its own: only cells of times within since..as_of count. Where the fragment has no cell
    * times all of its cells do, as in TileDB. */
   bool cut;
@@ -30,7 +32,8 @@ typedef struct tsr_snapshot_fragment {
   uint64_t own_first, own_end; /* of a run: numbers of its cells; `cut` for those that are not before the end */
 } tsr_snapshot_fragment;
 
-/* What a field that one of its conditions names is to its cells: the fragment's own and its slot, or slot -1 and one that it
+/* What a field that one of its conditions names is to its cells: the fragment's own and its slot, or slot -1 and one
+ * that it
  * lacks. NULL: no schema has it. `present` is the schema that is asked first. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
@@ -73,7 +76,8 @@ struct tsr_snapshot {
   uint64_t removed; /* how many of its removed rows are hidden */
 };
 
-/* A snapshot of `base`, which it holds, with runs on top, the later ones last, which it holds, too; or of the runs alone. */
+/* A snapshot of `base`, which it holds, with runs on top, the later ones last, which it holds, too; or of the runs
+ * alone. */
 typedef struct tsr_snapshot_run {
   tsr_fragment *fragment;
   uint64_t first, end; /* numbers of its cells; those from `end` on do not count */

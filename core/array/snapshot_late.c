@@ -5,13 +5,17 @@
  * they wrote with what is older. The merged fragment then begins before the commit, and what is newer in it would be
  * hidden behind the older commit:
  *
- *   - Sparse fragments with the times of their cells decide cell by cell. Duplicates are all shown. There the commit keeps
+ *   - Sparse fragments with the times of their cells decide cell by cell. Duplicates are all shown. There the commit
+ *     keeps
  *     its place.
- *   - Where all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has its
+ *   - Where all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has
+ *     its
  *     own time.
- *   - A dense merged fragment whose sources are gone counts as newer in all cells that it covers: they are cut out of the
+ *   - A dense merged fragment whose sources are gone counts as newer in all cells that it covers: they are cut out of
+ *     the
  *     commit's boxes here. The rest keeps its place in time, so fragments beside the merged one stay above or below it.
- *   - A sparse merged fragment without times of cells counts as newer in all cells that it holds: it is placed behind the
+ *   - A sparse merged fragment without times of cells counts as newer in all cells that it holds: it is placed behind
+ *     the
  *     commit, of whose time its cells are taken to be.
  *
  * What readers see so is what recovery publishes (recover_late.c).
@@ -48,7 +52,7 @@ int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *a
   return TSR_OK;
 }
 
-/* ---- Dense -------------------------------------------------------------------------------------------------------- */
+/* ---- Dense ------------------------------------------------------------------------------------------------------- */
 
 typedef struct narrowing {
   tsr_snapshot *snapshot;
@@ -133,7 +137,7 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
   return rc;
 }
 
-/* ---- Sparse ------------------------------------------------------------------------------------------------------- */
+/* ---- Sparse ------------------------------------------------------------------------------------------------------ */
 
 /* The last time of prepared fragments that a merged one spans, or its own. */
 static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *merged) {

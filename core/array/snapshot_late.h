@@ -15,7 +15,8 @@ bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
 /* Are all fragments listed that this one has replaced? */
 int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
 
-/* In a snapshot that is being made: merged fragments whose times span those of prepared ones count as newer in all cells that
+/* In a snapshot that is being made: merged fragments whose times span those of prepared ones count as newer in all
+ * cells that
  * they hold. */
 int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error);
 

@@ -1,6 +1,7 @@
 /* timed_write.c: small files that appear whole: metadata, changes of groups, schemas that evolve.
  *
- * A file is written as ".UUID" in the root, where nobody takes it for anything, made durable, and renamed exclusively to
+ * A file is written as ".UUID" in the root, where nobody takes it for anything, made durable, and renamed exclusively
+ * to
  * DIRECTORY/__T_T_UUID[_V]. T is the present, later than `after` and than any commit of this environment.
  */
 #include "array/timed_write.h"

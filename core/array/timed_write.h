@@ -17,7 +17,8 @@ int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *conte
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
                      const tsr_buffer *content, tsr_error *error);
 
-/* The same under a new timestamped name: the present, later than `after`. `name_version` 0: the name has none. `written`:
+/* The same under a new timestamped name: the present, later than `after`. `name_version` 0: the name has none.
+ * `written`:
  * the name, or NULL. */
 int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
                      uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,

@@ -1,12 +1,16 @@
 /* unfinished.c: .con files that are cut: empty, or ending within an entry.
  *
- * TileDB writes a .con in place. While it does, and for good if it dies meanwhile, the file is cut, and all that it was to
- * name is still committed by files of its own, since these are vacuumed only when the .con is whole. So a cut .con counts as
- * not written yet. It may also have been whole once: a disk that was full, a loss of power, or a copy that was cut off made
+ * TileDB writes a .con in place. While it does, and for good if it dies meanwhile, the file is cut, and all that it was
+ * to
+ * name is still committed by files of its own, since these are vacuumed only when the .con is whole. So a cut .con
+ * counts as
+ * not written yet. It may also have been whole once: a disk that was full, a loss of power, or a copy that was cut off
+ * made
  * it so. Then what it named must not vanish without a word. It is damage if something may be lost:
  *  - a whole fragment that nothing commits and that the .con may have committed. It cannot have, where the fragment is
  *    younger than the .con: one of its files was changed later, and its name has a later time, too (in a copy of an
- *    array, times of files are those of the copy). A fragment that a marker, an .ign or a .vac file names is settled: no
+ *    array, times of files are those of the copy). A fragment that a marker, an .ign or a .vac file names is settled:
+ *    no
  *    .con is what commits it.
  *  - an entry before the end whose fragment, or delete condition, is there in no other way.
  */

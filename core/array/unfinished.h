@@ -13,8 +13,10 @@ typedef struct tsr_replacing { /* a vacuum file, and the merged fragment that it
   const tsr_names *names;
 } tsr_replacing;
 
-/* Adds to `covered` (the key: a name; its value: that of the merged fragment) the fragments whose cells a committed fragment
- * has: those that a vacuum file names whose merged fragment is committed, or is covered itself: a vacuum has removed it.
+/* Adds to `covered` (the key: a name; its value: that of the merged fragment) the fragments whose cells a committed
+ * fragment
+ * has: those that a vacuum file names whose merged fragment is committed, or is covered itself: a vacuum has removed
+ * it.
  * Names are borrowed from the files. */
 int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
                  tsr_error *error);
@@ -31,8 +33,10 @@ typedef struct tsr_unfinished { /* what else says what is committed */
   const tsr_listing *root; /* the array's directory */
 } tsr_unfinished;
 
-/* Would something be lost if the file `con`, which is cut (`rest`: the entries before its end), counted as not written? 0; 1,
- * with TSR_CORRUPT in `error`, which says what and what to do, and `path`, the file whose age tells how young that doubt is. */
+/* Would something be lost if the file `con`, which is cut (`rest`: the entries before its end), counted as not written?
+ * 0; 1,
+ * with TSR_CORRUPT in `error`, which says what and what to do, and `path`, the file whose age tells how young that
+ * doubt is. */
 int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const tsr_commits *rest, tsr_path *path,
                           tsr_error *error);
 
