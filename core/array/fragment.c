@@ -1,12 +1,10 @@
-/* fragment.c: what the array knows of its fragments, and their open files.
+/* fragment.c: open fragments: the registry of an array's fragments, and their open files.
  *
- * A fragment is loaded (its footer decoded, its geometry and rowids settled) when a snapshot first needs it, and stands
- * in the registry while it is listed; snapshots hold references. Files are opened when needed and stay open, the least
- * recently used being closed at the moments when nobody uses one (tsr__array_files_done), past TSR_FILES_KEPT and, with
- * those of
- * the environment's other arrays, past TSR_FILES_KEPT_IN_ALL. Small metadata files, of which there may be thousands,
- * are read as
- * a whole and kept in memory.
+ * A fragment is loaded when a snapshot first needs it: its footer is decoded, its geometry is computed and its range of
+ * rowids is chosen. It stays in the registry while it is listed; snapshots hold references to it. Files are opened when
+ * they are needed and stay open. When no file is in use (tsr__array_files_done), the least recently used files beyond
+ * TSR_FILES_KEPT are closed, and beyond TSR_FILES_KEPT_IN_ALL together with those of the environment's other arrays.
+ * Small metadata files, of which there may be thousands, are read completely and kept in memory.
  */
 #include "array/fragment.h"
 
@@ -24,17 +22,18 @@
 #include "array/listing.h"
 
 #define FRAGMENT_METADATA "__fragment_metadata.tdb"
-#define KEPT_MAX          8192 /* bytes of a metadata file that is kept ... */
-#define KEPT_ALL          (UINT64_C(16) << 20) /* ... and of all those of an array */
-#define EAGER_TILES       4096 /* a fragment of no more has its R-tree read with its footer */
-#define ASKED             32 /* fragments between two questions whether to stop, where many are read */
+#define KEPT_MAX          8192 /* largest metadata file that is kept in memory, in bytes */
+#define KEPT_ALL          (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
+/* fragments of at most so many tiles have their R-tree read together with their footer */
+#define EAGER_TILES     4096
+#define CANCEL_INTERVAL 32 /* fragments that are read between two checks for cancellation */
 
 typedef struct tsr_open_file {
   tsr_file *file;
   tsr_fragment *fragment;
   uint64_t index; /* in fragment->files */
-  uint64_t epoch; /* array->file_epoch when it was last given out */
-  uint32_t holders; /* who needs it whatever the epoch */
+  uint64_t epoch; /* array->file_epoch when the file was last given out: it is in use while that is the present one */
+  uint32_t holders; /* pins: > 0: the file is in use in any epoch */
   struct tsr_open_file *newer, *older;
 } fragment_open_file;
 
@@ -68,7 +67,8 @@ static void fragment_close_file(tsr_array *array, fragment_open_file *node) {
   tsr__free(node);
 }
 
-/* Closes so many of an array's, the oldest first, as far as nobody uses them. How many were closed. */
+/* Closes up to `count` files of an array that are not in use, the least recently used first. Returns how many were
+ * closed. */
 static uint64_t close_some(tsr_array *array, uint64_t count) {
   uint64_t closed = 0;
   fragment_open_file *node = array->oldest_file;
@@ -83,8 +83,8 @@ static uint64_t close_some(tsr_array *array, uint64_t count) {
   return closed;
 }
 
-/* All arrays of an environment share what a process may have open with each other and with the host: the others' go
- * first. */
+/* Closes unused files of the environment's other arrays until all arrays together have at most `most` open files. A
+ * process may open a limited number of files, and the host needs some, too. Returns how many were closed. */
 static uint64_t close_others(tsr_array *array, uint64_t most) {
   uint64_t all = array->open_files, closed = 0;
   for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files;
@@ -114,9 +114,9 @@ static int fragment_join_path(const tsr_fragment *fragment, const char *file, ts
   return tsr__buffer_append_u8(path, 0, error);
 }
 
-/* Before version 5 the metadata of a prepared fragment, which may count already, has a provisional name: publishing
- * renames
- * it, and may do so between two looks. */
+/* Opens a file of a fragment. Below version 5 the metadata file of a prepared fragment has a provisional name, and the
+ * commit may already count. Publishing renames the file, maybe between two tries. So the final name is tried once more
+ * after the provisional one. */
 static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, tsr_file **file,
                         tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
@@ -131,8 +131,9 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
   return rc;
 }
 
-/* A file of a fragment that was committed is not there: either the fragment has been vacuumed, or it is damaged. */
-static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
+/* Fails for a missing file of a committed fragment: TSR_ABORT if the fragment has been vacuumed meanwhile, TSR_CORRUPT
+ * if it is still listed. */
+static int fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;
   TSR_TRY(tsr__array_list(array, true, true, error));
@@ -143,7 +144,7 @@ static int missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *er
                    before.message);
 }
 
-/* Keeps a metadata file that is small. */
+/* Reads a small metadata file into memory, where it is kept. */
 static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   if ((*file)->size > KEPT_MAX || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
   TSR_TRY(tsr__store_keep_file(file, error));
@@ -152,14 +153,15 @@ static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **fi
   return TSR_OK;
 }
 
-/* Opens file `index`, called `name`, of at least `least` bytes; the last one may be kept instead. */
+/* Opens file number `index`, whose name is `name`; fewer than `least` bytes are TSR_CORRUPT. The metadata file, the
+ * last one, may be kept in memory instead. */
 static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
                         tsr_error *error) {
   tsr_file *file = NULL;
   void *block;
   int rc = open_file_of(array, fragment, name, &file, error);
   if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, &file, error);
-  if (rc == TSR_NOT_FOUND) return missing(array, fragment, error);
+  if (rc == TSR_NOT_FOUND) return fail_missing(array, fragment, error);
   if (rc >= 0 && file->size < least)
     rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata tells of %llu",
                    array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
@@ -179,7 +181,8 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   return TSR_OK;
 }
 
-static tsr_file *use(tsr_array *array, fragment_open_file *node) {
+/* Marks the file as given out in the present epoch. */
+static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) {
   unlink_file(array, node);
   link_newest(array, node);
   return node->file;
@@ -189,7 +192,7 @@ int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_fi
   uint64_t index = file_count(fragment) - 1;
   if (!fragment->kept && !fragment->files[index])
     TSR_TRY(open_indexed(array, fragment, index, FRAGMENT_METADATA, fragment->metadata.file_size, error));
-  *file = fragment->kept ? fragment->kept : use(array, fragment->files[index]);
+  *file = fragment->kept ? fragment->kept : fragment_mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
 
@@ -205,7 +208,7 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
     tsr__arena_release(&arena);
     if (rc < 0) return rc;
   }
-  *file = use(array, fragment->files[index]);
+  *file = fragment_mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
 
@@ -253,7 +256,8 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-/* Footers below version 10 name no schema: it is __array_schema.tdb, or what a key-value store has in its place. */
+/* Finds the schema of a fragment. Footers below version 10 name no schema: it is __array_schema.tdb, or __kv_schema.tdb
+ * of a key-value store. */
 static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   const tsr_commit_list *schemas = &((tsr_array *)argument)->listing->schemas;
   bool stored = strcmp(name, "__array_schema.tdb") != 0;
@@ -263,9 +267,8 @@ static int fragment_find_schema(void *argument, const char *name, const tsr_sche
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
 }
 
-/* While the file is open: a plan of a sparse array wants the R-tree next. What is wrong with it is said then; but a
- * host
- * that says stop, which reading its store may find out, says it once. */
+/* Loads the R-tree of a sparse fragment while its file is open, since a plan needs it next. Errors are ignored here:
+ * the plan finds them again. Only TSR_INTERRUPT is returned, because the host reports a cancellation once. */
 static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   tsr_error fault = {0};
@@ -285,11 +288,11 @@ static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_sc
                                      &array->memory, &fragment->metadata, error);
   if (rc >= 0) rc = read_ahead(array, fragment, file, error);
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
-  /* the code of a missing file is for the commit's fault alone */
+  /* TSR_NOT_FOUND is reserved for the missing file of a commit */
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
 }
 
-/* Where a dense fragment's box lies in ordinals, and the tiles it touches. */
+/* Computes the box of a dense fragment in ordinals, and the space tiles that it touches. */
 static int place_box(tsr_fragment *fragment, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   const tsr_grid *grid = &fragment->grid;
@@ -369,7 +372,7 @@ int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *err
   tsr_listing entries = {0};
   tsr_buffer path = {.memory = store->memory};
   tsr_error unseen;
-  int rc = tsr__store_remove(store, directory, &unseen); /* a link to a directory goes, what it leads to stays */
+  int rc = tsr__store_remove(store, directory, &unseen); /* removes a link to a directory, not its target */
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
   rc = tsr__store_list(store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -389,7 +392,8 @@ int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *err
 
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
 
-/* What cannot be removed now is debris, which nobody takes for a fragment. */
+/* Removes the files of a provisional fragment. Files that cannot be removed remain as debris, which is never taken for
+ * a fragment. */
 static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
   char path[160];
   tsr_error ignored;
@@ -462,10 +466,10 @@ int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8
   return TSR_OK;
 }
 
-typedef struct reading { /* fragments whose metadata files are read by all threads */
+typedef struct reading { /* fragments whose metadata files all threads read */
   tsr_array *array;
-  tsr_fragment **fragments; /* those that could not be read have no schema */
-  pthread_mutex_t schemas; /* who loads one changes the array */
+  tsr_fragment **fragments; /* a fragment that cannot be read remains without a schema */
+  pthread_mutex_t schemas; /* serialises the loading of schemas, which changes the array */
 } reading;
 
 static int find_schema_alone(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
@@ -479,7 +483,7 @@ static int find_schema_alone(void *argument, const char *name, const tsr_schema 
 static int read_one(void *argument, uint64_t index, tsr_error *error) {
   reading *r = argument;
   tsr_error unseen;
-  if (index % ASKED == ASKED - 1) TSR_TRY(tsr__cancelled(&r->array->memory, error));
+  if (index % CANCEL_INTERVAL == CANCEL_INTERVAL - 1) TSR_TRY(tsr__cancelled(&r->array->memory, error));
   (void)fragment_read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
   return TSR_OK;
 }
@@ -517,7 +521,7 @@ void tsr__array_fragments_prune(tsr_array *array) {
   for (uint64_t i = 0; i < array->fragments.capacity;) {
     tsr_fragment *fragment = array->fragments.entries[i].value;
     if (fragment && (!array->listing || !tsr__map_get(&array->listing->names, fragment->name))) {
-      tsr__map_remove(&array->fragments, fragment->name); /* another may move into this place: look again */
+      tsr__map_remove(&array->fragments, fragment->name); /* another entry may move into this place: look at it again */
       tsr__array_fragment_drop(array, fragment);
     } else i++;
   }

@@ -1,4 +1,7 @@
-/* fragment.h: what the array knows of its fragments; their files. */
+/* fragment.h: open fragments: the array's registry of fragments, their geometry, and their open files. Snapshots take
+ * fragments from the registry; readers ask a fragment for its files and for the parts of its metadata that are loaded
+ * on demand. Sorted runs of uncommitted cells are fragments, too, outside the registry.
+ */
 #ifndef TSR_FRAGMENT_H
 #define TSR_FRAGMENT_H
 
@@ -9,77 +12,87 @@
 typedef struct tsr_committed tsr_committed;
 
 typedef struct tsr_fragment {
-  char *name;
-  tsr_name parsed;
-  bool old_layout; /* lies in the array's directory rather than in __fragments */
-  uint32_t references; /* the array's registry and snapshots */
-  uint64_t id; /* unique within the environment's life: the cache's key */
+  char *name; /* owned */
+  tsr_name parsed; /* the parts of the name */
+  bool old_layout; /* the fragment lies in the array's directory, not in __fragments */
+  uint32_t references; /* of the registry and of snapshots */
+  uint64_t id; /* never used twice in an environment; the cache's key */
   tsr_fragment_metadata metadata;
-  struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part], the last one the metadata file; NULL if not open */
-  tsr_file *kept; /* the metadata file, where it is small: in memory, never opened again; or NULL */
-  tsr_grid grid; /* dense arrays: of its own schema */
-  uint64_t *box_low, *box_high; /* dense: its non-empty domain in ordinals, clipped to the domain */
-  uint64_t *tile_low, *tile_count; /* dense: first tile coordinate and number of tiles of each dimension */
-  int64_t row_base; /* rowid of its cell 0; cell = tile * cells per tile + index in tile */
+  struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part]; the last one is the metadata file; NULL: not open */
+  tsr_file *kept; /* a small metadata file, read into memory and never opened again; else NULL */
+  tsr_grid grid; /* dense arrays: of the fragment's own schema */
+  uint64_t *box_low, *box_high; /* dense: non-empty domain in ordinals, inclusive, clipped to the domain */
+  uint64_t *tile_low, *tile_count; /* dense: of each dimension: first tile coordinate, number of tiles */
+  int64_t row_base; /* rowid of cell 0; cell number = tile * cells_per_tile + index in the tile */
   uint64_t cells_per_tile;
-  /* of a run, cells that a writer has in hand (ops_writer.h), which is in no registry */
-  bool own; /* it is one: the times of its cells are their numbers plus TSR_OWN_TIMES */
-  bool provisional; /* its files go when nobody holds it any more */
-  tsr_tile **tiles; /* in memory: [slot * tile count + tile]; NULL: it has files */
-  uint32_t *positions; /* where each of its cells stands, by number; NULL until it is asked for */
+  /* The following fields are for sorted runs of a writer's uncommitted cells, which are in no registry. */
+  bool own; /* the fragment is a sorted run: the times of its cells are their numbers plus TSR_OWN_TIMES */
+  bool provisional; /* the fragment's files are removed together with its last reference */
+  tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
+  uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
 } tsr_fragment;
 
-#define TSR_OWN_TIMES (UINT64_C(1) << 63)
+#define TSR_OWN_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
 
-/* The registry: a fragment by name, made and loaded if it is new (footer from `footer` where a consolidated file has
- * it); a reference for the caller. */
+/* Gives a committed fragment, with a reference for the caller. If it is not in the registry yet, it is loaded and
+ * added. `footer`: the fragment's footer from a consolidated file, `footer_size` bytes; NULL: the footer is read from
+ * the fragment's own metadata file. */
 int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
                         tsr_fragment **fragment, tsr_error *error);
 
-/* The same ahead for several that are not in the registry and have no consolidated footer: their files are read by all
- * threads, where the store allows that. What is wrong with one is said when it is asked for; a host that says stop is
- * heard: TSR_INTERRUPT. */
+/* Loads several fragments into the registry, reading their metadata files with all threads, if the store allows that.
+ * None of them may be in the registry or have a consolidated footer. A fragment that cannot be loaded is left out:
+ * tsr__array_fragment reports the error when the fragment is needed. The only errors here are lack of memory and
+ * cancellation (TSR_INTERRUPT). */
 int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
+
+/* Removes a reference; the last one frees the fragment. */
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
 
-/* One with one reference, that is in no registry, all but its name to be filled in; drop frees it at any time. */
+/* Makes a fragment with one reference, outside the registry. The caller fills in everything but the name and the id.
+ * tsr__array_fragment_drop frees it at any time. */
 int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error);
 
-/* Its files, of a footer that has been decoded. */
+/* Allocates the array of open files, all closed. The footer must have been decoded. */
 int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
 
-/* Removes a fragment's directory and its files, as far as they are there. */
+/* Removes a fragment's directory and the files in it. Missing files are no error. A symbolic link in place of the
+ * directory is removed; its target stays. */
 int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
 
-/* Takes out of the registry what is listed no more. */
+/* Removes the fragments from the registry that the last listing does not have. */
 void tsr__array_fragments_prune(tsr_array *array);
 
-/* Its open files, of the size that the footer says at least; NOT_FOUND becomes TSR_ABORT "vacuumed during this
- * statement" where the fragment is not listed any more. Borrowed until tsr__array_files_done, which closes the least
- * recently used past TSR_FILES_KEPT: to be called when no file is in use (before or after each window of tiles).
- * Caller's thread only. */
-#define TSR_FILES_KEPT        128
-#define TSR_FILES_KEPT_IN_ALL 256 /* of all arrays of an environment */
+#define TSR_FILES_KEPT        128 /* open files of one array that stay open while no one uses them */
+#define TSR_FILES_KEPT_IN_ALL 256 /* the same for all arrays of an environment together */
+
+/* Give an open file of a fragment, opening it if needed. A file that is smaller than the footer says is TSR_CORRUPT. If
+ * a file is missing, the array is listed again: TSR_ABORT if the fragment has been vacuumed during this statement, else
+ * TSR_CORRUPT. The file is borrowed until tsr__array_files_done. For the caller's thread only. */
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
+
+/* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
+ * recently used files beyond the limits above. Call it before or after each window of tiles. For the caller's thread
+ * only. */
 void tsr__array_files_done(tsr_array *array);
 
-/* Closes all that are only kept, of the environment's other arrays, too: the process may not be allowed to open more.
- * False
- * if there were none. */
+/* Closes all files that are open but not in use, also those of the environment's other arrays. Call it when the process
+ * cannot open more files. Returns false if there was nothing to close. */
 bool tsr__array_files_make_room(tsr_array *array);
 
-/* A file that was given out stays open until it is dropped as often as it was held: workers are reading it. */
+/* Pin a file that was given out, and undo that. The file stays open while worker threads read it, until each hold has
+ * been dropped. */
 void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 
-/* Lazy parts, loaded once. */
+/* Load parts of a fragment's metadata on demand: R-tree, tile offsets of a slot, processed conditions. */
 int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error);
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
 
-/* The time of a fragment's cells where they have none of their own: its end. */
+/* Returns the time of cells in a fragment that stores no times of cells: the end of its time range. */
 static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
 
 #endif

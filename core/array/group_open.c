@@ -1,9 +1,9 @@
-/* group_open.c: groups: opened, their members and metadata between two times.
+/* group_open.c: opens groups; finds their members and metadata between two times.
  *
- * __group holds files of changes. Where the newest in view is of version 1 it lists all members and stands alone;
- * otherwise all files take effect in the order of their times. A member is known by its name, or by its URI if it has
- * none; a later one of that key takes its place, or takes it away. Nothing that a member's URI leads to is opened here,
- * and what lies outside of the group's directory is not even looked at.
+ * The files of __group hold changes. If the newest file in view is of version 1, it lists all members and older files
+ * do not count; otherwise all files take effect in the order of their times. A member is identified by its name, or by
+ * its URI if it has no name; a later entry with the same key replaces or removes it. No member is opened here. A member
+ * outside of the group's directory is not looked at at all: its kind is the one that the group states.
  */
 #include "array/group_open.h"
 
@@ -17,10 +17,10 @@
 #include "array/objects.h"
 #include "array/timed_files.h"
 
-#define GROUP_OPEN_ATTEMPTS 8 /* while others vacuum under our hands */
+#define GROUP_OPEN_ATTEMPTS 8 /* tries, since others may vacuum files that were just listed */
 
 typedef struct members_made {
-  tsr_group_members shown; /* first: what the caller has */
+  tsr_group_members shown; /* first: the caller has a pointer to this member */
   tsr_arena arena;
 } members_made;
 
@@ -109,7 +109,7 @@ static int apply_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_
   return TSR_OK;
 }
 
-/* The newest file is looked at first: it may be all. */
+/* The newest file is read first, because it may be the only one that counts. */
 int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error) {
   tsr_members newest;
@@ -124,7 +124,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
   return TSR_OK;
 }
 
-/* Where a member lies. URIs are bytes as they stand: nothing is decoded in them. */
+/* Makes the path of a member. URIs are used as stored: no escapes are decoded. */
 static int group_open_locate(const tsr_group *group, const tsr_member *member, tsr_arena *arena, const char **path,
                              tsr_error *error) {
   const char *root = group->store->name, *uri = member->uri;
@@ -149,7 +149,7 @@ static int group_open_find_kind(tsr_group *group, const tsr_member *member, tsr_
   tsr_stamp stamp;
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
   int rc = inside ? tsr__object_kind(group->store, member->uri, kind, error) : TSR_IO;
-  if (rc != TSR_IO) return rc; /* what may not be read is what the group says */
+  if (rc != TSR_IO) return rc; /* TSR_IO: outside, or not readable: the kind is the one that the group states */
   *kind = member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
   return TSR_OK;
 }

@@ -1,4 +1,5 @@
-/* group_open.h: groups: opened, their members and metadata between two times. */
+/* group_open.h: open groups: their structure, and how their members are found from the files of __group.
+ * define/group_write.c changes groups through it. */
 #ifndef TSR_GROUP_OPEN_H
 #define TSR_GROUP_OPEN_H
 
@@ -16,15 +17,20 @@ struct tsr_group {
   uint8_t key[TSR_KEY_SIZE];
 };
 
+/* Returns the key, or NULL if the group is not encrypted. */
 const uint8_t *tsr__group_key(const tsr_group *group);
-const char *tsr__member_key(const tsr_member *member); /* its name, or its URI if it has none */
 
-/* The members that files of __group make, by key; `all`: also what stands before a newest file that counts alone
- * (*alone says that there is one). Memory comes from `arena`. */
+/* Returns the string that identifies a member in its group: its name, or its URI if it has no name. */
+const char *tsr__member_key(const tsr_member *member);
+
+/* Fills `map` (tsr__member_key -> tsr_member) with the members after all `files` have taken effect. If the newest file
+ * lists all members (version 1), *alone is true and older files are not read, unless `all` is true. `arena` owns the
+ * members. */
 int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error);
 
-/* Opens the group in a store, which it closes, also if it fails. */
+/* Opens the group in a store and takes the store over: it closes the store, also on an error. `path` is for
+ * messages. */
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error);
 

@@ -1,26 +1,28 @@
-/* listing.c: what the array's directories say is committed.
+/* listing.c: lists an array: finds out from its directories what is committed.
  *
  *   __commits/NAME.wrt            the fragment __fragments/NAME is committed (version 12 and later)
  *   __commits/NAME.del            a delete condition
- *   __commits/NAME.con            several of both; .ok entries in it commit fragments of the old layout
+ *   __commits/NAME.con            several fragments and deletes; .ok entries commit fragments of the old layout
  *   __commits/NAME.ign            fragments whose entries in .con files do not count
- *   __commits/NAME.vac, NAME.vac  fragments that a merged one replaces
+ *   __commits/NAME.vac, NAME.vac  fragments that a merged fragment replaces
  *   __fragment_meta/NAME.meta, NAME.meta   footers of many fragments in one file
- *   NAME/ with NAME.ok            a fragment of the old layout (5 to 11); without its directory it is nothing, as
- * TileDB has it: older libraries leave that behind NAME/__fragment_metadata.tdb  a fragment of version 1 to 4 (its name
- * has no version)
- *   __commits/NAME.pending   the marker of a commit that is prepared and not published (pending.c); NAME/.pending
- *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb
+ *   NAME/ with NAME.ok            a fragment of the old layout (versions 5 to 11)
+ *   NAME/__fragment_metadata.tdb  a fragment of version 1 to 4, whose name has no version
+ *   __commits/NAME.pending, NAME/.pending   the marker of a prepared commit (pending.c)
+ *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb   schemas
  *
- * Other names are not looked at. A listing is made of names alone, but for .con and .ign files, which are read; what is
- * visible at some time is decided by snapshot.c. It is renewed only if a directory has changed in which a commit shows,
- * or
- * a fragment of version 3 or 4 got its metadata, which happens one level below. A commit always shows in __commits, a
- * schema in __schema; only of the old layout do they show in the array's own directory, which is not looked at where
- * nothing and no schema is that old. Files in __fragment_meta are a help: they are found when the rest is listed.
+ * All other names are ignored. A NAME.ok without the directory NAME commits nothing, as in TileDB: older libraries
+ * leave such files behind. A listing is made of names alone, except that .con and .ign files are read. snapshot.c
+ * decides what is visible at which time.
  *
- * Of a .con and a .meta of the same name, which are of the same fragments (commits.c), the second is read: who asks for
- * fragments needs it anyhow. If that fails, the .con is; what is wrong with footers is told where they are needed.
+ * A listing is renewed only if a commit may have appeared. Commits appear in __commits and schemas in __schema; only of
+ * the old layout do they appear in the array's own directory, which is not checked if no schema and no name in it is
+ * that old. A fragment of version 3 or 4 appears when it gets its metadata file, one level below, so these files are
+ * looked for by name. Files in __fragment_meta only save reading; new ones are found when the rest is listed.
+ *
+ * If a .con and a .meta have the same name, they have the same fragments (commits.c), and the .meta is read instead of
+ * the .con: the caller needs the footers anyhow. If the .meta cannot be read, the .con is; errors of footers are
+ * reported where footers are needed.
  */
 #include "array/listing.h"
 
@@ -39,26 +41,27 @@
 
 enum { ROOT, SCHEMA, LISTING_COMMITS, STAMPED, FOOTERS = STAMPED };
 static const char *const listing_directories[] = {"", "__schema", "__commits", "__fragment_meta"};
-#define RENEWALS           64 /* while others publish and vacuum under our hands */
-#define LISTINGS           1000 /* while others commit or vacuum */
-#define FRESH              2000 /* milliseconds: a list that was read so lately may still be growing */
-#define COMMIT_FILE_MAX    (1u << 30)
+#define RENEWALS           64 /* tries to list the array, since others may publish and vacuum meanwhile */
+#define LISTINGS           1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
+#define FRESH              2000 /* milliseconds after which a list that was read is taken to be complete */
+#define COMMIT_FILE_MAX    (1u << 30) /* bytes */
 #define NEW_LAYOUT         12 /* the first version whose commits are in __commits */
 #define LISTING_OLD_SCHEMA "__array_schema.tdb"
-#define LISTING_KV_SCHEMA  "__kv_schema.tdb" /* in its place: a key-value store */
+#define LISTING_KV_SCHEMA  "__kv_schema.tdb" /* a key-value store's, in place of the former */
 
-typedef struct renewal { /* a listing being made */
+typedef struct renewal { /* a listing that is being made */
   tsr_array *array;
   tsr_commit_listing *listing;
-  tsr_map ignored; /* names with suffix, of .ign files */
+  tsr_map ignored; /* names with suffix, from .ign files */
   tsr_map in_con; /* names of fragments in .con files */
-  tsr_map deletes; /* names of deletes, from .con files and .del */
-  tsr_map ok; /* stems of .ok files */
-  tsr_map metas; /* names of __fragment_meta's files, without suffix -> their paths */
-  tsr_map settled; /* names of fragments that are not committed, and that no .con commits: see unfinished.c */
-  tsr_path doubtful; /* whose age tells how young the doubt is for which the listing has failed; or '' */
-  tsr_buffer gone; /* gone_commit: prepared commits that count, and whose fragment or staged file is not there */
-  bool counting; /* what is added is prepared, and not published */
+  tsr_map deletes; /* names of deletes, from .con and .del files */
+  tsr_map ok; /* names of .ok files without suffix */
+  tsr_map metas; /* names of the files in __fragment_meta without suffix -> their paths */
+  tsr_map settled; /* names of fragments that are not committed, and which no .con can have committed (unfinished.c) */
+  /* if the listing fails because of a cut .con: the file whose age says whether that may pass; else '' */
+  tsr_path doubtful;
+  tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
+  bool counting; /* fragments that are added belong to a prepared commit */
   tsr_error *error;
 } renewal;
 
@@ -76,9 +79,8 @@ static bool ends_in(const char *text, const char *suffix) {
   return tsr__name_suffix(text, suffix, &stem);
 }
 
-/* A file of footers that is damaged counts as one that names nothing: each fragment has its footer in a file of its
- * own,
- * too. TileDB writes the file in place, so it leaves one that is cut where it dies. */
+/* Decodes a .meta file. A damaged one counts as empty, because each fragment has its footer in its own file, too.
+ * TileDB writes .meta files in place, so it leaves a cut one if it dies. */
 static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
   tsr_generic_tile header;
   tsr_error one;
@@ -99,8 +101,8 @@ static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *er
 
 static bool listing_is_list(const tsr_commit_file *file) { return !ends_in(file->path, ".meta"); }
 
-/* Takes a .con that is cut for one that is not written yet; whether that loses anything, the listing asks. */
-static int take_cut(tsr_commit_file *file) {
+/* Treats a .con that is cut as not written yet. listing_check_unfinished finds out whether anything is lost by that. */
+static int treat_as_unwritten(tsr_commit_file *file) {
   file->rest = file->commits;
   file->commits = (tsr_commits){0};
   return TSR_OK;
@@ -115,14 +117,15 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac") && !ends_in(file->path, TSR_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
-  if (rc < 0 && file->commits.cut) return take_cut(file);
+  if (rc < 0 && file->commits.cut) return treat_as_unwritten(file);
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
   if (!con) tsr__buffer_release(&file->content);
   if (looked) array->fresh_until = tsr__moment() + FRESH;
   return TSR_OK;
 }
 
-/* Has a list been written to since it was read? One that is gone has not: who needs it is told so. */
+/* Returns 1 if a list has changed on disk since it was read. A list that has been removed has not changed: code that
+ * reads it gets the error. */
 static int has_grown(tsr_array *array, const tsr_commit_file *file, tsr_error *error) {
   tsr_look look;
   if (!listing_is_list(file)) return 0;
@@ -131,20 +134,20 @@ static int has_grown(tsr_array *array, const tsr_commit_file *file, tsr_error *e
   return rc <= 0 ? rc : !tsr__same_look(&look, &file->look);
 }
 
-/* What is known of it is outdated. The last listing may point into it: it lives until the next one. */
+/* Marks a decoded file as outdated. It is freed with the next listing, since the last one may point into it. */
 static void outdate(tsr_array *array, tsr_commit_file *file) {
   tsr__map_remove(&array->files, file->path);
   file->next = array->outdated;
   array->outdated = file;
 }
 
-/* Lists that have been written to since are read anew. */
+/* Marks all lists as outdated that have changed on disk since they were read. */
 static int outdate_grown(tsr_array *array, tsr_error *error) {
   for (uint64_t i = 0; i < array->files.capacity;) {
     tsr_commit_file *file = array->files.entries[i].value;
     const int grown = file ? has_grown(array, file, error) : 0;
     if (grown < 0) return grown;
-    if (grown) outdate(array, file); /* another may move into this place: look again */
+    if (grown) outdate(array, file); /* another entry may move into this place: look at it again */
     else i++;
   }
   return TSR_OK;
@@ -152,7 +155,7 @@ static int outdate_grown(tsr_array *array, tsr_error *error) {
 
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
   tsr_commit_file *known = tsr__map_get(&array->files, path);
-  if (known && known->rest.cut) { /* its writer may have gone on */
+  if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
     const int grown = has_grown(array, known, error);
     if (grown < 0) return grown;
     if (grown) outdate(array, known);
@@ -183,7 +186,7 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
   return TSR_OK;
 }
 
-/* Forgets decoded files that are listed no more. */
+/* Frees outdated files and files that the present listing does not have. */
 static void prune_files(tsr_array *array, uint64_t generation) {
   while (array->outdated) {
     tsr_commit_file *file = array->outdated;
@@ -193,7 +196,7 @@ static void prune_files(tsr_array *array, uint64_t generation) {
   for (uint64_t i = 0; i < array->files.capacity;) {
     tsr_commit_file *file = array->files.entries[i].value;
     if (file && file->generation != generation) {
-      tsr__map_remove(&array->files, file->path); /* another may move into this place: look again */
+      tsr__map_remove(&array->files, file->path); /* another entry may move into this place: look at it again */
       free_commit_file(file);
     } else i++;
   }
@@ -249,7 +252,8 @@ static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, con
   if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, compare);
 }
 
-/* An entry "STEM<suffix>" of a directory: its stem copied and parsed. 1; 0 if the name is none of that kind. */
+/* Parses the directory entry STEM<suffix> into `item`. Returns 1; 0 if the entry has another suffix; TSR_CORRUPT if the
+ * stem is not a timestamped name. */
 static int parse_entry(renewal *r, const char *directory, const char *text, const char *suffix, tsr_committed *item) {
   uint64_t stem;
   if (!tsr__name_suffix(text, suffix, &stem)) return 0;
@@ -265,7 +269,7 @@ static int parse_entry(renewal *r, const char *directory, const char *text, cons
 
 static int listing_add_fragment(renewal *r, const char *name, const tsr_name *parsed, bool old_layout) {
   static const char present;
-  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* named twice: counts once */
+  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* a .con and a file of its own may name a fragment */
   TSR_TRY(tsr__map_put(&r->listing->names, name, (void *)(uintptr_t)&present, r->error));
   tsr_committed item = {.name = name, .parsed = *parsed, .old_layout = old_layout, .prepared = r->counting};
   return listing_append(r, &r->listing->fragments, &item);
@@ -279,14 +283,15 @@ static int list_directory(renewal *r, int which, tsr_listing *out) {
   return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
 }
 
-static bool same_entries(const tsr_listing *a, const tsr_listing *b) { /* sorted by name, as all listings are */
+/* Returns true if the listings are equal; both are sorted by name, as all listings are. */
+static bool same_entries(const tsr_listing *a, const tsr_listing *b) {
   if (a->count != b->count) return false;
   for (uint64_t i = 0; i < a->count; i++)
     if (a->entries[i].kind != b->entries[i].kind || strcmp(a->entries[i].name, b->entries[i].name) != 0) return false;
   return true;
 }
 
-/* Was the directory as it is now when its listing began? */
+/* Returns 1 if the directory has not changed since before it was listed. */
 static int is_steady(const renewal *r, int which) {
   const tsr_stamp *a = &r->listing->stamps[which];
   tsr_stamp b;
@@ -295,10 +300,9 @@ static int is_steady(const renewal *r, int which) {
   return b.known && a->a == b.a && a->b == b.b && a->c == b.c;
 }
 
-/* A directory is not listed in one moment: a listing may lack a file that came, and also the one in whose place it
- * came,
- * which went meanwhile. But what was there when a listing began and is not in it had been in the listing before: two
- * equal ones, one after the other, are a state of the directory. */
+/* Lists a directory in a state that it had at one moment. A listing takes time: it may lack a file that was created
+ * meanwhile, and also the file that the new one replaces, which was removed meanwhile. If the directory's stamp has not
+ * changed, the listing is such a state. Otherwise the directory is listed until two listings in a row are equal. */
 static int list_state(renewal *r, int which, tsr_listing *out) {
   TSR_TRY(list_directory(r, which, out));
   int rc = is_steady(r, which);
@@ -314,7 +318,8 @@ static int list_state(renewal *r, int which, tsr_listing *out) {
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* A .con or .ign, whose own names may be anything, or a .con under the name that it is prepared with. */
+/* Reads a .con or .ign, whose name need not be timestamped, or a .con under the name that it has while it is
+ * prepared. */
 static int listing_read_file(renewal *r, const char *name, const tsr_commit_file **file) {
   const char *path;
   TSR_TRY(listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path));
@@ -344,7 +349,7 @@ static bool is_ignored(renewal *r, const char *name, bool old_layout) {
 }
 
 static int listing_add_delete(renewal *r, const tsr_committed *item) {
-  if (tsr__map_get(&r->deletes, item->name)) return TSR_OK; /* in a .con and as .del */
+  if (tsr__map_get(&r->deletes, item->name)) return TSR_OK; /* a .con and a .del may both have it */
   TSR_TRY(listing_append(r, &r->listing->deletes, item));
   return tsr__map_put(&r->deletes, item->name, (void *)(uintptr_t)item->name, r->error);
 }
@@ -353,7 +358,7 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
   tsr_committed item = {.name = commit->name, .path = path, .bytes = commit->bytes, .size = commit->size};
   if (!tsr__name_parse(commit->name, strlen(commit->name), &item.parsed))
     return tsr__fail(r->error, TSR_CORRUPT, "%s: '%s' is not a timestamped name", path, commit->name);
-  /* names of a file live as long as it is listed, which is as long as this listing */
+  /* the name is borrowed from the file, which lives as long as the listing */
   if (commit->kind == TSR_COMMIT_DELETE) return listing_add_delete(r, &item);
   if (commit->kind == TSR_COMMIT_UPDATE)
     return tsr__fail(r->error, TSR_UNSUPPORTED, "%s: update conditions ('%s') are not supported", path, commit->name);
@@ -363,8 +368,9 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
   return old_layout ? TSR_OK : listing_add_fragment(r, item.name, &item.parsed, false);
 }
 
-/* The footers of the fragments that a .con commits, by its name; NULL: there are none. */
-static const tsr_commit_file *read_variant(renewal *r, const char *con) {
+/* Reads the .meta that has the same fragments as a .con, to be used in place of the .con. Returns NULL if there is
+ * none, or it cannot be used. */
+static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
   char name[192];
   uint64_t stem;
   const tsr_commit_file *file;
@@ -382,7 +388,7 @@ static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
     if (!ends_in(name, ".con")) continue;
-    const tsr_commit_file *file = read_variant(r, name);
+    const tsr_commit_file *file = read_paired_footers(r, name);
     for (uint64_t n = 0; file && n < file->footers.count; n++)
       TSR_TRY(
           add_con_entry(r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
@@ -405,7 +411,8 @@ typedef struct gone_commit {
   const char *marker;
 } gone_commit;
 
-/* It may have been published and merged since, and the marker have stayed: that shows when all is listed. */
+/* Remembers a prepared commit whose files are missing. Perhaps it has been published and merged and only the marker is
+ * left; that can be decided when everything is listed. */
 static int keep_gone(renewal *r, const tsr_pending *pending, const char *marker) {
   const gone_commit one = {*pending, marker};
   return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
@@ -423,8 +430,8 @@ static int check_gone(renewal *r) {
   return TSR_OK;
 }
 
-/* What is renamed to the commit later: a .con is read from where it is, a delete from there too. Gone: published a
- * moment ago, or removed. */
+/* Counts a prepared commit whose file exists under a provisional name until it is published: a .con or a delete, which
+ * is read under that name. If the file is missing, it has just been published or removed. */
 static int count_staged(renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
   const char *commit = pending->commit;
   tsr_committed item = {0};
@@ -439,7 +446,7 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
   }
   if (ends_in(commit, ".con")) {
     TSR_TRY(listing_read_file(r, name, &file));
-    if (file->rest.cut) /* it was whole and on disk before its marker was */
+    if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
       return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
     return TSR_OK;
@@ -452,7 +459,8 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
   return listing_add_delete(r, &item);
 }
 
-/* Before version 5 the metadata's own name commits: until then it is read under another (fragment.c). */
+/* Counts a prepared commit of the old layout. Below version 5 the name of the metadata file commits; until then it is
+ * read under a provisional name (fragment.c). */
 static int count_old(renewal *r, const char *commit) {
   char name[TSR_COMMIT_PATH];
   tsr_name parsed;
@@ -465,7 +473,7 @@ static int count_old(renewal *r, const char *commit) {
   return listing_add_fragment(r, copy, &parsed, true);
 }
 
-/* A commit in __commits that creates an empty file. */
+/* Counts a prepared commit that an empty .wrt file will publish. */
 static int count_fragment(renewal *r, const tsr_pending *pending, const char *marker, const char *name,
                           const tsr_name *parsed) {
   bool exists;
@@ -489,17 +497,18 @@ static int count_prepared(renewal *r, const tsr_pending *pending, const char *pa
   return count_fragment(r, pending, path, copy, &parsed);
 }
 
-static int asks(const tsr_array *array, const char *commit, tsr_error *error) {
+/* Returns 1 if the host says that a prepared commit counts, else 0. */
+static int host_has_committed(const tsr_array *array, const char *commit, tsr_error *error) {
   return array->committed ? array->committed(array->committed_argument, commit, error) : 0;
 }
 
-static int is_outdated(renewal *r, const char *marker) {
+static int fail_outdated(renewal *r, const char *marker) {
   return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
 }
 
-/* A prepared commit that counts; or not any more, where recovery has published another one in its place. That one was
- * published before `entries` were listed, or all is listed anew. */
-static int count_in_time(renewal *r, const char *marker, const tsr_pending *pending, const tsr_listing *entries) {
+/* Counts a prepared commit, unless recovery has published another commit in its place. If that other commit was
+ * published after `entries` were listed, the array must be listed again. */
+static int count_unless_late(renewal *r, const char *marker, const tsr_pending *pending, const tsr_listing *entries) {
   tsr_late late;
   bool exists;
   int rc = tsr__late_read(r->array->store, pending->commit, &late, r->error);
@@ -509,7 +518,7 @@ static int count_in_time(renewal *r, const char *marker, const tsr_pending *pend
     const char *slash = strrchr(late.commit, '/');
     if (tsr__listing_has(entries, slash ? slash + 1 : late.commit)) return TSR_OK;
     TSR_TRY(tsr__store_find(r->array->store, late.commit, &exists, r->error));
-    return exists ? is_outdated(r, marker) : TSR_OK;
+    return exists ? fail_outdated(r, marker) : TSR_OK;
   }
   if (rc > 0) return TSR_OK;
   r->listing->counted = r->counting = true;
@@ -518,11 +527,9 @@ static int count_in_time(renewal *r, const char *marker, const tsr_pending *pend
   return rc;
 }
 
-/* A marker: its commit counts, if it is not published, where the host says so. 1; 0 where there is none, or it is not
- * whole.
- * `entries` are those of the directory in which its commit appears: one that was published after they were listed is
- * not among
- * them, and would be missed. NULL: it is looked for later. */
+/* Adds a marker. Its commit counts if it is not published and the host says so. Returns 1; 0 if the marker is missing
+ * or incomplete. `entries`: the directory in which the commit will appear. If the commit was published after these were
+ * listed, they lack it, and the array must be listed again. NULL: the caller looks for the commit afterwards. */
 static int add_marker(renewal *r, const char *marker, const tsr_listing *entries) {
   tsr_pending pending;
   tsr_committed item = {0};
@@ -536,10 +543,10 @@ static int add_marker(renewal *r, const char *marker, const tsr_listing *entries
   TSR_TRY(rc = tsr__pending_published(r->array->store, pending.commit, r->error));
   const char *slash = strrchr(pending.commit, '/');
   if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit))
-    return is_outdated(r, marker);
+    return fail_outdated(r, marker);
   if (rc > 0) return 1;
-  TSR_TRY(rc = asks(r->array, pending.commit, r->error));
-  if (rc > 0) return (rc = count_in_time(r, item.path, &pending, entries)) < 0 ? rc : 1;
+  TSR_TRY(rc = host_has_committed(r->array, pending.commit, r->error));
+  if (rc > 0) return (rc = count_unless_late(r, item.path, &pending, entries)) < 0 ? rc : 1;
   r->listing->undecided = true;
   return 1;
 }
@@ -548,11 +555,11 @@ static int add_listed_marker(renewal *r, const char *marker, const tsr_listing *
   bool there = true;
   int rc = add_marker(r, marker, entries);
   if (rc == 0) rc = tsr__store_find(r->array->store, marker, &there, r->error);
-  return rc < 0 || there ? rc : is_outdated(r, marker);
+  return rc < 0 || there ? rc : fail_outdated(r, marker);
 }
 
-/* Has one of those that do not count been committed since? */
-static bool is_decided(const tsr_array *array) {
+/* Returns true if the host has committed a prepared commit that did not count when the array was listed. */
+static bool has_newly_committed(const tsr_array *array) {
   const tsr_commit_listing *listing = array->listing;
   if (!listing->undecided || !array->committed) return false;
   for (uint64_t i = 0; i < listing->prepared.count; i++) {
@@ -561,14 +568,14 @@ static bool is_decided(const tsr_array *array) {
     tsr_error unseen;
     if (tsr__store_find(array->store, item->path, &exists, NULL) < 0 ||
         tsr__store_find(array->store, item->name, &published, NULL) < 0)
-      return true; /* the next listing says what is wrong */
-    if (exists && !published && asks(array, item->name, &unseen)) return true;
+      return true; /* the next listing reports the error */
+    if (exists && !published && host_has_committed(array, item->name, &unseen)) return true;
   }
   return false;
 }
 
-/* ".NAME.vac.new" is the vacuum file of NAME from the moment on that NAME is committed: what fragments it merges and
- * hides are then named by one commit. */
+/* Adds the staged vacuum files of committed fragments: .NAME.vac.new counts as soon as NAME is committed, so one commit
+ * publishes a merged fragment and hides its sources. */
 static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item;
@@ -631,14 +638,14 @@ static int listing_add_old_fragment(renewal *r, const tsr_listing *root, const c
   if (parsed.version >= 5) {
     const tsr_path commit = tsr__path_of("", name, ".ok");
     TSR_TRY(tsr__store_find(r->array->store, commit.text, &exists, r->error));
-    return exists && !tsr__listing_has(root, commit.text) ? is_outdated(r, item.path) : TSR_OK;
+    return exists && !tsr__listing_has(root, commit.text) ? fail_outdated(r, item.path) : TSR_OK;
   }
   TSR_TRY(listing_join_path(r, name, "__fragment_metadata.tdb", &item.path));
   TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
   return exists ? listing_add_fragment(r, name, &parsed, true) : listing_append(r, &r->listing->pending, &item);
 }
 
-/* A .meta is a help only: one whose name has no times is not used. */
+/* Adds a .meta file. One whose name is not timestamped is ignored: footers only save reading. */
 static int add_footers(renewal *r, const char *directory, const char *text) {
   tsr_committed item;
   tsr_name parsed;
@@ -686,7 +693,7 @@ static int list_footers(renewal *r) {
   return rc;
 }
 
-/* Of an array that is not published yet, to the one who made it. */
+/* Lists the schema of an array whose creation is not published, for the environment that has created it. */
 static int list_pending(renewal *r, const tsr_listing *root) {
   const char *name = r->array->pending;
   char path[TSR_PENDING_PATH];
@@ -694,7 +701,7 @@ static int list_pending(renewal *r, const tsr_listing *root) {
   tsr__pending_path(name, path);
   if (!tsr__listing_has(root, path)) return TSR_OK;
   bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
-  r->listing->old_layout = true; /* it appears there */
+  r->listing->old_layout = true; /* the array will be published in its own directory */
   int rc = old ? listing_copy_text(r, path, strlen(path), &item.path) : listing_join_path(r, path, name, &item.path);
   return rc < 0 ? rc : listing_append(r, &r->listing->schemas, &item);
 }
@@ -722,7 +729,7 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
 
 /* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
 
-/* What .ign and .vac files name is not committed by a .con that is cut: it was cancelled, or another fragment has its
+/* Collects the fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their
  * cells. */
 static int settle_names(renewal *r) {
   const tsr_commit_listing *listing = r->listing;
@@ -735,7 +742,7 @@ static int settle_names(renewal *r) {
   return tsr__array_covered(r->array, listing, &r->settled, r->error);
 }
 
-/* They count as not written yet, as long as nothing is lost by that. */
+/* Fails if something is lost by treating a cut .con as not written yet. */
 static int listing_check_unfinished(renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->unfinished;
   if (list->count == 0) return TSR_OK;
@@ -765,7 +772,7 @@ static const char *why_no_array(const tsr_listing *root) {
   return "the directory holds no schema; tessera_objects lists the arrays below one";
 }
 
-/* What is simply not there needs no reason; a file in its place does. */
+/* Lists the array's directory. If it is missing, the message gives a reason only if a file is in its place. */
 static int listing_list_root(renewal *r, tsr_listing *root) {
   int rc = list_state(r, ROOT, root);
   if (rc != TSR_NOT_FOUND) return rc;
@@ -774,9 +781,9 @@ static int listing_list_root(renewal *r, tsr_listing *root) {
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 
-/* The array's directory is listed first, __commits after it: in between a vacuum may have removed what one still names,
- * and
- * what hid it from the other. Only of the old layout does the first count. */
+/* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it, and a
+ * vacuum in between may have removed fragments that the first listing has, and the vacuum file that would hide them in
+ * the second. Call only if the directory has committed names (old layout). */
 static int listing_check_root(renewal *r, const tsr_listing *root) {
   tsr_listing again;
   int rc = is_steady(r, ROOT);
@@ -794,13 +801,13 @@ static int listing_list_all(renewal *r, bool commits) {
   if (rc >= 0 && r->listing->schemas.count == 0)
     rc = tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(&root));
   if (rc >= 0 && commits) {
-    rc = list_footers(r); /* first, so that a pair is known */
+    rc = list_footers(r); /* first: listing_list_commits needs the names */
     if (rc >= 0) rc = listing_list_commits(r);
     if (rc >= 0) rc = list_old_layout(r, &root);
     if (rc >= 0) rc = listing_check_unfinished(r, &root);
     if (rc >= 0) rc = check_gone(r);
     if (rc >= 0 && r->listing->old_layout) rc = listing_check_root(r, &root);
-    if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a file that was listed is gone */
+    if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a listed file is gone: list again */
   }
   tsr__listing_release(&root);
   return rc;
@@ -812,9 +819,8 @@ static void free_listing(tsr_commit_listing *listing) {
   tsr__free(listing);
 }
 
-/* A new listing in place of the last one; the last one stays if it fails. `doubtful`: the path of a file whose age
- * tells
- * whether the failure may pass, or ''. */
+/* Replaces the array's listing by a new one. On an error the last listing stays, and *doubtful is the path of a file
+ * whose age says whether the error may pass, or ''. */
 static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_path *doubtful,
                  tsr_error *error) {
   void *block;
@@ -853,9 +859,9 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   return TSR_OK;
 }
 
-/* Is there nothing in the array's own directory that a commit, or a schema, could change? So it is where all schemas
- * have
- * been decoded, and are of the new layout's versions: nobody commits below the version of a schema. */
+/* Returns true if no commit and no schema can appear in the array's own directory. That is certain once all schemas
+ * have been loaded and are of version 12 or later, because no library writes fragments of a version older than the
+ * schema's. */
 static bool is_new_layout(const tsr_array *array) {
   tsr_commit_listing *listing = array->listing;
   if (listing->new_layout) return true;
@@ -880,7 +886,7 @@ static int any_has_grown(tsr_array *array, tsr_error *error) {
   return 0;
 }
 
-/* 1, 0, or < 0. */
+/* Returns 1 if the listing must be renewed, 0 if not. */
 static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
   int rc = 0;
@@ -892,7 +898,7 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error)
     TSR_TRY(take_stamp(array, i, &b, error));
     if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
   }
-  if (commits && is_decided(array)) return 1;
+  if (commits && has_newly_committed(array)) return 1;
   if (commits && array->fresh_until > 0 && tsr__moment() < array->fresh_until)
     TSR_TRY(rc = any_has_grown(array, error));
   if (rc > 0) return 1;
@@ -918,7 +924,7 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
     if (*doubtful.text) rc = tsr__patience(&patience, array->store, doubtful.text, rc, error);
     if (rc != 1 && rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array))) break;
   }
-  if (rc > 0) { /* what is in doubt changes all the time */
+  if (rc > 0) { /* the doubtful file kept changing */
     const tsr_error before = *error;
     rc = tsr__fail(error, TSR_BUSY, "%s", before.message);
   }

@@ -1,4 +1,7 @@
-/* listing.h: directories -> committed names. */
+/* listing.h: the listing of an array: the names of all committed fragments, deletes, schemas, vacuum files and
+ * consolidated footers, made from the array's directories. Snapshots choose from a listing the names that are in view.
+ * The listing is renewed when the directories change.
+ */
 #ifndef TSR_LISTING_H
 #define TSR_LISTING_H
 
@@ -7,36 +10,36 @@
 #include "model/name.h"
 #include "format/commits.h"
 
-#define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new is NAME.vac as soon as NAME is committed */
+#define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new counts as NAME.vac once NAME is committed */
 
-/* A decoded .con, .ign, .vac or .meta. They never change once they are written; TileDB writes them in place, and a list
- * that
- * is cut between two lines cannot be told from a whole one. So lists are looked at again whenever the array is listed
- * anew,
- * and for 2 seconds after they were read also where no directory has changed. */
+/* A decoded .con, .ign, .vac or .meta file. These files never change once they are written. But TileDB writes them in
+ * place, and a list (.con, .ign, .vac) that is cut between two lines cannot be told from a complete one. So lists are
+ * checked for changes whenever the array is listed again, and for 2 seconds after they were read also if no directory
+ * has changed. */
 typedef struct tsr_commit_file {
-  struct tsr_commit_file *next; /* of those that have been read anew since */
+  struct tsr_commit_file *next; /* in tsr_array.outdated */
   char *path;
-  tsr_look look; /* of a list: before it was read; zeros where the store has no looks */
-  uint64_t generation; /* of the last listing that had it */
+  tsr_look look; /* list: size and time of change before it was read; zeros if the store does not know them */
+  uint64_t generation; /* of the last listing that has the file */
   tsr_arena arena;
-  tsr_buffer content; /* kept where the rest points into it */
-  tsr_commits commits; /* .con; none where it is cut: it counts as not written yet */
+  tsr_buffer content; /* kept if the fields below point into it */
+  tsr_commits commits; /* .con; none if the file is cut, which counts as not written yet */
   tsr_commits rest; /* .con that is cut: the entries before its end */
   tsr_names names; /* .ign, .vac */
   tsr_footers footers; /* .meta */
-  bool damaged; /* .meta: it has no footers that can be read */
+  bool damaged; /* .meta: no footer can be read */
   tsr_map footers_by_name; /* .meta: name -> tsr_footer */
 } tsr_commit_file;
 
+/* a name in a listing; pointers are borrowed from the listing or from a tsr_commit_file */
 typedef struct tsr_committed {
   const char *name; /* without suffix */
   tsr_name parsed;
-  bool old_layout; /* a fragment in the array's directory rather than in __fragments */
-  const char *path; /* of the file: .vac, .meta, .del, or the .con that holds the delete */
-  const uint8_t *bytes; /* a delete in a .con: its generic tile; else NULL */
-  uint64_t size;
-  bool prepared; /* a fragment that counts because the host says so; it is not published */
+  bool old_layout; /* the fragment lies in the array's directory, not in __fragments */
+  const char *path; /* of the file: .vac, .meta, .del, or the .con that has the delete */
+  const uint8_t *bytes; /* delete in a .con: its generic tile; else NULL */
+  uint64_t size; /* of `bytes`, in bytes */
+  bool prepared; /* the fragment is not published, and counts because the host says so */
 } tsr_committed;
 
 typedef struct tsr_commit_list {
@@ -46,32 +49,36 @@ typedef struct tsr_commit_list {
 
 typedef struct tsr_commit_listing {
   tsr_arena arena;
-  uint64_t generation; /* 1, 2, ... */
-  bool complete; /* else of schemas only */
-  tsr_stamp stamps[3]; /* of the array's directory, __schema, __commits */
-  bool old_layout; /* names that are committed lie in the array's directory itself */
-  bool new_layout; /* neither that, nor can there be: it need not be looked at */
-  tsr_commit_list fragments; /* by (start time, name) */
-  tsr_commit_list deletes; /* by (start time, name) */
+  uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
+  bool complete; /* false: only schemas are listed */
+  tsr_stamp stamps[3]; /* of the array's directory, __schema and __commits, before they were listed */
+  bool old_layout; /* the array's directory itself has committed names, or an old schema */
+  /* all schemas are version 12 or newer, so no commit can appear in the array's directory: it need not be checked for
+   * changes */
+  bool new_layout;
+  tsr_commit_list fragments; /* sorted by (start time, name) */
+  tsr_commit_list deletes; /* sorted by (start time, name) */
   tsr_commit_list vacuums; /* .vac */
-  tsr_commit_list footers; /* .meta, the newest first */
-  tsr_commit_list schemas; /* in text order, __array_schema.tdb first; path is the file's */
-  tsr_commit_list pending; /* version 3 and 4: fragments that get committed without a change in a listed directory */
-  tsr_map names; /* fragments by name -> tsr_committed */
+  tsr_commit_list footers; /* .meta, newest first */
+  tsr_commit_list schemas; /* in text order, __array_schema.tdb first; `path` is that of the schema file */
+  /* below version 5: fragments without metadata yet; `path` is the file that will commit them */
+  tsr_commit_list pending;
+  tsr_map names; /* the names of `fragments`; a set */
   tsr_commit_list prepared; /* markers of prepared commits: `path` is the marker's, `name` the commit's path */
-  bool undecided; /* some of these do not count yet: they are asked for again */
-  tsr_commit_list unfinished; /* .con files that are cut, without which nothing is lost (unfinished.c): `path` */
-  bool counted; /* some of these count: some fragments are `prepared` */
+  bool undecided; /* some prepared commits do not count: the host is asked about them again */
+  tsr_commit_list unfinished; /* `path` of .con files that are cut, though nothing is lost by that (unfinished.c) */
+  bool counted; /* some prepared commits count, so some fragments may be `prepared` */
 } tsr_commit_listing;
 
-/* Renews array->listing if a directory in which commits show has changed since, or always if `force`: the schemas, and
- * if `commits` all else.
- * While the array is frozen a complete listing is renewed by force only.
- * TSR_NOT_FOUND "array not found: PATH" where there is none. */
+/* Renews array->listing if it is missing or outdated, or in any case if `force` is true. `commits`: everything must be
+ * listed; false: schemas are enough. While the array is frozen, a complete listing is renewed only if `force` is true.
+ * Returns TSR_NOT_FOUND "array not found: PATH" if there is no array, TSR_BUSY if the array changes faster than it can
+ * be listed. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
 
-/* A .con, .ign, .vac or .meta by its path, decoded once; borrowed until the listing is renewed. */
+/* Gives the decoded .con, .ign, .vac or .meta file at `path`, reading it the first time. It is borrowed until the
+ * listing is renewed. */
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error);
 
 #endif

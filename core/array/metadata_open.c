@@ -1,5 +1,5 @@
-/* metadata_open.c: the metadata of an array or a group between two times: the entries of all files of __meta that are
- * in view, in the order of their times; the last of a key counts, and may say that the key is gone.
+/* metadata_open.c: reads the metadata of an array or a group between two times. The entries of all files of __meta in
+ * view take effect in the order of the files' times; the last entry of a key counts, and may remove the key.
  */
 #include "array/metadata_open.h"
 
@@ -11,16 +11,16 @@
 #include "array/environment.h"
 #include "array/timed_files.h"
 
-#define METADATA_OPEN_ATTEMPTS 8 /* while others vacuum under our hands */
+#define METADATA_OPEN_ATTEMPTS 8 /* tries, since others may vacuum files that were just listed */
 
 typedef struct metadata_made {
-  tsr_metadata shown; /* first: what the caller has */
+  tsr_metadata shown; /* first: the caller has a pointer to this member */
   tsr_arena arena;
 } metadata_made;
 
 typedef struct ranked_entry {
   tsr_metadata_entry entry;
-  uint64_t rank; /* the later is the greater */
+  uint64_t rank; /* position in the order in which entries take effect */
 } ranked_entry;
 
 static int metadata_open_by_key(const void *a, const void *b) {
@@ -48,7 +48,7 @@ static int add_file(tsr_store *store, const uint8_t *key, const char *path, tsr_
   return rc;
 }
 
-/* The last of each key, unless it is a deletion. */
+/* Keeps the last entry of each key, unless that entry removes the key. */
 static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
   ranked_entry *entries = (ranked_entry *)all->data;
   uint64_t count = all->size / sizeof *entries;

@@ -1,8 +1,8 @@
-/* objects.c: what directories are, and the arrays and groups below one.
+/* objects.c: finds out whether directories are arrays or groups, and lists the arrays and groups below a directory.
  *
- * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before; of a key-value
- * store __kv_schema.tdb), a group the directory __group or the file __tiledb_group.tdb. Where both are there it is an
- * array.
+ * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before; a key-value store
+ * has __kv_schema.tdb). A group has the directory __group or the file __tiledb_group.tdb. A directory with marks of
+ * both kinds is an array.
  */
 #include "array/objects.h"
 
@@ -15,7 +15,7 @@
 #include "array/environment.h"
 
 typedef struct objects_made {
-  tsr_objects shown; /* first: what the caller has */
+  tsr_objects shown; /* first: the caller has a pointer to this member */
   tsr_arena arena;
 } objects_made;
 
@@ -23,13 +23,13 @@ typedef struct objects_walk {
   tsr_environment *environment;
   tsr_store *store;
   objects_made *made;
-  tsr_buffer pending; /* const char *: directories to be visited, within the store, shallow ones first */
-  tsr_buffer found; /* tsr_object */
-  tsr_map visited; /* what identifies a directory */
+  tsr_buffer pending; /* const char *: paths in the store of all directories to be visited, breadth first */
+  tsr_buffer found; /* tsr_object: arrays and groups */
+  tsr_map visited; /* stamps of the visited directories, as text */
   tsr_error *error;
 } objects_walk;
 
-/* ---- What a directory is ----------------------------------------------------------------------------------------- */
+/* ---- Kinds of directories ---------------------------------------------------------------------------------------- */
 
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error) {
   static const struct {
@@ -89,13 +89,13 @@ static int objects_push(objects_walk *w, const char *path) {
   return tsr__buffer_append(&w->pending, &path, sizeof path, w->error);
 }
 
-/* Below the top what may not be read, or is gone by now, is passed over. */
+/* Returns true for directories below the first one that may not be read, or are gone by now: they are skipped. */
 static bool objects_is_passed_over(int rc, const char *path) {
   return *path && (rc == TSR_NOT_FOUND || rc == TSR_PERM);
 }
 
-/* 1 the first time that a directory is seen, under whatever path; symbolic links may lead to it again, or in circles.
- */
+/* Returns 1 the first time that a directory is visited, 0 later, under whatever path: symbolic links may lead to it
+ * again, or in circles. */
 static int visit(objects_walk *w, const char *path) {
   tsr_stamp stamp;
   char text[80];
@@ -111,7 +111,7 @@ static int visit(objects_walk *w, const char *path) {
   return 1;
 }
 
-/* A symbolic link may lead out of where the host lets us look. */
+/* Asks the host whether a directory may be read: a symbolic link may lead out of the permitted ones. */
 static int check_permitted(objects_walk *w, const char *path) {
   const char *whole;
   if (!w->environment->permits || !*path) return TSR_OK;

@@ -1,13 +1,11 @@
-/* owner.c: whose a prepared commit is: the identity of a database file, which its copies do not share.
+/* owner.c: the owner of a prepared commit: the identity of a database file, which copies of the file do not share.
  *
- * A place is a digest of what tells a file from its copies: the device, the inode and the time of its birth, its
- * absolute
- * path, the host's name and the id of the machine's boot. Two files have never all of them in common at one time; that
- * of
- * birth tells a file from a later one that got device and inode anew. A virtual machine that is cloned while it runs is
- * beyond all of them.
+ * A place is a digest of the properties that distinguish a file from its copies: device, inode, time of birth, absolute
+ * path, name of the host, and id of the machine's boot. Two files never have all of these in common at one time. The
+ * time of birth distinguishes a file from a later one that got the same device and inode. A virtual machine that is
+ * cloned while it runs cannot be distinguished from its clone.
  *
- * The file is looked at by its path and never opened: to close it would release SQLite's own locks on it.
+ * The file is examined by its path and never opened: closing it would release SQLite's own locks on it.
  */
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* statx */
@@ -30,7 +28,8 @@ static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OW
   for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* The id of this boot; empty where the system has none. It must not look like another one because a call has failed. */
+/* Gives the id of this boot; empty if the system has none. A call that fails is an error: it must not make the machine
+ * look like another one. */
 #ifdef __APPLE__
 static int find_boot(char boot[64], tsr_error *error) {
   size_t size = 63;
@@ -51,7 +50,7 @@ static int find_boot(char boot[64], tsr_error *error) {
 }
 #endif
 
-/* Nanoseconds; 0 where the file system or the system does not know. */
+/* Gives the file's time of birth in nanoseconds; 0 if the file system or the operating system does not know it. */
 static int find_birth(const char *file, const struct stat *status, long long *birth, tsr_error *error) {
   *birth = 0;
 #if defined(__APPLE__)

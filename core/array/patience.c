@@ -1,17 +1,17 @@
-/* patience.c: files that another program may still be writing.
+/* patience.c: reads files that another program may still be writing.
  *
  * TileDB writes small files in place: schemas, enumerations, delete conditions, metadata, members of groups, lists of
- * commits, consolidated footers. A reader can meet such a file while it is empty or short, for a moment, or for good
- * where its writer died. The two look alike; only time tells them apart:
- *  - a file whose decoding failed is decoded once more at once: it may have grown since it was read;
- *  - then it is watched, and decoded again whenever it has changed: for 100 ms if it is young, else for 20 ms;
- *  - a file that is still short then is TSR_BUSY if it is young or has changed meanwhile, and damage if not.
+ * commits, consolidated footers. A reader can meet such a file while it is empty or short: for a moment, or for good if
+ * its writer died. The two cases look alike, and only time distinguishes them:
+ *  - A file that cannot be decoded is decoded once more at once: it may have grown since it was read.
+ *  - Then it is watched, and decoded again whenever it has changed: for 100 ms if it is young, else for 20 ms.
+ *  - A file that still cannot be decoded then is TSR_BUSY if it is young or has changed meanwhile; otherwise it is
+ *    damaged.
  *
- * A file is young for 5 seconds after its last change. The clock that says so is the file system's, which may be a
- * server's: where it runs behind ours, a young file looks old; the 20 ms, in which a writer at work shows, are for
- * that.
- * Where it runs ahead by more than those 5 seconds, no age can be told: such a file is watched as if it were young, and
- * is damage if it did not change. Waiting goes by the monotonic clock.
+ * A file is young for 5 seconds after its last change. The time of change comes from the clock of the file system,
+ * which may be a server's. If that clock is behind ours, a young file looks old; during the 20 ms a working writer
+ * shows itself all the same. If that clock is more than 5 seconds ahead, the age of a file is unknown: the file is
+ * watched like a young one, and is damaged if it does not change. Waiting uses the monotonic clock.
  */
 #include "array/patience.h"
 
@@ -22,9 +22,9 @@
 #include "store/store.h"
 
 #define PATIENCE_YOUNG INT64_C(5000000000) /* nanoseconds */
-#define WATCH          100 /* milliseconds */
-#define WATCH_OLD      20
-#define STEPS_MAX      16 /* milliseconds between two looks */
+#define WATCH          100 /* milliseconds for which a young file is watched */
+#define WATCH_OLD      20 /* the same for an old file */
+#define STEPS_MAX      16 /* longest time between two looks, in milliseconds */
 
 static int64_t clock_of(clockid_t which) {
   struct timespec t = {0};

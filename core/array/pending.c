@@ -1,20 +1,19 @@
-/* pending.c: commits that are prepared and not published yet, and their markers.
+/* pending.c: prepared commits and their markers (docs/commits.md).
  *
- *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
- *   NAME/.pending             of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
- *   __commits/.NAME           what becomes NAME.con or NAME.del
- *   NAME/.metadata            what becomes NAME/__fragment_metadata.tdb
+ *    *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
+ *   NAME/.pending             the marker of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
+ *   __commits/.NAME           the staged file that becomes NAME.con or NAME.del
+ *   NAME/.metadata            the staged file that becomes NAME/__fragment_metadata.tdb
  *
- * TileDB looks at none of them. A marker is text, in lines: the commit's path; the names of its fragments; an empty
- * line; "owner ID LOCK HOST"; the path of the database file. A newline ends it, without which it was not written to its
- * end. ID names the owner (owner.c), LOCK is "locked" or "unlocked", HOST and path are for messages alone. In markers
- * of
- * earlier versions the path follows the empty line: they do not say whose they are.
+ * TileDB ignores all of these. A marker is text, in lines: the path of the commit; the names of its fragments; an empty
+ * line; "owner ID LOCK HOST"; the path of the database file. A newline ends the last line; without it the marker was
+ * not written to its end. ID identifies the owner (owner.c), LOCK is "locked" or "unlocked"; HOST and the path are for
+ * messages alone. In markers of earlier versions the path follows the empty line directly: these markers do not
+ * identify their owner.
  *
- * A marker is durable before its owner commits, and removed after the commit is published. Its writer locks it before
- * the first byte is written, where the store has locks, and keeps the lock until the marker goes or is left to
- * recovery:
- * a marker that is whole, says "locked" and is not locked has no writer any more.
+ * A marker is durable before its owner commits, and is removed after the commit has been published. If the store has
+ * locks, the writer locks the marker before it writes the first byte, and keeps the lock until the marker is removed or
+ * left to recovery. So the writer of a complete marker that says "locked" and is not locked has died.
  */
 #include "array/pending.h"
 
@@ -36,7 +35,8 @@
 
 typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
 
-/* What kind of path it is, and the name in it. */
+/* Returns the form of a commit's path, and the timestamped name in it, which is not NUL-terminated. NO_COMMIT if the
+ * path is not that of a commit. */
 static commit_form pending_parse(const char *commit, const char **name, int *size) {
   static const struct {
     const char *suffix;
@@ -70,8 +70,8 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
   return false;
 }
 
-/* 1; 0 if there is no such file. Memory or a disk that fails must not look like a file that is not there: what is
- * committed would be taken away. */
+/* Returns 1 if the file exists, else 0. Lack of memory or a failing disk must not look like a missing file, since the
+ * caller would then undo a commit. */
 static int is_there(tsr_store *store, const char *path, tsr_error *error) {
   tsr_file *file;
   tsr_error one = {0};
@@ -105,7 +105,8 @@ int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error)
     tsr__store_close(store);
   }
   tsr__free(directory);
-  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK; /* another file system of SQLite's */
+  /* the database is not in this file system: a VFS of its own has the file */
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
   if (error) *error = one;
   return rc;
 }
@@ -117,7 +118,8 @@ static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
   snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-/* `directories`: 1 to make its directory durable, too. */
+/* Writes a new file. `durable`: it is on disk when the function returns; `directories`: 1 if its directory must be,
+ * too. */
 static int write_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
                      uint64_t directories, unsigned threads, tsr_error *error) {
   tsr_file *file;
@@ -139,7 +141,7 @@ bool tsr__pending_owner_valid(const char *owner) {
   return size > 0 && size <= TSR_OWNER_MAX;
 }
 
-/* The name of this host as one word. */
+/* Gives the name of this host as one word. */
 static void name_host(char host[256]) {
   if (gethostname(host, 255) != 0) *host = 0;
   host[255] = 0;
@@ -158,7 +160,8 @@ static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *tex
                             locked ? "locked" : "unlocked", host, pending->file);
 }
 
-/* A file that nobody else knows of is locked before anything is in it. */
+/* Writes the marker into a new file. The file is locked before its first byte is written: no other process looks at an
+ * empty marker. */
 static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
                         unsigned threads, bool *locked, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
@@ -199,7 +202,7 @@ int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) 
   return rc;
 }
 
-/* The next line of a text that ends in a newline; NULL at an empty one. */
+/* Returns the next line of a text that ends in a newline; NULL if the line is empty. */
 static char *pending_next_line(char **at) {
   char *line = *at, *end = strchr(line, '\n');
   *end = 0;
@@ -207,7 +210,7 @@ static char *pending_next_line(char **at) {
   return *line ? line : NULL;
 }
 
-/* The next word of a line, which ends in `end`; NULL where there is none. */
+/* Returns the next word of a line, which the character `end` must follow; NULL if there is none. */
 static char *next_word(char **at, char end) {
   char *word = *at, *stop = word + strcspn(word, " \n");
   if (stop == word || *stop != end) return NULL;
@@ -216,7 +219,7 @@ static char *next_word(char **at, char end) {
   return word;
 }
 
-/* What follows the empty line: the owner's line and the database's path, or that path alone. */
+/* Parses the part behind the empty line: the owner's line and the path of the database, or the path alone. */
 static void parse_owner(char *text, tsr_pending *pending) {
   char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
   pending->file = text;
@@ -289,11 +292,12 @@ static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
   return 1;
 }
 
-/* Writes a file that appears whole, or not at all. */
-static int pending_write_whole(tsr_store *store, const char *path, const tsr_commit *commit, bool durable,
-                               tsr_error *error) {
+/* Writes a file that appears completely or not at all. A file that exists already is left alone: another process is
+ * publishing the same commit. */
+static int pending_write_atomically(tsr_store *store, const char *path, const tsr_commit *commit, bool durable,
+                                    tsr_error *error) {
   uint8_t random[16];
-  char provisional[TSR_COMMIT_PATH]; /* its own: another process may be doing the same */
+  char provisional[TSR_COMMIT_PATH]; /* unique: another process may be publishing the same commit */
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
@@ -301,14 +305,14 @@ static int pending_write_whole(tsr_store *store, const char *path, const tsr_com
   int rc = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
   if (rc >= 0) rc = tsr__store_rename_exclusive(store, provisional, path, error);
   if (rc < 0 && rc != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
-  return rc == TSR_EXISTS || rc == TSR_NOT_FOUND ? TSR_OK : rc; /* another one does the same */
+  return rc == TSR_EXISTS || rc == TSR_NOT_FOUND ? TSR_OK : rc; /* another process was faster */
 }
 
 static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
   int rc = is_there(store, path, error);
-  return rc ? (rc < 0 ? rc : TSR_OK) : pending_write_whole(store, path, commit, durable, error);
+  return rc ? (rc < 0 ? rc : TSR_OK) : pending_write_atomically(store, path, commit, durable, error);
 }
 
 static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
@@ -318,8 +322,9 @@ static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durabl
   return tsr__pending_unmark(store, path, error);
 }
 
-/* Adds or removes the files of the deletes in a .con. TileDB's own consolidation of commits looks for them; they count
- * once. A crash must not leave one that was added without the .con: the rest of its transaction would be missing. */
+/* Calls `change` for each delete in a .con, to write or remove its .del file. TileDB needs these files when it
+ * consolidates commits; a delete counts once although two files have it. The .con is made durable first: a crash must
+ * not leave a .del without the .con, since the rest of the transaction would be missing. */
 static int each_delete(tsr_store *store, const char *con, bool durable,
                        int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
@@ -341,9 +346,10 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
   return rc;
 }
 
-/* What is to be published must be there: others may have removed it, and a commit without it would be damage. */
-static int pending_is_whole(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
-                            tsr_error *error) {
+/* Returns 1 if the file exists that the commit publishes: the staged file, or the fragment's metadata. Another process
+ * may have removed it, and a commit without it would be damage. */
+static int pending_has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
+                               tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
   if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
   snprintf(path, sizeof path, "%s%.*s/" PENDING_METADATA, form == WRT ? FRAGMENTS : "", size, name);
@@ -363,7 +369,7 @@ int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *
   int size;
   const commit_form form = pending_parse(pending->commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
-  int rc = pending_is_whole(store, form, name, size, staged, error);
+  int rc = pending_has_content(store, form, name, size, staged, error);
   for (uint64_t i = 0; rc > 0 && form == STAGED && i < pending->fragment_count; i++) {
     snprintf(path, sizeof path, FRAGMENTS "%.127s/" PENDING_METADATA, pending->fragments[i]);
     rc = is_there(store, path, error);
@@ -385,11 +391,12 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   if (rc < 0) return rc;
   if (rc > 0)
     return con ? each_delete(store, commit, durable, pending_add_delete, error)
-               : TSR_OK; /* who published it may have died */
-  rc = pending_is_whole(store, form, name, size, staged, error);
+               : TSR_OK; /* the process that published it may have died before it wrote these */
+  rc = pending_has_content(store, form, name, size, staged, error);
   if (rc <= 0) return rc;
   rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
-  if (rc == TSR_EXISTS || (rc == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0; /* by others */
+  /* another process has published it */
+  if (rc == TSR_EXISTS || (rc == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0;
   if (rc < 0) {
     *error = one;
     return rc;

@@ -1,17 +1,16 @@
-/* pending_late.c: records of commits that recovery has published late, under another name.
+/* pending_late.c: records of late publications: prepared commits in whose place recovery has published another commit
+ * (docs/commits.md).
  *
- *   __commits/.NAME.late   of the prepared commit NAME (version 12 and later)
- *   .NAME.late             before
+ *   __commits/.NAME.late   the record of the prepared commit NAME (version 12 and later)
+ *   .NAME.late             the same below version 12
  *
- * A merge may span the time of a commit that is prepared and not published: whoever merges does not know of it. What
- * such
- * a commit still has to say is then published as another commit (recover_late.c). The record names that one. It is
- * written
- * before the other commit is published, and stays: from the moment on that the other one is published, the prepared one
- * does not count, and tessera_check tells how many cells were dropped. A vacuum removes the record after a day.
+ * A merge by a process that does not know of a prepared commit may span the commit's time. The cells of the commit that
+ * still count are then published as another commit (recover_late.c), which the record names. The record is written
+ * before the other commit is published. As soon as the other commit is published, the prepared one does not count. The
+ * record stays, so that tessera_check can tell how many cells were dropped; a vacuum removes it after a day.
  *
- * The text is three lines: the path of the other commit, or "-" where no cell was left; "DROPPED of TOTAL", numbers of
- * cells; "end".
+ * A record has three lines of text: the path of the other commit, or "-" if no cell was left; "DROPPED of TOTAL",
+ * numbers of cells; "end".
  */
 #include "array/pending_late.h"
 
@@ -36,7 +35,7 @@ bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
   return true;
 }
 
-/* A decimal number and what follows it; false if there is none. */
+/* Takes a decimal number and the text `behind` from *at. Returns false if they are not there. */
 static bool pending_late_take_number(char **at, const char *behind, uint64_t *number) {
   char *end;
   if (**at < '0' || **at > '9') return false;

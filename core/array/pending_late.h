@@ -1,4 +1,5 @@
-/* pending_late.h: commits that recovery has published under another name. */
+/* pending_late.h: records of late publications: prepared commits in whose place recovery has published another
+ * commit. */
 #ifndef TSR_PENDING_LATE_H
 #define TSR_PENDING_LATE_H
 
@@ -6,20 +7,23 @@
 
 #define TSR_LATE_SUFFIX ".late"
 
-typedef struct tsr_late { /* what is recorded of a prepared commit */
-  char commit[TSR_COMMIT_PATH]; /* the one that is published in its place; "": nothing was left to publish */
-  uint64_t dropped, total; /* cells */
+typedef struct tsr_late { /* the record of a prepared commit */
+  char commit[TSR_COMMIT_PATH]; /* path of the commit that is published in its place; "": no cell was left to publish */
+  uint64_t dropped, total; /* cells of the prepared commit: not published again; all */
 } tsr_late;
 
-/* Where the record of a prepared commit lies. False if `commit` is no such path. */
+/* Gives the path of a prepared commit's record. Returns false if `commit` is not the path of a commit. */
 bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]);
 
-/* 1; 0 if there is none, or it is no whole record. */
+/* Read the record of a prepared commit, or the record at `path`. Return 1; 0 if it is missing or incomplete. */
 int tsr__late_read(tsr_store *store, const char *commit, tsr_late *late, tsr_error *error);
 int tsr__late_read_file(tsr_store *store, const char *path, tsr_late *late, tsr_error *error);
 
-/* Durable and whole when it appears; TSR_EXISTS if there is one. */
+/* Writes the record of a prepared commit. It appears complete and durable. Returns TSR_EXISTS if there is one
+ * already. */
 int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, tsr_error *error);
-int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error); /* gone already: fine */
+
+/* Removes the record of a prepared commit; a missing one is no error. */
+int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error);
 
 #endif

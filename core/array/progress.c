@@ -1,11 +1,9 @@
-/* progress.c: what this process is at, for all who want to know: a registry of a fixed size.
+/* progress.c: the registry of operations that this process is carrying out, for tessera_progress; its size is fixed.
  *
- * A slot belongs to the work that took it until that ends. Taking, giving back and reading go under the mutex; how much
- * is
- * done is the slot's owner's to write, without it, once for a window of tiles or a block of bytes. A child of a fork
- * has an
- * empty registry: what its parent is at goes on there.
- * Invariant: a slot's `serial` is 0 or that of the work that has it; serials are never used twice.
+ * A slot belongs to one operation from its beginning to its end. Slots are taken, given back and read under the mutex.
+ * Only the operation's thread writes `done` and `total`, without the mutex, once for each window of tiles or block of
+ * bytes. After a fork the child has an empty registry: the parent's operations go on in the parent.
+ * Invariant: the `serial` of a slot is 0 or that of the operation that has it; serials are never used twice.
  */
 #include "array/progress.h"
 
@@ -20,7 +18,7 @@
 
 typedef struct progress_slot {
   uint64_t serial; /* 0: free */
-  tsr_progress entry; /* but done and total */
+  tsr_progress entry; /* except done and total */
   _Atomic uint64_t done, total;
 } progress_slot;
 
@@ -42,7 +40,8 @@ static void progress_lock(void) {
 
 static void progress_unlock(void) { pthread_mutex_unlock(&progress_registry.mutex); }
 
-/* The slot that the work has, or NULL. Its serial is changed by its owner alone, or in a child of a fork. */
+/* Returns the slot of an operation, or NULL. No mutex is needed: only the operation's thread changes the serial, or a
+ * child of a fork. */
 static progress_slot *progress_slot_of(const tsr_work *work) {
   return work && work->slot >= 0 && progress_registry.slots[work->slot].serial == work->serial
              ? &progress_registry.slots[work->slot]
@@ -52,7 +51,7 @@ static progress_slot *progress_slot_of(const tsr_work *work) {
 static void set_path(tsr_progress *entry, const char *path) {
   const size_t size = strlen(path), most = sizeof entry->path - 1;
   const char *from = path;
-  if (size > most) { /* from the beginning of a UTF-8 character on */
+  if (size > most) { /* shows the end of the path, from the beginning of a UTF-8 character on */
     from = path + (size - (most - 3));
     while ((*from & 0xC0) == 0x80) from++;
   }
@@ -108,7 +107,7 @@ void tsr__work_more(tsr_environment *environment, uint64_t total) {
 uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room) {
   uint64_t count = 0, last = 0;
   progress_lock();
-  while (count < room) { /* by serial: as they began */
+  while (count < room) { /* in the order in which the operations began */
     const progress_slot *next = NULL;
     for (int i = 0; i < TSR_PROGRESS_MAX; i++) {
       const progress_slot *s = &progress_registry.slots[i];

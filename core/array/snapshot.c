@@ -1,13 +1,14 @@
-/* snapshot.c: what is visible between two times.
+/* snapshot.c: makes snapshots: chooses from an array's listing the fragments and deletes that are visible between two
+ * times.
  *
- * Of what is committed, a fragment or a delete counts if its whole time range [t1, t2] lies within [since, as_of].
- * Where the schema in force is sparse, fragments of version 15 and later count if the ranges meet at all: their cells
- * carry times and are sifted by them when read. Vacuum files go by the same rule: one that counts hides the fragments
- * it names, so a merged fragment replaces its sources for those reads that take it in, and for no others.
+ * A committed fragment or delete is in view if its whole time range [t1, t2] lies within [since, as_of]. If the schema
+ * in force is sparse, fragments of version 15 and later are in view if the ranges overlap at all: their cells have
+ * times, by which readers filter them. Vacuum files follow the same rule: a vacuum file that is in view hides the
+ * fragments that it names. So a merged fragment replaces its sources for those reads that see it, and for no others.
  *
- * Snapshots are immutable and shared: the last few are kept, and given again to who asks for the same times while the
- * listing is the same. One that was opened "as of now" may be shared until `next_change`, the first time after it at
- * which something that is committed already would come into view.
+ * Snapshots are immutable and shared. An array keeps the last few and gives them again to callers that request the same
+ * times while the listing is the same. A snapshot that was opened "as of now" may be shared until `next_change`, the
+ * first time after it at which something that is already committed comes into view.
  */
 #include "array/snapshot.h"
 
@@ -25,11 +26,11 @@
 #include "array/snapshot_late.h"
 #include "array/unfinished.h"
 
-#define CONDITION_MAX      (1u << 30) /* bytes of a delete condition, unfiltered */
-#define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* cells of a domain that are numbered ahead ... */
-#define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... while so many rowids are left to fragments */
-#define READ_TOGETHER      16 /* fragments whose files are read by all threads */
-#define SNAPSHOT_ATTEMPTS  8 /* while others vacuum under our hands */
+#define CONDITION_MAX      (1u << 30) /* largest delete condition, unfiltered, in bytes */
+#define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
+#define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... if about half of all rowids remain for fragments */
+#define READ_TOGETHER      16 /* from so many unread fragments on, all threads read their files */
+#define SNAPSHOT_ATTEMPTS  8 /* tries, since others may vacuum meanwhile */
 
 typedef struct condition_entry {
   tsr_condition condition;
@@ -37,17 +38,17 @@ typedef struct condition_entry {
   tsr_buffer content;
 } condition_entry;
 
-typedef struct selection { /* a snapshot being made */
+typedef struct selection { /* a snapshot that is being made */
   tsr_array *array;
   tsr_snapshot *snapshot;
-  const tsr_committed **visible; /* fragments, oldest first */
-  uint64_t count;
-  const tsr_commit_file **footers; /* consolidated ones that are worth a look */
+  const tsr_committed **visible; /* fragments in view, oldest first */
+  uint64_t count; /* of these */
+  const tsr_commit_file **footers; /* files of consolidated footers that are used */
   uint64_t footer_files;
-  tsr_map numbers; /* of its conditions, by name: their places plus 1; made when it is needed */
-  bool vacuum_cut; /* fragments are missing: those that a vacuum file has covered are passed over */
-  tsr_map covered; /* then */
-  tsr_map undone; /* merged fragments in whose place their sources are shown */
+  tsr_map numbers; /* name of a condition in view -> its index + 1; filled when it is needed */
+  bool vacuum_cut; /* a vacuum was cut off: missing fragments that a merged fragment replaces are skipped */
+  tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__array_covered) */
+  tsr_map undone; /* merged fragments whose sources are shown in their place */
   tsr_error *error;
 } selection;
 
@@ -83,7 +84,7 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
   return rc;
 }
 
-/* A delete condition, decoded once; kept until the array is closed. */
+/* Gives a delete condition, decoding it the first time. It is kept until the array is closed. */
 static int find_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
                           tsr_error *error) {
   condition_entry *entry = tsr__map_get(&array->conditions, item->name);
@@ -119,7 +120,8 @@ static int select_conditions(selection *s) {
   return TSR_OK;
 }
 
-/* The condition that an entry "__commits/NAME.del" of a processed list names: its number plus 1, or 0. */
+/* Returns the index + 1 of the condition that an entry of a list of processed conditions names; 0 if it is not in
+ * view. */
 static uint64_t named_condition(const selection *s, const char *entry) {
   char name[256];
   const char *slash = strrchr(entry, '/'), *last = slash ? slash + 1 : entry;
@@ -136,7 +138,7 @@ static int number_conditions(selection *s) {
   return TSR_OK;
 }
 
-/* Those of the snapshot's conditions that a fragment's cells have not been through. */
+/* Gives a fragment the conditions that may apply to its cells. */
 static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_fragment_metadata *m = &item->fragment->metadata;
@@ -170,14 +172,14 @@ static const tsr_field *snapshot_field_of(const tsr_schema *schema, const char *
   return at < 0 ? NULL : &schema->fields[at];
 }
 
-/* Is it one attribute, or dimension, though two schemas have it? */
+/* Returns true if two fields of that name in different schemas are the same attribute or dimension. */
 static bool same_field(const tsr_field *a, const tsr_field *b) {
   return a->is_dimension == b->is_dimension && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell;
 }
 
-/* An attribute may have gone, or have come back as another one, since the condition was written: the fragment's own is
- * meant
- * where the values are such as it has. */
+/* Since the condition was written, the attribute may have been dropped, and another attribute may have got its name.
+ * The condition means the fragment's own attribute if its values fit that; else the newest other attribute of that name
+ * that they fit. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error) {
@@ -204,7 +206,7 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
   return TSR_OK;
 }
 
-/* ---- What is in view --------------------------------------------------------------------------------------------- */
+/* ---- Choosing the fragments in view ------------------------------------------------------------------------------ */
 
 static bool snapshot_in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
   if (!snapshot->schema->dense && name->version >= TSR_TIMED_VERSION)
@@ -244,8 +246,9 @@ static int choose_visible(selection *s) {
   return rc;
 }
 
-/* Where a prepared commit counts whose time a merged fragment spans, and what that has replaced is still there, that is
- * shown in its place: the sources say what is older than the commit, and what is newer. 1 if there was such a merge. */
+/* Finds a merged fragment that spans the time of a prepared commit in view, and whose sources are all listed. The
+ * sources are then shown in its place, because their times say which cells are older than the commit and which are
+ * newer. Returns 1 if there was such a merged fragment. */
 static int undo_merge(selection *s) {
   const bool dense = s->snapshot->schema->dense;
   for (uint64_t p = 0; p < s->count; p++)
@@ -267,8 +270,7 @@ static int select_fragments(selection *s) {
   s->visible = block;
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
-  if (!s->array->listing->counted || decided || s->vacuum_cut)
-    return TSR_OK; /* of a vacuum that was cut, sources are missing */
+  if (!s->array->listing->counted || decided || s->vacuum_cut) return TSR_OK; /* vacuum_cut: sources are missing */
   for (int rc = 1; rc > 0;) {
     TSR_TRY(rc = undo_merge(s));
     if (rc > 0) TSR_TRY(choose_visible(s));
@@ -280,8 +282,8 @@ static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_name *name = &list->items[i].parsed;
     if (name->start > snapshot->as_of) snapshot->next_change = TSR_MIN(snapshot->next_change, name->start);
-    else if (name->end > snapshot->as_of) /* its cells may have any time up to its end */
-      snapshot->next_change = snapshot->as_of + 1;
+    /* its cells may have any time up to its end, so each later moment may show others */
+    else if (name->end > snapshot->as_of) snapshot->next_change = snapshot->as_of + 1;
   }
 }
 
@@ -306,22 +308,23 @@ static const tsr_footer *snapshot_find_footer(const selection *s, const tsr_comm
   return NULL;
 }
 
-/* How many fragments whose times lie within a consolidated file's have their footers still to be read. */
+/* Returns how many visible fragments, with times within those of a file of consolidated footers, have no footer yet. */
 static uint64_t count_unread(const selection *s, const tsr_name *within) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < s->count; i++) {
     const tsr_committed *item = s->visible[i];
     const uint8_t *bytes;
     if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
-    if (item->parsed.version == 0 || item->parsed.version == 11) continue; /* these have none there */
+    /* footers of these versions are not used from such files (commits.c) */
+    if (item->parsed.version == 0 || item->parsed.version == 11) continue;
     if (!tsr__map_get(&s->array->fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
   }
   return count;
 }
 
-/* Reads consolidated footers, the newest first, where one such file may stand for at least two fragments' own. Those
- * that
- * have been read already cost nothing: they come before. */
+/* Chooses files of consolidated footers, the newest first. Files that have been read already cost nothing and are taken
+ * first, if they have any footer that is needed; others are read if they may save opening at least two metadata
+ * files. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->listing->footers;
   void *block;
@@ -335,7 +338,7 @@ static int select_footers(selection *s) {
     int rc = tsr__array_commit_file(s->array, item->path, &s->footers[s->footer_files], s->error);
     if (rc >= 0) s->footer_files++;
     else if (rc != TSR_NOT_FOUND && rc != TSR_BUSY)
-      return rc; /* vacuumed, or being written: the fragments have their own */
+      return rc; /* those mean vacuumed, or being written: the fragments have footers of their own */
   }
   return TSR_OK;
 }
@@ -359,7 +362,7 @@ static int map_slots(selection *s, const tsr_fragment *fragment, int64_t *slots)
   return TSR_OK;
 }
 
-/* Do the fields have the same slots in both fragments? A fragment without cells has no field in any slot. */
+/* Returns true if all fields have the same slots in both fragments. A fragment without cells has no slots. */
 static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
   const tsr_fragment_metadata *x = &a->metadata, *y = &b->metadata;
   return x->schema == y->schema && x->version == y->version && x->dense == y->dense && x->slot_count == y->slot_count &&
@@ -371,8 +374,8 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
   const tsr_footer *footer = snapshot_find_footer(s, committed, &bytes);
-  if (s->vacuum_cut &&
-      tsr__map_get(&s->covered, committed->name)) { /* its footer may be elsewhere: is it there itself? */
+  if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) {
+    /* a consolidated footer may outlive the fragment, so look for the fragment itself */
     const tsr_path path =
         tsr__path_of(committed->old_layout ? "" : "__fragments", committed->name, "/__fragment_metadata.tdb");
     bool exists;
@@ -380,7 +383,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
     if (!exists) return TSR_OK;
   }
   TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
-  snapshot->fragment_count++; /* its reference is the snapshot's now */
+  snapshot->fragment_count++; /* the snapshot now owns the reference */
   item->cut = is_cut(snapshot, &committed->parsed);
   item->prepared = committed->prepared;
   item->time = committed->parsed.start;
@@ -399,7 +402,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   return give_conditions(s, item);
 }
 
-/* Fragments of which nothing is known yet, where it pays to wake threads for their files. */
+/* Loads all visible fragments that have no footer yet, by all threads if there are enough of them. */
 static int read_unread(selection *s) {
   const tsr_committed **unread;
   const uint8_t *bytes;
@@ -447,7 +450,7 @@ static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const
   if (tsr__key(datatype, box->high) > tsr__key(datatype, hull->high)) memcpy(hull->high, box->high, 8);
 }
 
-/* Strings stay with the fragments, which the snapshot holds. */
+/* Computes the non-empty domain. Its strings are borrowed from the fragments, which the snapshot holds. */
 static int snapshot_find_domain(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
@@ -500,7 +503,7 @@ static int snapshot_number_unwritten(selection *s) {
 
 static int snapshot_fill(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  snapshot->schema = snapshot->asked_schema;
+  snapshot->schema = snapshot->requested_schema;
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   find_next_change(snapshot, s->array->listing);
@@ -520,23 +523,23 @@ static int snapshot_fill(selection *s) {
   return snapshot_number_unwritten(s);
 }
 
-typedef struct wish { /* what the caller of tsr_snapshot_open asked for */
+typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
   const tsr_schema *schema;
   uint64_t since, as_of;
-} wish;
+} snapshot_request;
 
-static int snapshot_make(tsr_array *array, const wish *asked, uint64_t as_of, bool vacuum_cut, tsr_snapshot **snapshot,
-                         tsr_error *error) {
+static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
+                         tsr_snapshot **snapshot, tsr_error *error) {
   void *block;
   TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_snapshot), &block, error));
   selection s = {.array = array, .snapshot = block, .error = error};
   tsr__arena_init(&s.snapshot->arena, &array->memory);
   s.snapshot->array = array;
   s.snapshot->references = 1;
-  s.snapshot->since = asked->since;
+  s.snapshot->since = request->since;
   s.snapshot->as_of = as_of;
-  s.snapshot->asked = asked->as_of;
-  s.snapshot->asked_schema = asked->schema;
+  s.snapshot->requested_as_of = request->as_of;
+  s.snapshot->requested_schema = request->schema;
   s.snapshot->generation = array->listing->generation;
   s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
@@ -552,22 +555,22 @@ static int snapshot_make(tsr_array *array, const wish *asked, uint64_t as_of, bo
   return TSR_OK;
 }
 
-/* Asked when all is listed: a merged fragment that is listed, and for which others have gone, may be as young as that.
- * */
+/* Returns the present, or the moment at which the array was frozen. Call it after the array has been listed: a listed
+ * merged fragment, whose sources may be gone, can be that young. */
 static uint64_t present(const tsr_array *array) {
   return array->frozen ? array->frozen : tsr__environment_present(array->environment);
 }
 
-/* A listed file that is gone has been vacuumed, then all is listed and chosen anew; or a vacuum was cut off between a
- * fragment
- * and its commit, which the vacuum file tells, then the fragment is passed over as it would be after the vacuum; or it
- * is
- * missing for good. */
-static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **snapshot, tsr_error *error) {
+/* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the array is listed again: the
+ * fragment has probably been vacuumed. If the same file is missing again, a vacuum may have been cut off between the
+ * removal of a fragment and that of its commit. Then fragments that a vacuum file names are skipped if they are
+ * missing, as they would be after the vacuum. If the file is missing even then, it is damage. */
+static int make_with_retries(tsr_array *array, const snapshot_request *request, tsr_snapshot **snapshot,
+                             tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
   bool vacuum_cut = false;
   for (int i = 0;; i++) {
-    int rc = snapshot_make(array, asked, asked->as_of == TSR_TIME_NOW ? present(array) : asked->as_of, vacuum_cut,
+    int rc = snapshot_make(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,
                            snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
     const bool again = rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0;
@@ -578,8 +581,8 @@ static int make_patiently(tsr_array *array, const wish *asked, tsr_snapshot **sn
   }
 }
 
-/* What a transaction began with may be merged by now with what came later, and vacuumed: then nothing shows it as it
- * was. */
+/* Fails with TSR_ABORT if a frozen array cannot be shown as it was: fragments of that time have been merged with later
+ * ones and vacuumed. */
 static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
   const tsr_commit_list *fragments = &array->listing->fragments;
   if (!array->frozen || array->listing->generation == array->frozen_generation) return TSR_OK;
@@ -598,14 +601,15 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
 
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
-static bool may_share(const tsr_snapshot *snapshot, const wish *asked, uint64_t now) {
+static bool may_share(const tsr_snapshot *snapshot, const snapshot_request *request, uint64_t now) {
   if (snapshot->generation != snapshot->array->listing->generation) return false;
-  if (snapshot->since != asked->since || snapshot->asked != asked->as_of || snapshot->asked_schema != asked->schema)
+  if (snapshot->since != request->since || snapshot->requested_as_of != request->as_of ||
+      snapshot->requested_schema != request->schema)
     return false;
-  return asked->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
+  return request->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
 }
 
-/* Moves recent[i] to the front. */
+/* Moves recent[i] to the front and returns it. */
 static tsr_snapshot *take_recent(tsr_array *array, int i) {
   tsr_snapshot *snapshot = array->recent[i];
   memmove(&array->recent[1], &array->recent[0], (size_t)i * sizeof array->recent[0]);
@@ -620,7 +624,7 @@ static void keep_recent(tsr_array *array, tsr_snapshot *snapshot) {
   tsr__snapshot_hold(snapshot);
 }
 
-/* Lets go of what an older listing showed. */
+/* Drops kept snapshots and registered fragments of older listings. */
 static void forget_outdated(tsr_array *array) {
   if (array->pruned == array->listing->generation) return;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
@@ -636,18 +640,18 @@ static void forget_outdated(tsr_array *array) {
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                       tsr_snapshot **snapshot, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const wish asked = {.schema = schema, .since = since, .as_of = as_of};
+  const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
   TSR_TRY(tsr__array_list(array, true, false, error));
   forget_outdated(array);
   const uint64_t now = present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (!array->recent[i] || !may_share(array->recent[i], &asked, now)) continue;
+    if (!array->recent[i] || !may_share(array->recent[i], &request, now)) continue;
     *snapshot = take_recent(array, i);
     tsr__snapshot_hold(*snapshot);
     return TSR_OK;
   }
   tsr_snapshot *made = NULL;
-  int rc = make_patiently(array, &asked, &made, error);
+  int rc = make_with_retries(array, &request, &made, error);
   if (rc >= 0 && as_of == TSR_TIME_NOW && (rc = check_frozen(array, made, error)) < 0) tsr_snapshot_close(made);
   if (rc < 0) {
     if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
@@ -671,7 +675,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- With runs on top -------------------------------------------------------------------------------------------- */
+/* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */
 
 static int stack_run(selection *s, const tsr_snapshot_run *run) {
   tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];

@@ -1,4 +1,7 @@
-/* snapshot.h: what is visible between two times. */
+/* snapshot.h: snapshots: the fragments and delete conditions of an array that are visible between two times. A snapshot
+ * is immutable and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts
+ * uncommitted changes on top.
+ */
 #ifndef TSR_SNAPSHOT_H
 #define TSR_SNAPSHOT_H
 
@@ -7,45 +10,47 @@
 
 typedef struct tsr_fragment tsr_fragment;
 
+/* Frees the array's decoded delete conditions. */
 void tsr__array_conditions_release(tsr_array *array);
 
 typedef struct tsr_snapshot_fragment {
-  tsr_fragment *fragment;
-  /* [field of the snapshot's schema] -> slot of the fragment; -1 where it lacks the field, or has one of that name with
-   * another datatype or number of values per cell, which is another attribute. Nullability may differ. */
+  tsr_fragment *fragment; /* the snapshot has a reference */
+  /* [field of the snapshot's schema] -> slot of the fragment. -1: the fragment lacks the field, or has a field of that
+   * name with another datatype or number of values per cell, which is another attribute. Nullability may differ. */
   int64_t *slots;
-  /* Dense: the part of the fragment's box that counts, in ordinals. Of a prepared fragment that a merge has spanned it
-   * may
-   * be less than all of it, and several items may show one fragment (snapshot_late.c). */
+  /* Dense: the part of the fragment's box that counts, in ordinals, inclusive. If a merge has spanned a prepared
+   * fragment, only some of its box may count, and several items may have parts of one fragment (snapshot_late.c). */
   const uint64_t *box_low, *box_high;
   bool prepared; /* tsr_committed.prepared */
-  uint64_t
-      /* sparse: what cells without a time of their own count with against equal coordinates: the fragment's start */
-      time;
-  /* The snapshot's times cut its own: only cells of times within since..as_of count. Where the fragment has no cell
-   * times all of its cells do, as in TileDB. */
+  /* sparse: time of cells without a time of their own when versions are compared: the fragment's start */
+  uint64_t time;
+  /* The fragment's time range reaches beyond the snapshot's: only cells with times within since..as_of count. If the
+   * fragment has no times of cells, all of its cells count, as in TileDB. */
   bool cut;
-  /* Conditions that some of its cells have not been through (by its start time and its processed list), by time. Where
-   * the fragment has cell times, a condition is for cells of its time or older only. */
+  /* Delete conditions that may apply to the fragment's cells, by time: those that are not older than its start and not
+   * in its list of processed conditions. If the fragment has times of cells, a condition applies to cells of its time
+   * or older only. */
   uint32_t condition_count;
   const tsr_condition **conditions;
-  uint64_t own_first, own_end; /* of a run: numbers of its cells; `cut` for those that are not before the end */
+  /* sorted run: its cells have the numbers own_first to own_end - 1; if `cut`, cells from own_end on do not count */
+  uint64_t own_first, own_end;
 } tsr_snapshot_fragment;
 
-/* What a field that one of its conditions names is to its cells: the fragment's own and its slot, or slot -1 and one
- * that it
- * lacks. NULL: no schema has it. `present` is the schema that is asked first. */
+/* Finds the field that a delete condition means by `name` when it is evaluated on a fragment's cells. *field, *slot:
+ * the fragment's own field and its slot; slot -1: the fragment lacks the attribute, and *field is that of another
+ * schema, or NULL if no schema has the name. `present`: the schema that is searched first after the fragment's own. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error);
 
-/* What readers ask the writer whose uncommitted changes a snapshot shows. write/transaction_view.c answers. */
+/* Functions of the writer whose uncommitted changes a snapshot shows; write/transaction_view.c implements them. */
 typedef struct tsr_writer_view {
-  /* Is the row among the first `removed` rows that the writer has removed? */
+  /* Returns true if the row is among the first `removed` rows that the writer has removed. */
   bool (*hides)(const struct tsr_writer *writer, int64_t row, uint64_t removed);
-  /* Has the writer removed a row of low..high, both inclusive? May be true where it has not. */
+  /* Returns false only if the writer has removed no row of low..high, both inclusive. */
   bool (*hides_some)(const struct tsr_writer *writer, int64_t low, int64_t high);
-  /* Finds where cell number `at` of a sorted run stands among the run's cells. `first`: the number of the run's first cell. */
+  /* Finds where cell number `at` of a sorted run stands among the run's cells. `first`: the number of the run's first
+   * cell. */
   int (*position)(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
                   tsr_error *error);
   /* Drops the snapshot's reference to the writer. */
@@ -55,34 +60,37 @@ typedef struct tsr_writer_view {
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
-  uint64_t since, as_of; /* as_of: what was asked, or the clock when it was opened */
-  uint64_t asked, generation, next_change; /* when it may be shared: see snapshot.c */
-  const tsr_schema *asked_schema; /* NULL: the one in force at its end */
-  const tsr_schema *schema; /* whose fields it shows */
+  uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: the clock if TSR_TIME_NOW was requested */
+  uint64_t requested_as_of; /* may be TSR_TIME_NOW */
+  uint64_t generation; /* of the listing that it was made from */
+  uint64_t next_change; /* first time after as_of at which a committed name comes into view */
+  const tsr_schema *requested_schema; /* NULL: the schema in force at as_of */
+  const tsr_schema *schema; /* whose fields the snapshot shows */
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   uint64_t fragment_count;
-  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); the later wins */
-  const tsr_condition **conditions; /* in view, by time; fragments share it */
+  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); of equal coordinates the later one counts */
+  const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */
   uint64_t condition_count;
-  bool has_domain;
-  tsr_interval *non_empty_domain; /* around all fragments */
-  uint64_t *box_low, *box_high; /* dense: the same in ordinals */
+  bool has_domain; /* false: no fragment has cells */
+  tsr_interval *non_empty_domain; /* of all fragments together */
+  uint64_t *box_low, *box_high; /* dense: the same in ordinals, inclusive */
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
-  /* with a writer's changes on top (write/transaction_view.c): */
-  tsr_snapshot *base;
-  struct tsr_writer *writer; /* NULL: there are none */
-  const tsr_writer_view *view; /* what readers ask the writer; NULL without one */
-  uint64_t removed; /* how many of its removed rows are hidden */
+  /* The following fields are for transaction views (write/transaction_view.c). */
+  tsr_snapshot *base; /* the snapshot below, which this one holds; else NULL */
+  struct tsr_writer *writer; /* NULL: no writer's changes are on top */
+  const tsr_writer_view *view; /* functions of the writer; NULL if there is none */
+  uint64_t removed; /* the first so many rows that the writer has removed are hidden */
 };
 
-/* A snapshot of `base`, which it holds, with runs on top, the later ones last, which it holds, too; or of the runs
- * alone. */
-typedef struct tsr_snapshot_run {
+typedef struct tsr_snapshot_run { /* a sorted run of a transaction view */
   tsr_fragment *fragment;
-  uint64_t first, end; /* numbers of its cells; those from `end` on do not count */
-  bool cut; /* there are some */
+  uint64_t first, end; /* numbers of the cells that count: first to end - 1 */
+  bool cut; /* the run has cells from `end` on */
 } tsr_snapshot_run;
+
+/* Makes a snapshot of `base` with sorted runs on top, the latest last; if `alone` is true, of the runs without the
+ * fragments of `base`. The snapshot takes references to `base` and to the runs. */
 
 int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
                         tsr_snapshot **snapshot, tsr_error *error);

@@ -1,24 +1,21 @@
-/* snapshot_late.c: prepared commits that a merge has spanned.
+/* snapshot_late.c: places prepared commits in a snapshot if a merged fragment spans their time.
  *
- * A commit that is prepared, and that its database has committed, counts for readers of that database before it is
- * published. It has its own time. Others, who do not know of it, may have written the same cells later, and merged what
- * they wrote with what is older. The merged fragment then begins before the commit, and what is newer in it would be
- * hidden behind the older commit:
+ * A prepared commit that its database has committed counts for readers of that database before it is published, at its
+ * own time. Another process, which does not know of the commit, may have written the same cells later and may have
+ * merged them with older ones. The merged fragment then begins before the commit, so its newer cells would be hidden
+ * behind the older commit:
  *
- *   - Sparse fragments with the times of their cells decide cell by cell. Duplicates are all shown. There the commit
- *     keeps
- *     its place.
- *   - Where all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has
- *     its
+ *   - Sparse fragments with times of cells decide cell by cell, and arrays with duplicates show all cells. There the
+ *     commit keeps its place.
+ *   - If all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has its
  *     own time.
- *   - A dense merged fragment whose sources are gone counts as newer in all cells that it covers: they are cut out of
- *     the
- *     commit's boxes here. The rest keeps its place in time, so fragments beside the merged one stay above or below it.
- *   - A sparse merged fragment without times of cells counts as newer in all cells that it holds: it is placed behind
- *     the
- *     commit, of whose time its cells are taken to be.
+ *   - A dense merged fragment whose sources are gone counts as newer in its whole box. Here that box is cut out of the
+ *     commit's boxes. The rest of the commit keeps its place in time, so fragments beside the merged one stay above or
+ *     below it.
+ *   - A sparse merged fragment without times of cells counts as newer in all cells that it has. It is placed behind the
+ *     commit, and its cells get the commit's time.
  *
- * What readers see so is what recovery publishes (recover_late.c).
+ * Recovery publishes what readers see by these rules (recover_late.c).
  */
 #include "array/snapshot_late.h"
 
@@ -43,7 +40,7 @@ int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *a
     if (strcmp(vacuums->items[i].name, merged->name) != 0) continue;
     tsr_error one;
     const int rc = tsr__array_commit_file(array, vacuums->items[i].path, &file, &one);
-    if (rc == TSR_NOT_FOUND) return TSR_OK; /* nor are they */
+    if (rc == TSR_NOT_FOUND) return TSR_OK; /* then the sources are gone, too */
     if (rc < 0) return *error = one, rc;
     *all = true;
     for (uint64_t n = 0; n < file->names.count; n++)
@@ -56,11 +53,12 @@ int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *a
 
 typedef struct narrowing {
   tsr_snapshot *snapshot;
-  tsr_box_set set; /* what is left of the present fragment */
-  tsr_buffer items; /* tsr_snapshot_fragment: those of the snapshot to come */
+  tsr_box_set set; /* remaining boxes of the prepared fragment at hand */
+  tsr_buffer items; /* tsr_snapshot_fragment: the new items of the snapshot */
 } narrowing;
 
-/* 1: merged fragments cover some of it; the set has the rest. */
+/* Cuts the boxes of merged fragments out of a prepared fragment's box; n->set has the rest. Returns 1 if something was
+ * cut out, else 0. */
 static int cut_merged(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
   const tsr_snapshot *snapshot = n->snapshot;
   bool changed = false;
@@ -97,7 +95,7 @@ static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error 
   return TSR_OK;
 }
 
-/* Each item holds a reference to its fragment. */
+/* Replaces the items of the snapshot. Each item has a reference to its fragment. */
 static int replace_items(narrowing *n, tsr_error *error) {
   tsr_snapshot *snapshot = n->snapshot;
   const uint64_t count = n->items.size / sizeof *snapshot->fragments;
@@ -139,7 +137,8 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
 
 /* ---- Sparse ------------------------------------------------------------------------------------------------------ */
 
-/* The last time of prepared fragments that a merged one spans, or its own. */
+/* Returns the time at which a fragment counts: the latest time of the prepared fragments that it spans, else its own
+ * start. */
 static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *merged) {
   const tsr_name *name = &merged->fragment->parsed;
   uint64_t time = name->start;
@@ -151,7 +150,8 @@ static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragmen
   return time;
 }
 
-/* Does `b`, which stands behind `a`, belong before it? What was moved to another's time stands behind that one. */
+/* Returns true if `b`, which stands behind `a`, must stand before it. A merged fragment that was moved to the time of a
+ * prepared one must stand behind that one. */
 static bool belongs_before(const tsr_snapshot_fragment *a, const tsr_snapshot_fragment *b) {
   return b->time < a->time || (b->time == a->time && b->prepared && a->time != a->fragment->parsed.start);
 }

@@ -1,4 +1,4 @@
-/* snapshot_late.h: prepared commits that a merge has spanned. */
+/* snapshot_late.h: places prepared commits in a snapshot if a merged fragment spans their time. */
 #ifndef TSR_SNAPSHOT_LATE_H
 #define TSR_SNAPSHOT_LATE_H
 
@@ -6,18 +6,17 @@
 
 typedef struct tsr_committed tsr_committed;
 
-#define TSR_TIMED_VERSION 15 /* from here on sparse fragments may carry the times of cells */
+#define TSR_TIMED_VERSION 15 /* first version whose sparse fragments may have times of cells */
 
-/* Does a merged fragment hold, or may it hold, cells that are newer than `time`, without saying when each was written?
- * `dense`: of a dense array. */
+/* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
+ * and does not say which. `dense`: the array is dense. */
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
 
-/* Are all fragments listed that this one has replaced? */
+/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
 int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
 
-/* In a snapshot that is being made: merged fragments whose times span those of prepared ones count as newer in all
- * cells that
- * they hold. */
+/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
+ * counts as newer in all cells that it has. */
 int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error);
 
 #endif

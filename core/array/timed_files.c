@@ -1,10 +1,10 @@
-/* timed_files.c: the files of __meta and __group that are in view between two times.
+/* timed_files.c: finds the files of __meta or __group that are in view between two times.
  *
- *   NAME        a change, __t1_t2_uuid or __t1_t2_uuid_v
- *   NAME.vac    lines: the files that NAME, a consolidated one, has taken up; only the last part of each counts
+ *   NAME        a file of changes, __t1_t2_uuid or __t1_t2_uuid_v
+ *   NAME.vac    the files that NAME, a consolidated file, replaces: one path in each line, whose last component counts
  *
- * Whole ranges count: a consolidated file whose range is cut is not in view, and its .vac, which has the same range,
- * hides nothing then. Other names are not looked at.
+ * A file is in view only if its whole time range is. So the .vac of a consolidated file, which has the same range,
+ * hides other files only if the consolidated file is in view. All other names are ignored.
  */
 #include "array/timed_files.h"
 
@@ -46,7 +46,7 @@ static bool timed_files_in_view(const char *text, uint64_t size, uint64_t since,
   return tsr__name_parse(text, size, parsed) && parsed->start >= since && parsed->end <= as_of;
 }
 
-/* Puts what a .vac names on the map. */
+/* Adds the names in a .vac file to `hidden`. */
 static int hide(tsr_store *store, const char *path, tsr_arena *arena, tsr_map *hidden, tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
   tsr_names names;

@@ -1,7 +1,6 @@
-/* timed_write.c: small files that appear whole: metadata, changes of groups, schemas that evolve.
+/* timed_write.c: writes small files that appear atomically: metadata, changes of groups, evolved schemas.
  *
- * A file is written as ".UUID" in the root, where nobody takes it for anything, made durable, and renamed exclusively
- * to
+ * A file is written as ".UUID" in the store's root, where readers ignore it, made durable, and renamed exclusively to
  * DIRECTORY/__T_T_UUID[_V]. T is the present, later than `after` and than any commit of this environment.
  */
 #include "array/timed_write.h"
@@ -16,7 +15,7 @@
 #include "format/generic_tile.h"
 #include "array/environment.h"
 
-static int timed_write_write_whole(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
+static int timed_write_durably(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
   tsr_file *file = NULL;
   TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
   int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
@@ -25,7 +24,7 @@ static int timed_write_write_whole(tsr_store *store, const char *path, const tsr
   return rc;
 }
 
-/* A directory may be missing in arrays of old versions. */
+/* Makes a directory if it is missing, as it may be in arrays of old versions. */
 static int need_directory(tsr_store *store, const char *path, tsr_error *error) {
   bool exists;
   TSR_TRY(tsr__directory_find(store, path, &exists, error));
@@ -36,7 +35,7 @@ static int need_directory(tsr_store *store, const char *path, tsr_error *error) 
   return tsr__store_sync_directory(store, "", error);
 }
 
-/* A name of its own in the root. */
+/* Writes a durable file under a new name in the root. */
 static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE],
                              tsr_error *error) {
   uint8_t random[16];
@@ -44,7 +43,7 @@ static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char sta
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
   snprintf(staged, TSR_STAGED_SIZE, ".%s", name.uuid);
-  int rc = timed_write_write_whole(store, staged, bytes, error);
+  int rc = timed_write_durably(store, staged, bytes, error);
   if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
   return rc;
 }

@@ -1,18 +1,17 @@
-/* unfinished.c: .con files that are cut: empty, or ending within an entry.
+/* unfinished.c: .con files that are cut, which means empty or ending within an entry; and fragments that a vacuum is
+ * still removing.
  *
- * TileDB writes a .con in place. While it does, and for good if it dies meanwhile, the file is cut, and all that it was
- * to
- * name is still committed by files of its own, since these are vacuumed only when the .con is whole. So a cut .con
- * counts as
- * not written yet. It may also have been whole once: a disk that was full, a loss of power, or a copy that was cut off
- * made
- * it so. Then what it named must not vanish without a word. It is damage if something may be lost:
- *  - a whole fragment that nothing commits and that the .con may have committed. It cannot have, where the fragment is
- *    younger than the .con: one of its files was changed later, and its name has a later time, too (in a copy of an
- *    array, times of files are those of the copy). A fragment that a marker, an .ign or a .vac file names is settled:
- *    no
- *    .con is what commits it.
- *  - an entry before the end whose fragment, or delete condition, is there in no other way.
+ * TileDB writes a .con in place. While it writes, and for good if it dies meanwhile, the file is cut. Then every commit
+ * that the file was to name still has a file of its own, since these are removed only after the .con is complete. So a
+ * cut .con counts as not written yet.
+ *
+ * But a cut .con may also have been complete once, and a full disk, a loss of power or an interrupted copy has cut it.
+ * Then the commits that it named must not vanish silently. The cut .con is reported as damage if something may be lost:
+ *  - There is a complete fragment that no other file commits, so the .con may have committed it. A fragment that is
+ *    younger than the .con cannot have been in it: one of its files was changed later, and the time in its name is
+ *    later, too (both are required because in a copy of an array the files have the times of the copy). A fragment that
+ *    a marker, an .ign or a .vac file names was not committed by this .con either.
+ *  - An entry before the end names a fragment or a delete condition that nothing else commits.
  */
 #include "array/unfinished.h"
 
@@ -23,7 +22,7 @@
 #include "array/array.h"
 #include "array/listing.h"
 
-/* ---- What vacuum files have covered ------------------------------------------------------------------------------ */
+/* ---- Fragments that merged fragments replace --------------------------------------------------------------------- */
 
 static int cover(const tsr_replacing *file, tsr_map *covered, bool *more, tsr_error *error) {
   tsr_name merged, source;
@@ -67,17 +66,18 @@ int tsr__array_covered(tsr_array *array, const tsr_commit_listing *listing, tsr_
   return rc;
 }
 
-/* ---- What a .con that is cut may lose ---------------------------------------------------------------------------- */
+/* ---- Commits that a cut .con may have named ---------------------------------------------------------------------- */
 
-typedef struct doubt { /* what may be lost */
+typedef struct doubt { /* the check of one cut .con */
   const tsr_unfinished *known;
-  const char *con;
-  uint64_t written; /* when the .con was */
-  tsr_path *path;
+  const char *con; /* path */
+  uint64_t written; /* when the .con was last changed, in milliseconds since 1970 */
+  tsr_path *path; /* result: the file whose age matters */
   tsr_error *error;
 } doubt;
 
-/* The last change of any file of a directory. 0: nothing is in it, or it has gone. */
+/* Gives the time of the last change of any file in a directory, in milliseconds since 1970; 0 if it is empty or
+ * missing. */
 static int last_change(const tsr_unfinished *known, const char *directory, uint64_t *changed, tsr_error *error) {
   tsr_listing entries = {.memory = known->memory};
   *changed = 0;
@@ -98,7 +98,7 @@ static int unfinished_is_whole(const tsr_unfinished *known, const char *director
   return tsr__store_find(known->store, metadata.text, whole, error);
 }
 
-/* 1, and what is wrong. */
+/* Returns 1 and fills the error. */
 static int tell_fragment(const doubt *d, const char *name, const tsr_name *parsed) {
   const bool old = parsed->version < 12;
   (void)tsr__fail(
@@ -124,11 +124,11 @@ static int look_at_fragment(const doubt *d, const char *directory, const char *n
   bool whole;
   uint64_t changed;
   TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
-  if (!whole) return 0; /* being written, or left over: no commit can have named it */
+  if (!whole) return 0; /* being written, or debris: no commit can have named it */
   const tsr_path commit =
       tsr__path_of(parsed->version < 12 ? "" : "__commits", name, parsed->version < 12 ? ".ok" : ".wrt");
   TSR_TRY(tsr__store_find(d->known->store, commit.text, &whole, d->error));
-  if (whole) return 0; /* since the commits were listed */
+  if (whole) return 0; /* committed since the commits were listed */
   TSR_TRY(last_change(d->known, path.text, &changed, d->error));
   if (changed > d->written && parsed->end > d->written) return 0;
   if (changed > d->written) *d->path = tsr__path_of(path.text, "__fragment_metadata.tdb", "");
@@ -140,7 +140,8 @@ static int look_at_directory(const doubt *d, const char *directory, const tsr_li
     const tsr_entry *entry = &entries->entries[i];
     tsr_name parsed;
     if (entry->kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(entry->name, strlen(entry->name), &parsed)) continue;
-    if (!*directory && (parsed.version < 5 || parsed.version >= 12)) continue; /* no .con has one of these */
+    /* no .con names fragments of these versions in the array's directory */
+    if (!*directory && (parsed.version < 5 || parsed.version >= 12)) continue;
     if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->settled, entry->name)) continue;
     const int rc = look_at_fragment(d, directory, entry->name, &parsed);
     if (rc) return rc;
@@ -157,7 +158,7 @@ static int look_at_fragments(const doubt *d) {
   return rc;
 }
 
-/* The entries before its end. Fragments that have gone were vacuumed. */
+/* Checks the entries before the end of the .con. Fragments that do not exist any more were vacuumed. */
 static int look_at_entries(const doubt *d, const tsr_commits *rest) {
   for (uint64_t i = 0; i < rest->count; i++) {
     const tsr_commit *commit = &rest->commits[i];

@@ -368,7 +368,7 @@ int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_ar
   return rc;
 }
 
-/* ---- Evaluation: what is compared -------------------------------------------------------------------------------- */
+/* ---- Evaluation: operands ---------------------------------------------------------------------------------------- */
 
 typedef enum compared_as {
   AS_NUMBER, /* one number, datetime or time per cell */
@@ -458,9 +458,7 @@ static int check_node(const evaluation *e, const tsr_condition_node *node) {
   return TSR_OK;
 }
 
-/* ---- Evaluation: a block
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- Evaluation: a block ----------------------------------------------------------------------------------------- */
 
 static uint64_t condition_cell_of(const evaluation *e, const operand *o, uint64_t row) {
   if (o->column->constant) return 0;

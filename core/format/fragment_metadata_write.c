@@ -65,8 +65,8 @@ static int put_bounds(fragment_metadata_write_writer *w, const tsr_buffer *value
   return put_tile(w, at);
 }
 
-/* Writes u64 count and 8 bytes for each value. `values` is empty, and the count 0, if the slot has no such statistics.
- * */
+/* Writes u64 count and 8 bytes for each value. `values` is empty, and the count 0, if the slot has no such
+ * statistics. */
 static int put_numbers(fragment_metadata_write_writer *w, const tsr_buffer *values, uint64_t *at) {
   TSR_TRY(tsr__buffer_append_u64(&w->content, values->size / 8, w->error));
   if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));

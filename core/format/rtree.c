@@ -7,7 +7,7 @@
  *   u8 datatype           below version 5 only: that of all dimensions
  *   u32 levels
  *   levels times, root first: u64 count, then count MBRs
- *    *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
+ *   MBR: for each dimension, fixed size: low, high; strings: u64 bytes of both, u64 bytes of low, low, high
  *
  * Invariants: MBR i of the last level is that of tile i. The children of node i are the nodes fanout * i to fanout * i
  * + fanout - 1 of the next level, so a level has as many nodes as the next level, divided by the fanout and rounded up.
