@@ -48,7 +48,7 @@ static void expect_open(const char *path, int code, const char *begin, const cha
   }
 }
 
-static void test_paths(void **state) {
+static void test_paths_and_uris(void **state) {
   char root[] = "tessera_test_XXXXXX", path[256], text[1024];
   char here[512];
   assert_non_null(mkdtemp(root));
@@ -95,7 +95,7 @@ static void test_paths(void **state) {
   assert_int_equal(rmdir(root), 0);
 }
 
-static void test_options(void **state) {
+static void test_options_are_taken(void **state) {
   tsr_store *store = new_store();
   tiny_schema(store, "__schema/__1_1_00000000000000000000000000000001", false, 1, a_only);
   tsr_array_options options = {.threads = 3, .cache_bytes = 100};
@@ -119,7 +119,7 @@ static void test_options(void **state) {
   tsr_array_close(NULL);
 }
 
-static void test_schemas(void **state) {
+static void test_schema_in_force_by_time(void **state) {
   static const tiny_attribute ab[] = {{"a", TSR_INT32, false, NULL}, {"b", TSR_FLOAT64, true, NULL}};
   tsr_store *store = new_store();
   tiny_schema(store, "__schema/__10_10_00000000000000000000000000000001", false, 1, a_only);
@@ -148,7 +148,7 @@ static void test_schemas(void **state) {
   tsr_array_close(array);
 }
 
-static void test_old_schema(void **state) {
+static void test_schemas_in_the_arrays_directory(void **state) {
   tsr_store *store = new_store();
   tiny_schema(store, "__array_schema.tdb", true, 1, a_only);
   tsr_array *array;
@@ -167,7 +167,7 @@ static void test_old_schema(void **state) {
   tsr_array_close(array);
 }
 
-static void test_keys(void **state) {
+static void test_wrong_and_missing_keys_are_told(void **state) {
   static const uint8_t key[TSR_KEY_SIZE] = {1};
   const tsr_array_options with_key = {.key = key};
   uint8_t bytes[4096];
@@ -194,7 +194,7 @@ static void test_keys(void **state) {
   assert_int_equal(tsr__array_damage(TSR_AUTH, NULL), TSR_CORRUPT);
 }
 
-static void test_enumerations(void **state) {
+static void test_enumerations_load_once(void **state) {
   static const tiny_attribute with[] = {{"a", TSR_INT32, false, "colours"}, {"b", TSR_INT32, false, "none"}};
   static const uint64_t offsets[] = {0, 3};
   tsr_store *store = new_store();
@@ -232,7 +232,7 @@ static void test_enumerations(void **state) {
 }
 
 /* A schema file cut or changed anywhere: an error or an array, and all memory comes back. */
-static void test_damage(void **state) {
+static void test_damaged_schemas_leak_nothing(void **state) {
   uint8_t bytes[4096], changed[4096];
   tsr_store *source = new_store();
   tsr_file *file;
@@ -272,13 +272,13 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_options, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_schemas, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_old_schema, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_enumerations, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_paths_and_uris, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_options_are_taken, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_schema_in_force_by_time, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_schemas_in_the_arrays_directory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_wrong_and_missing_keys_are_told, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_enumerations_load_once, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damaged_schemas_leak_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

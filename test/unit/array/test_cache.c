@@ -37,7 +37,7 @@ static int setup(void **state) {
 }
 static int teardown(void **state) { return memory.used != 0; } /* every tile and table is gone */
 
-static void test_keys(void **state) {
+static void test_tiles_are_found_by_key(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 1 << 20, &cache, NULL), TSR_OK);
   assert_false(has(cache, 1, 2, 3));
@@ -66,7 +66,7 @@ static void test_least_recently_used(void **state) {
   tsr__cache_close(cache);
 }
 
-static void test_limits(void **state) {
+static void test_limits_hold(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 5000, &cache, NULL), TSR_OK);
   put(cache, 1, 0, 0, 1000);
@@ -85,7 +85,7 @@ static void test_limits(void **state) {
   tsr__cache_close(cache);
 }
 
-static void test_pinned(void **state) {
+static void test_removed_tiles_live_while_referenced(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 5000, &cache, NULL), TSR_OK);
   put(cache, 1, 0, 0, 4000);
@@ -103,7 +103,7 @@ static void test_pinned(void **state) {
   tsr__tile_drop(tile);
 }
 
-static void test_forget(void **state) {
+static void test_tiles_of_a_fragment_leave(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 1 << 20, &cache, NULL), TSR_OK);
   tsr__cache_forget(cache, 1);
@@ -114,7 +114,7 @@ static void test_forget(void **state) {
 }
 
 /* Against a plain list of the keys in order of use. */
-static void test_random(void **state) {
+static void test_cache_agrees_with_a_list(void **state) {
   enum { KEYS = 400, ROOM = 97 };
   static uint64_t order[KEYS];
   uint64_t count = 0;
@@ -154,12 +154,12 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_tiles_are_found_by_key, setup, teardown),
       cmocka_unit_test_setup_teardown(test_least_recently_used, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_pinned, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_forget, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_random, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_limits_hold, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_removed_tiles_live_while_referenced, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_tiles_of_a_fragment_leave, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_cache_agrees_with_a_list, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void *count_blocks(void *argument, void *pointer, uint64_t size) {
 }
 static void *refuse(void *argument, void *pointer, uint64_t size) { return NULL; }
 
-static void test_allocator(void **state) {
+static void test_hosts_allocator_is_used(void **state) {
   tsr_environment *environment;
   int64_t first;
   tsr_environment_options options = {.reallocate = count_blocks, .reallocate_argument = &blocks};
@@ -40,7 +40,7 @@ static void test_allocator(void **state) {
 
 static bool stop(void *argument) { return *(bool *)argument; }
 
-static void test_interrupt(void **state) {
+static void test_host_cancels(void **state) {
   tsr_environment *environment;
   bool flag = false;
   tsr_error error = {0};
@@ -56,7 +56,7 @@ static void test_interrupt(void **state) {
   tsr_environment_close(environment);
 }
 
-static void test_counters(void **state) {
+static void test_counters_count(void **state) {
   tsr_environment *environment;
   tsr_counters counters;
   assert_int_equal(tsr_environment_open(NULL, &environment, NULL), TSR_OK);
@@ -74,7 +74,7 @@ static void test_counters(void **state) {
   tsr_environment_close(environment);
 }
 
-static void test_rows(void **state) {
+static void test_rowids_are_never_given_twice(void **state) {
   tsr_environment *environment;
   int64_t a, b, c, d;
   tsr_error error = {0};
@@ -105,10 +105,10 @@ static void test_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_allocator),
-      cmocka_unit_test(test_interrupt),
-      cmocka_unit_test(test_counters),
-      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_hosts_allocator_is_used),
+      cmocka_unit_test(test_host_cancels),
+      cmocka_unit_test(test_counters_count),
+      cmocka_unit_test(test_rowids_are_never_given_twice),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

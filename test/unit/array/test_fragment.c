@@ -36,7 +36,7 @@ static int load(const char *name, tsr_fragment **fragment) {
   return tsr__array_fragment(array, &item, NULL, 0, fragment, &error);
 }
 
-static void test_dense(void **state) {
+static void test_dense_geometry_and_rowids(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", DENSE, 1, true, false, 15, 42, 0, 0, NULL};
   tsr_fragment *fragment, *again;
   tiny_put_fragment(store, &f);
@@ -60,7 +60,7 @@ static void test_dense(void **state) {
   assert_int_equal(array->fragments.count, 1); /* it is listed */
 }
 
-static void test_sparse(void **state) {
+static void test_sparse_geometry(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", SPARSE, 1, false, true, 15, 42, 3, 2, NULL};
   const tiny_fragment empty = {"__8_8" U "_22", SPARSE, 1, false, false, 0, 0, 0, 0, NULL};
   tsr_fragment *fragment;
@@ -91,7 +91,7 @@ static void test_sparse(void **state) {
   tsr__array_fragment_drop(array, fragment);
 }
 
-static void test_pinned_past_pruning(void **state) {
+static void test_referenced_fragment_outlives_the_registry(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", SPARSE, 1, false, false, 15, 42, 3, 2, NULL};
   tsr_fragment *fragment, *again;
   tiny_put_fragment(store, &f);
@@ -120,7 +120,7 @@ static void expect_bad(const tiny_fragment *f, const char *part) {
   if (!strstr(error.message, part) || !strstr(error.message, f->name)) fail_msg("%s", error.message);
 }
 
-static void test_bad(void **state) {
+static void test_bad_fragments_are_refused(void **state) {
   tsr_fragment *fragment;
   expect_bad(&(tiny_fragment){"__7_7" U "_22", "__9_9_none", 1, false, false, 15, 42, 3, 2, NULL}, "__9_9_none");
   expect_bad(&(tiny_fragment){"__8_8" U "_22", DENSE, 1, true, false, 42, 15, 0, 0, NULL}, "domain");
@@ -131,7 +131,7 @@ static void test_bad(void **state) {
   assert_int_equal(array->fragments.count, 0);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_metadata_leaks_nothing(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", SPARSE, 1, false, true, 15, 42, 3, 2, "__9_9" U "_22"};
   uint8_t bytes[4096], changed[4096];
   tsr_file *file;
@@ -158,7 +158,7 @@ static void test_damage(void **state) {
   }
 }
 
-static void test_files(void **state) {
+static void test_missing_files_are_told_from_vacuumed_ones(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", SPARSE, 1, false, false, 15, 42, 3, 2, NULL};
   static const uint8_t data[1001];
   tsr_fragment *fragment;
@@ -195,7 +195,7 @@ static void test_files(void **state) {
 }
 
 /* No more than TSR_FILES_KEPT stay open, and never is one closed that has been given out since the last rest. */
-static void test_many_files(void **state) {
+static void test_open_files_are_bounded(void **state) {
   enum { COUNT = TSR_FILES_KEPT + 50 };
   static tsr_fragment *fragments[COUNT];
   tsr_file *file;
@@ -256,7 +256,7 @@ static void put_together(void) {
 }
 
 /* They are as they would be if they were loaded one by one; what is wrong with the others is said when they are asked for. */
-static void test_together(void **state) {
+static void test_fragments_load_together_as_alone(void **state) {
   static int64_t rows[TOGETHER];
   tsr_fragment *fragment;
   put_together();
@@ -356,14 +356,14 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_dense, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_sparse, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_pinned_past_pruning, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bad, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_files, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_many_files, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_together, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_dense_geometry_and_rowids, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_sparse_geometry, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_referenced_fragment_outlives_the_registry, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bad_fragments_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damaged_metadata_leaks_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_files_are_told_from_vacuumed_ones, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_open_files_are_bounded, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_fragments_load_together_as_alone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_in_one_thread, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_interrupted, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_without_memory, setup, teardown),

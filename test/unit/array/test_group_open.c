@@ -70,7 +70,7 @@ static const char *shown(uint64_t since, uint64_t as_of) {
   { NULL, NULL, false, false, false }
 
 /* All files take effect in order; a name stands for its last member. */
-static void test_changes(void **state) {
+static void test_files_take_effect_in_order(void **state) {
   assert_string_equal(shown(0, TSR_TIME_NOW), "");
   put_file("__10_10" U "_2", 2, (const member[]){{"a", "m", true, true, false}, {"b", NULL, true, false, false}, END});
   put_file("__9_9" U "_2", 2, (const member[]){{"z", "m", true, true, false}, {"z", "n", true, true, false}, END});
@@ -90,7 +90,7 @@ static void test_changes(void **state) {
 }
 
 /* The newest of version 1 lists all; one of version 2 that is newer does not wipe it out. */
-static void test_version_1(void **state) {
+static void test_newest_full_list_stands_alone(void **state) {
   put_file("__1_1" U, 1, (const member[]){{"a", "a", true, true, false}, {"b", "b", true, true, false}, END});
   put_file("__2_2" U, 1, (const member[]){{"b", "b", true, true, false}, END});
   assert_string_equal(shown(0, 1), "a:missing:tiny/a b:missing:tiny/b");
@@ -98,7 +98,7 @@ static void test_version_1(void **state) {
 }
 
 /* What is there counts, but nothing outside of the group is looked at. */
-static void test_kinds(void **state) {
+static void test_kinds_of_members(void **state) {
   tiny_text(store, "a/__schema/x", "");
   tiny_text(store, "old/__array_schema.tdb", "");
   tiny_text(store, "g/__tiledb_group.tdb", "");
@@ -119,7 +119,7 @@ static void test_kinds(void **state) {
                                    " 6:group:tiny/../a 7:array:/x%20y 8:group:s3://bucket/x 9:group:/tiny/a");
 }
 
-static void test_damage(void **state) {
+static void test_damaged_files_are_refused(void **state) {
   put_file("__1_1" U "_2", 2, (const member[]){{"a", "a", true, true, false}, END});
   put_file("__2_2" U "_2", 3, (const member[]){END});
   put_file("__3_3" U "_2", 2, (const member[]){END});
@@ -128,7 +128,7 @@ static void test_damage(void **state) {
   assert_string_equal(shown(3, 3), "");
 }
 
-static void test_no_group(void **state) {
+static void test_no_group_is_told(void **state) {
   tsr_group *none;
   tsr_store *other;
   assert_int_equal(tsr__store_memory_open(&own, "other", &other, NULL), TSR_OK);
@@ -165,7 +165,7 @@ static void test_no_memory(void **state) {
 }
 
 /* Changes are files of their own. Behind a file that lists all members, the first one tells all. */
-static void test_write(void **state) {
+static void test_changes_are_written(void **state) {
   put_file("__1_1" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"b", "b", true, true, false}, END});
   put_file("__2_2" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"c", NULL, true, false, false}, END});
   assert_string_equal(shown(0, TSR_TIME_NOW), "a:missing:tiny/a -:missing:tiny/c");
@@ -181,7 +181,7 @@ static void test_write(void **state) {
 }
 
 /* Nothing is left of a change that is refused. */
-static void test_refused(void **state) {
+static void test_refused_changes_leave_nothing(void **state) {
   tsr_listing before = {0}, after = {0};
   const tsr_metadatum entry = {
       .key = "k", .key_size = 1, .datatype = TSR_INT32, .count = 2, .value = "1234", .value_size = 4};
@@ -195,14 +195,14 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_changes, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_version_1, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_kinds, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_damage, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_no_group, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_files_take_effect_in_order, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_newest_full_list_stands_alone, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_kinds_of_members, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_damaged_files_are_refused, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_no_group_is_told, setup_group, teardown_group),
       cmocka_unit_test_setup_teardown(test_no_memory, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_write, setup_group, teardown_group),
-      cmocka_unit_test_setup_teardown(test_refused, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_changes_are_written, setup_group, teardown_group),
+      cmocka_unit_test_setup_teardown(test_refused_changes_leave_nothing, setup_group, teardown_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

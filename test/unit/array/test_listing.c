@@ -35,13 +35,13 @@ static const char *fragments(void) {
   return names(&array->listing->fragments);
 }
 
-static void test_empty(void **state) {
+static void test_empty_array(void **state) {
   assert_false(array->listing->complete);
   assert_string_equal(fragments(), "");
   assert_true(array->listing->complete);
 }
 
-static void test_new_layout(void **state) {
+static void test_names_in_commits(void **state) {
   tiny_text(store, "__commits/__20_20" U "_22.wrt", "");
   tiny_text(store, "__commits/__3_30" U "_22.wrt", "");
   tiny_text(store, "__commits/__100_100" U "_22.wrt", "");
@@ -59,7 +59,7 @@ static void test_order_of_equal_times(void **state) {
   assert_string_equal(array->listing->fragments.items[0].parsed.uuid, "a0000000000000000000000000000000");
 }
 
-static void test_consolidated(void **state) {
+static void test_con_and_ign_files(void **state) {
   tsr_buffer b = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
   tiny_condition(&tile, "a");
   static const char first[] = "__commits/__1_1" U "_22.wrt\n__commits/__15_15" U "_22.del\n";
@@ -98,7 +98,7 @@ static void test_consolidated(void **state) {
   tsr__buffer_release(&tile);
 }
 
-static void test_old_layout(void **state) {
+static void test_names_in_the_arrays_directory(void **state) {
   tiny_text(store, "__10_10" U "_5/a.tdb", "");
   tiny_text(store, "__10_10" U "_5.ok", "");
   tiny_text(store, "__11_11" U "_5/__fragment_metadata.tdb", ""); /* no .ok */
@@ -123,7 +123,7 @@ static void test_old_layout(void **state) {
   assert_string_equal(fragments(), "10-10* 13-13* 14-14* 18-18 ");
 }
 
-static void test_bad_names(void **state) {
+static void test_bad_names_are_corrupt(void **state) {
   tiny_text(store, "__commits/x.wrt", "");
   assert_int_equal(list(), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "__commits/x.wrt"));
@@ -144,7 +144,7 @@ static uint64_t listed(void) {
   return counters.commits_listed;
 }
 
-static void test_renewal(void **state) {
+static void test_listing_is_renewed_on_change(void **state) {
   tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
   tiny_text(store, "__commits/notes", "");
   assert_string_equal(fragments(), "1-1 ");
@@ -170,7 +170,7 @@ static void test_renewal(void **state) {
 }
 
 /* What is read of a .con is read once; what is listed no more is forgotten. */
-static void test_decoded_files(void **state) {
+static void test_files_are_decoded_once(void **state) {
   tsr_counters counters;
   tiny_text(store, "__commits/c.con", "__commits/__1_1" U "_22.wrt\n");
   assert_string_equal(fragments(), "1-1 ");
@@ -186,7 +186,7 @@ static void test_decoded_files(void **state) {
 }
 
 /* A fragment of version 3 is committed by a file one level down: no listed directory changes. */
-static void test_pending(void **state) {
+static void test_metadata_file_commits_version_3(void **state) {
   tiny_text(store, "__13_13" U "/a.tdb", "");
   assert_string_equal(fragments(), "");
   assert_int_equal(array->listing->pending.count, 1);
@@ -222,7 +222,7 @@ static const char *looked(void) { /* and what is committed, or why not */
            rc < 0 ? error.message : names(&array->listing->fragments));
   return text;
 }
-static void test_looked_at(void **state) {
+static void test_only_needed_directories_are_checked(void **state) {
   static tsr_store_methods methods;
   plain = array->store->methods;
   methods = *plain;
@@ -282,7 +282,7 @@ static int torn_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error
   tiny_text(s, merged, "");
   return rc;
 }
-static void test_torn(void **state) {
+static void test_listing_is_a_state_of_the_directory(void **state) {
   static tsr_store_methods methods;
   plain = array->store->methods;
   methods = *plain;
@@ -304,7 +304,7 @@ static int vacuumed_list(tsr_store *s, const char *path, tsr_listing *out, tsr_e
   assert_int_equal(tsr__store_remove(s, vacuum, NULL), TSR_OK);
   return plain->list(s, path, out, e);
 }
-static void test_vacuumed_between(void **state) {
+static void test_vacuum_between_two_directories_is_noticed(void **state) {
   static tsr_store_methods methods;
   plain = array->store->methods;
   methods = *plain;
@@ -320,7 +320,7 @@ static void test_vacuumed_between(void **state) {
   array->store->methods = plain;
 }
 
-static void test_array_gone(void **state) {
+static void test_missing_array_is_not_found(void **state) {
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
   assert_int_equal(list(), TSR_NOT_FOUND);
   assert_ptr_equal(strstr(error.message, "array not found: tiny"), error.message);
@@ -345,19 +345,19 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_new_layout, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_empty_array, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_names_in_commits, setup, teardown),
       cmocka_unit_test_setup_teardown(test_order_of_equal_times, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_consolidated, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_old_layout, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bad_names, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_renewal, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_decoded_files, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_pending, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_vacuumed_between, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_looked_at, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_array_gone, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_con_and_ign_files, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_names_in_the_arrays_directory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bad_names_are_corrupt, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_listing_is_renewed_on_change, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_files_are_decoded_once, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_metadata_file_commits_version_3, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_listing_is_a_state_of_the_directory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_vacuum_between_two_directories_is_noticed, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_only_needed_directories_are_checked, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_array_is_not_found, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

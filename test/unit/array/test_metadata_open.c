@@ -51,7 +51,7 @@ static const char *shown(uint64_t since, uint64_t as_of) {
   return text;
 }
 
-static void test_merge(void **state) {
+static void test_last_entry_of_a_key_counts(void **state) {
   assert_string_equal(shown(0, TSR_TIME_NOW), "");
   put_file("__20_20", (const entry[]){{"b", 2}, {"a", -1}, {"c", 7}, {"c", -1}, {NULL, 0}});
   put_file("__9_9", (const entry[]){{"a", 1}, {"b", 1}, {"b", 3}, {"", 9}, {NULL, 0}});
@@ -68,7 +68,7 @@ static void test_merge(void **state) {
 }
 
 /* Keys are bytes: a NUL within, and one key that begins as another. */
-static void test_keys(void **state) {
+static void test_keys_are_any_bytes(void **state) {
   tsr_buffer b = {.memory = &own};
   put_entry(&b, "k\0z", 3, 3);
   put_entry(&b, "k", 1, 1);
@@ -86,7 +86,7 @@ static void test_keys(void **state) {
   tsr_metadata_close(NULL);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_files_are_refused(void **state) {
   static const uint8_t key[TSR_KEY_SIZE];
   tsr_metadata *metadata;
   put_file("__1_1", (const entry[]){{"a", 1}, {NULL, 0}});
@@ -122,9 +122,9 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_merge, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_last_entry_of_a_key_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_keys_are_any_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damaged_files_are_refused, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

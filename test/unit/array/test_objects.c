@@ -61,7 +61,7 @@ static tsr_object_kind find(const char *path) {
   return kind;
 }
 
-static void test_kinds(void **state) {
+static void test_kinds_of_directories(void **state) {
   make("a"), make("a/__schema"), make("a/__group");
   make("old"), touch("old/__array_schema.tdb");
   make("g"), make("g/__group");
@@ -77,7 +77,7 @@ static void test_kinds(void **state) {
   assert_int_equal(find("old/__array_schema.tdb"), TSR_OBJECT_NONE);
 }
 
-static void test_walk(void **state) {
+static void test_walk_lists_arrays_and_groups(void **state) {
   assert_string_equal(walked(""), "");
   make("a"), make("a/__schema"), make("a/__labels"), make("a/__labels/l0"), make("a/__labels/l0/__schema");
   make("d"), make("d/e"), make("d/e/g"), make("d/e/g/__group"), make("d/e/g/x"), make("d/e/g/x/__schema");
@@ -89,7 +89,7 @@ static void test_walk(void **state) {
 }
 
 /* Each directory once: under its first path by depth, then name. */
-static void test_links(void **state) {
+static void test_each_directory_is_visited_once(void **state) {
   make("x"), make("x/y"), make("x/y/a"), make("x/y/a/__schema");
   link_to("..", "x/up"), link_to("../..", "x/y/root"), link_to(".", "here"), link_to("x/y/a", "zz");
   link_to("nowhere", "lost"), link_to("self", "self");
@@ -109,7 +109,7 @@ static void test_links(void **state) {
 }
 
 /* Root may read everything: it becomes somebody else for the walk. */
-static void test_hidden(void **state) {
+static void test_unreadable_directories_are_skipped(void **state) {
   const bool root = geteuid() == 0;
   tsr_objects *objects;
   make("a"), make("a/__schema"), make("secret"), make("secret/b"), make("secret/b/__schema");
@@ -126,7 +126,7 @@ static void test_hidden(void **state) {
   assert_string_equal(listed(objects), "/a:a");
 }
 
-static void test_errors(void **state) {
+static void test_errors_are_told(void **state) {
   tsr_objects *objects;
   tsr_object_kind kind;
   touch("file");
@@ -156,11 +156,11 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_kinds, setup_top, teardown_top),
-      cmocka_unit_test_setup_teardown(test_walk, setup_top, teardown_top),
-      cmocka_unit_test_setup_teardown(test_links, setup_top, teardown_top),
-      cmocka_unit_test_setup_teardown(test_hidden, setup_top, teardown_top),
-      cmocka_unit_test_setup_teardown(test_errors, setup_top, teardown_top),
+      cmocka_unit_test_setup_teardown(test_kinds_of_directories, setup_top, teardown_top),
+      cmocka_unit_test_setup_teardown(test_walk_lists_arrays_and_groups, setup_top, teardown_top),
+      cmocka_unit_test_setup_teardown(test_each_directory_is_visited_once, setup_top, teardown_top),
+      cmocka_unit_test_setup_teardown(test_unreadable_directories_are_skipped, setup_top, teardown_top),
+      cmocka_unit_test_setup_teardown(test_errors_are_told, setup_top, teardown_top),
       cmocka_unit_test_setup_teardown(test_no_memory, setup_top, teardown_top),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void place(const char *path, char text[TSR_OWNER_SIZE]) {
   assert_int_equal(strspn(text, "0123456789abcdef"), TSR_OWNER_SIZE - 1);
 }
 
-static void test_places(void **state) {
+static void test_copies_have_other_places(void **state) {
   char a[TSR_OWNER_SIZE], b[TSR_OWNER_SIZE], again[TSR_OWNER_SIZE];
   put(file_at("a"));
   put(file_at("b"));
@@ -67,7 +67,7 @@ static void test_places(void **state) {
   assert_string_not_equal(b, again);
 }
 
-static void test_no_place(void **state) {
+static void test_missing_files_have_no_place(void **state) {
   char text[TSR_OWNER_SIZE], lengthy[6000];
   memset(lengthy, '/', sizeof lengthy);
   memset(lengthy + 1, 'a', sizeof lengthy - 2);
@@ -76,7 +76,7 @@ static void test_no_place(void **state) {
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(tsr_place_find(none[i], text, &error), 0);
 }
 
-static void test_ids(void **state) {
+static void test_ids_follow_from_places(void **state) {
   char one[TSR_OWNER_SIZE], two[TSR_OWNER_SIZE];
   static const char *const pairs[][2] = {{"a", "b"}, {"b", "a"}, {"ab", ""}, {"", "ab"}, {"a", "bc"}, {"ab", "c"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -102,9 +102,9 @@ static void test_ids(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_places, setup, teardown),
-      cmocka_unit_test(test_no_place),
-      cmocka_unit_test(test_ids),
+      cmocka_unit_test_setup_teardown(test_copies_have_other_places, setup, teardown),
+      cmocka_unit_test(test_missing_files_have_no_place),
+      cmocka_unit_test(test_ids_follow_from_places),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

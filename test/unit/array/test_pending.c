@@ -43,7 +43,7 @@ static const char *fragments(void) {
   return listed(&array->listing->fragments);
 }
 
-static void test_paths(void **state) {
+static void test_paths_of_markers_and_staged_files(void **state) {
   static const struct {
     const char *commit, *marker, *staged;
   } good[] = {
@@ -93,7 +93,7 @@ static void mark(const char *path, const char *commit, const char *owner, const 
   tsr__store_close_file(mark_alive(path, commit, owner, fragment));
 }
 
-static void test_markers(void **state) {
+static void test_markers_are_written_and_read(void **state) {
   static const char marker[] = "__commits/__5_5" U "_22.pending";
   tsr_arena arena;
   tsr_buffer bytes = {.memory = &environment->memory};
@@ -133,7 +133,7 @@ static void test_markers(void **state) {
   tsr__arena_release(&arena);
 }
 
-static void test_one_fragment_counts(void **state) {
+static void test_committed_fragment_counts(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.wrt";
   tiny_text(store, "__commits/__5_5" U "_22.wrt", "");
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
@@ -149,7 +149,7 @@ static void test_one_fragment_counts(void **state) {
 }
 
 /* Where the host cannot say whether it is committed, nobody is told that it is not. */
-static void test_nobody_knows(void **state) {
+static void test_hosts_error_is_passed_on(void **state) {
   tiny_text(store, "__commits/__5_5" U "_22.wrt", "");
   mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "here", "__7_7" U "_22");
   assert_string_equal(fragments(), "5 ");
@@ -160,7 +160,7 @@ static void test_nobody_knows(void **state) {
   assert_string_equal(fragments(), "5 ");
 }
 
-static void test_several_count(void **state) {
+static void test_committed_con_counts(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.con", staged[] = "__commits/.__7_7" U "_22";
   tsr_buffer lines = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
   tiny_condition(&tile, "x");
@@ -210,7 +210,7 @@ static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error
   }
   return plain->rename_exclusive(s, from, to, e);
 }
-static void test_published_twice(void **state) {
+static void test_two_processes_publish_one_commit(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.con", staged[] = "__commits/.__7_7" U "_22";
   static tsr_store_methods methods;
   tsr_buffer lines = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
@@ -232,7 +232,7 @@ static void test_published_twice(void **state) {
   tsr__buffer_release(&tile);
 }
 
-static void test_a_delete_counts(void **state) {
+static void test_committed_delete_counts(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.del";
   tiny_put_delete(store, "__commits/.__7_7" U "_22", "x");
   mark("__commits/__7_7" U "_22.pending", commit, "here", NULL);
@@ -245,7 +245,7 @@ static void test_a_delete_counts(void **state) {
   assert_string_equal(array->listing->deletes.items[0].path, commit);
 }
 
-static void test_old_layouts_count(void **state) {
+static void test_commits_of_old_layouts_count(void **state) {
   tiny_text(store, "__7_7" U "_9/__fragment_metadata.tdb", "");
   tiny_text(store, "__8_8" U "/.metadata", "");
   mark("__7_7" U "_9/.pending", "__7_7" U "_9.ok", "here", "__7_7" U "_9");
@@ -263,7 +263,7 @@ static void test_old_layouts_count(void **state) {
   assert_string_equal(fragments(), "7* 8* ");
 }
 
-static void test_publish_what_is_gone(void **state) {
+static void test_missing_files_are_not_published(void **state) {
   assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 0);
   assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.con", true, &error), 0);
   assert_int_equal(tsr__pending_publish(store, "__7_7" U "_9.ok", true, &error), 0);
@@ -298,7 +298,7 @@ static uint64_t markers(void) {
   return array->listing->prepared.count;
 }
 
-static void test_recover(void **state) {
+static void test_recovery_leaves_and_publishes(void **state) {
   uint64_t changed = 0;
   prepare_all();
   decided = 0;
@@ -317,7 +317,7 @@ static void test_recover(void **state) {
   assert_int_equal(decided, 0);
 }
 
-static void test_undo(void **state) {
+static void test_recovery_undoes(void **state) {
   tsr_listing left = {.memory = &environment->memory};
   uint64_t changed = 0;
   prepare_all();
@@ -336,7 +336,7 @@ static void test_undo(void **state) {
 }
 
 /* A marker of an earlier version says where its database was, and not whose it is. */
-static void test_a_marker_without_an_owner(void **state) {
+static void test_marker_without_an_owner_is_left(void **state) {
   static const char marker[] = "__commits/__7_7" U "_22.pending";
   static const char *const others[] = {"/a.db\n", "owner me locked\n/a.db\n", "owner me held here\n/a.db\n", "owner \n",
                                        "owner me locked here"};
@@ -356,7 +356,7 @@ static void test_a_marker_without_an_owner(void **state) {
 }
 
 /* What a writer that lives has prepared is nobody else's business, and nobody is asked. */
-static void test_a_writer_lives(void **state) {
+static void test_commit_of_a_living_writer_is_left(void **state) {
   uint64_t changed = 0;
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
   tsr_file *lock = mark_alive("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", "__7_7" U "_22");
@@ -379,7 +379,7 @@ static void test_a_writer_lives(void **state) {
 }
 
 /* Where locks cannot be asked for, a marker that was locked may have a writer; one that was not is the record's to settle. */
-static void test_locks_that_cannot_be_asked_for(void **state) {
+static void test_markers_without_locks(void **state) {
   static tsr_store_methods methods;
   uint64_t changed = 0;
   const tsr_store_methods *with = store->methods;
@@ -403,7 +403,7 @@ static void test_locks_that_cannot_be_asked_for(void **state) {
 }
 
 /* A commit that was published, by whatever file says so, is not undone: the marker alone goes. */
-static void test_published_elsewhere(void **state) {
+static void test_published_commits_are_not_undone(void **state) {
   static const char name[] = "__7_7" U "_22";
   static const struct {
     const char *path, *text;
@@ -428,7 +428,7 @@ static void test_published_elsewhere(void **state) {
 }
 
 /* What cannot be read says neither yes nor no: all stays as it is. */
-static void test_a_doubt(void **state) {
+static void test_unreadable_files_stop_undoing(void **state) {
   uint64_t changed = 0;
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
   mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", "__7_7" U "_22");
@@ -442,7 +442,7 @@ static void test_a_doubt(void **state) {
 }
 
 /* What the database has committed and what is gone is told, but where a merged fragment has its cells. */
-static void test_committed_and_gone(void **state) {
+static void test_lost_commits_are_told(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.wrt";
   uint64_t changed = 0;
   mark("__commits/__7_7" U "_22.pending", commit, "me", "__7_7" U "_22");
@@ -470,7 +470,7 @@ static int modified_at(tsr_store *s, const char *path, uint64_t *milliseconds, t
   return TSR_OK;
 }
 
-static void test_disown(void **state) {
+static void test_disown_settles_old_markers(void **state) {
   static tsr_store_methods methods;
   const tsr_store_methods *with = store->methods;
   uint64_t changed = 0;
@@ -513,7 +513,7 @@ static int show_one(void *argument, const tsr_prepared *prepared) {
   return (int)strlen(text) < 100 ? TSR_OK : TSR_ABORT;
 }
 
-static void test_show(void **state) {
+static void test_prepared_commits_are_listed(void **state) {
   char text[200] = "";
   tsr_file *lock = mark_alive("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", "__7_7" U "_22");
   mark("__commits/__8_8" U "_22.pending", "__commits/__8_8" U "_22.wrt", "you", "__8_8" U "_22");
@@ -527,7 +527,7 @@ static void test_show(void **state) {
 }
 
 /* Published by the one who prepared it, who died before the marker went: nobody is asked. */
-static void test_published_already(void **state) {
+static void test_marker_of_a_published_commit_goes(void **state) {
   uint64_t changed = 0;
   prepare_all();
   tiny_text(store, "__commits/__7_7" U "_22.wrt", "");
@@ -565,26 +565,26 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_markers, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_one_fragment_counts, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_nobody_knows, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_several_count, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_published_twice, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_a_delete_counts, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_old_layouts_count, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_publish_what_is_gone, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_recover, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_a_marker_without_an_owner, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_a_writer_lives, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_locks_that_cannot_be_asked_for, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_published_elsewhere, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_a_doubt, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_committed_and_gone, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_disown, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_show, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_undo, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_published_already, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_paths_of_markers_and_staged_files, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_markers_are_written_and_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_committed_fragment_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_hosts_error_is_passed_on, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_committed_con_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_two_processes_publish_one_commit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_committed_delete_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_commits_of_old_layouts_count, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_files_are_not_published, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_recovery_leaves_and_publishes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_marker_without_an_owner_is_left, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_commit_of_a_living_writer_is_left, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_markers_without_locks, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_published_commits_are_not_undone, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unreadable_files_stop_undoing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_lost_commits_are_told, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_disown_settles_old_markers, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_prepared_commits_are_listed, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_recovery_undoes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_marker_of_a_published_commit_goes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

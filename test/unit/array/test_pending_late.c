@@ -13,7 +13,7 @@ static int setup(void **state) {
   return setup_array(NULL);
 }
 
-static void test_paths(void **state) {
+static void test_paths_of_records(void **state) {
   static const char *const good[][2] = {
       {"__commits/__5_5" U "_22.wrt", "__commits/.__5_5" U "_22.late"},
       {"__commits/__5_6" U "_22.con", "__commits/.__5_6" U "_22.late"},
@@ -30,7 +30,7 @@ static void test_paths(void **state) {
   assert_false(tsr__late_path("__5_5" U "_22.late", found));
 }
 
-static void test_records(void **state) {
+static void test_records_are_written_and_read(void **state) {
   static const char commit[] = "__commits/__5_5" U "_22.wrt";
   tsr_late record = {.commit = "__commits/__9_9" U "_22.con", .dropped = 3, .total = 7}, read;
   tiny_put(store, "__commits/x", "", 0);
@@ -52,7 +52,7 @@ static void test_records(void **state) {
 }
 
 /* A record that is not whole says nothing. */
-static void test_damage(void **state) {
+static void test_incomplete_records_say_nothing(void **state) {
   static const char text[] = "__commits/__9_9" U "_22.con\n12 of 345\nend\n";
   static const char *const bad[] = {
       "\n1 of 2\nend\n", "x\n1 of 2\nend\n",   "-\n-1 of 2\nend\n", "-\n1 of\nend\n",
@@ -73,7 +73,7 @@ static void test_damage(void **state) {
   assert_int_equal(tsr__late_read_file(store, "nul", &read, &error), 0);
 }
 
-static void test_spans(void **state) {
+static void test_merged_fragments_span_times(void **state) {
   const tsr_name merged = {.start = 10, .end = 20, .version = 14}, timed = {.start = 10, .end = 20, .version = 15},
                  one = {.start = 10, .end = 10, .version = 14};
   static const struct {
@@ -90,10 +90,10 @@ static void test_spans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_records, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
-      cmocka_unit_test(test_spans),
+      cmocka_unit_test_setup_teardown(test_paths_of_records, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_records_are_written_and_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_incomplete_records_say_nothing, setup, teardown),
+      cmocka_unit_test(test_merged_fragments_span_times),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void assert_entry(uint64_t index, const char *operation, uint64_t done, u
   assert_int_equal(entries[index].total, total);
 }
 
-static void test_one(void **state) {
+static void test_one_operation(void **state) {
   (void)state;
   tsr_environment *e = environment_new();
   tsr_work work;
@@ -54,7 +54,7 @@ static void test_one(void **state) {
   tsr_environment_close(e);
 }
 
-static void test_within(void **state) {
+static void test_operations_nest(void **state) {
   (void)state;
   tsr_environment *e = environment_new(), *other = environment_new();
   tsr_work outer, inner, elsewhere;
@@ -82,7 +82,7 @@ static void test_within(void **state) {
   tsr_environment_close(e);
 }
 
-static void test_no_room(void **state) {
+static void test_more_operations_than_slots(void **state) {
   (void)state;
   tsr_environment *e = environment_new();
   static tsr_work works[TSR_PROGRESS_MAX + 3];
@@ -95,7 +95,7 @@ static void test_no_room(void **state) {
   tsr_environment_close(e);
 }
 
-static void test_long_paths(void **state) {
+static void test_long_paths_are_shortened(void **state) {
   (void)state;
   tsr_environment *e = environment_new();
   tsr_work work;
@@ -126,7 +126,7 @@ static void *work_hard(void *argument) {
   return argument;
 }
 
-static void test_threads(void **state) {
+static void test_threads_share_the_registry(void **state) {
   (void)state;
   pthread_t threads[4];
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, work_hard, NULL), 0);
@@ -139,7 +139,7 @@ static void test_threads(void **state) {
   assert_int_equal(tsr_progress_list(entries, 9), 0);
 }
 
-static void test_fork(void **state) {
+static void test_child_of_a_fork_starts_empty(void **state) {
   (void)state;
   tsr_environment *e = environment_new();
   tsr_work work, own;
@@ -164,8 +164,8 @@ static void test_fork(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one),        cmocka_unit_test(test_within),  cmocka_unit_test(test_no_room),
-      cmocka_unit_test(test_long_paths), cmocka_unit_test(test_threads), cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_one_operation),        cmocka_unit_test(test_operations_nest),  cmocka_unit_test(test_more_operations_than_slots),
+      cmocka_unit_test(test_long_paths_are_shortened), cmocka_unit_test(test_threads_share_the_registry), cmocka_unit_test(test_child_of_a_fork_starts_empty),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

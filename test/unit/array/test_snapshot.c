@@ -64,7 +64,7 @@ static const char *visible(uint64_t since, uint64_t as_of) {
   return text;
 }
 
-static void test_empty(void **state) {
+static void test_empty_array(void **state) {
   tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
   const tsr_interval *intervals;
   assert_int_equal(s->fragment_count, 0);
@@ -75,7 +75,7 @@ static void test_empty(void **state) {
   tsr_snapshot_close(NULL);
 }
 
-static void test_dense_times(void **state) {
+static void test_dense_fragments_in_view(void **state) {
   write_fragment("__10_10" U "_22", true, false, 0, 9);
   write_fragment("__20_20" U "_22", true, false, 5, 25);
   write_fragment("__10_30" U "_22", true, false, 0, 99); /* merged, replaces both */
@@ -92,7 +92,7 @@ static void test_dense_times(void **state) {
   assert_string_equal(visible(30, 20), ""); /* ends before it begins */
 }
 
-static void test_sparse_times(void **state) {
+static void test_sparse_fragments_in_view(void **state) {
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   write_fragment("__20_20" U "_22", false, false, 5, 25);
   write_fragment("__10_30" U "_22", false, true, 0, 99);
@@ -108,7 +108,7 @@ static void test_sparse_times(void **state) {
 }
 
 /* Below version 15 there are no cell times: then a sparse fragment counts as a whole only, vacuum files too. */
-static void test_old_sparse_times(void **state) {
+static void test_old_sparse_fragments_in_view(void **state) {
   write_fragment("__10_10" U "_14", false, false, 0, 9);
   write_fragment("__10_30" U "_14", false, false, 0, 99);
   tiny_text(store, "__commits/__10_30" U "_14.vac", "file:///x/__fragments/__10_10" U "_14");
@@ -116,7 +116,7 @@ static void test_old_sparse_times(void **state) {
   assert_string_equal(visible(0, 29), "10-10 ");
 }
 
-static void test_conditions(void **state) {
+static void test_conditions_of_fragments(void **state) {
   tiny_fragment merged = {"__10_30" U "_22", SPARSE, 1, false, true, 0, 9, 3, 2, "__15_15" U "_22"};
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   write_fragment("__20_20" U "_22", false, false, 0, 9);
@@ -146,7 +146,7 @@ static void test_conditions(void **state) {
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, 36, &s, NULL), TSR_CORRUPT);
 }
 
-static void test_domain(void **state) {
+static void test_non_empty_domain(void **state) {
   const tsr_interval *intervals;
   int32_t low, high;
   write_fragment("__10_10" U "_22", true, false, 30, 39);
@@ -169,7 +169,7 @@ static void test_domain(void **state) {
   tsr_snapshot_close(s);
 }
 
-static void test_slots(void **state) {
+static void test_fields_map_to_slots(void **state) {
   static const tiny_attribute new_ones[] = {
       {"b", TSR_FLOAT64, false, NULL}, {"a", TSR_INT32, true, NULL}, {"c", TSR_INT32, false, NULL}};
   static const tiny_attribute other_type[] = {{"a", TSR_INT64, false, NULL}};
@@ -218,7 +218,7 @@ static void test_slots(void **state) {
   tsr_snapshot_close(s);
 }
 
-static void test_sharing(void **state) {
+static void test_snapshots_are_shared(void **state) {
   tsr_counters counters;
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   tsr_snapshot *a = open_at(0, TSR_TIME_NOW), *b = open_at(0, TSR_TIME_NOW), *c = open_at(0, 10);
@@ -244,7 +244,7 @@ static void test_sharing(void **state) {
 }
 
 /* What lies in the future comes into view by itself, without a change on disk. */
-static void test_future(void **state) {
+static void test_future_comes_into_view(void **state) {
   char name[128];
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   uint64_t soon = tsr__environment_now() + 60;
@@ -270,7 +270,7 @@ static void test_future(void **state) {
   tsr_snapshot_close(s);
 }
 
-static void test_missing_fragment(void **state) {
+static void test_missing_fragment_is_corrupt(void **state) {
   tsr_snapshot *s;
   commit("__10_10" U "_22");
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_CORRUPT);
@@ -287,7 +287,7 @@ static void test_missing_fragment(void **state) {
 }
 
 /* Vacuumed between listing and opening: the listing is behind, as its stamps do not say. */
-static void test_vacuumed_meanwhile(void **state) {
+static void test_vacuum_meanwhile_is_survived(void **state) {
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   write_fragment("__20_20" U "_22", false, false, 0, 9);
   assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
@@ -303,7 +303,7 @@ static void test_vacuumed_meanwhile(void **state) {
   tsr_snapshot_close(s);
 }
 
-static void test_consolidated_footers(void **state) {
+static void test_consolidated_footers_save_files(void **state) {
   tsr_buffer content = {.memory = &environment->memory}, footers = {.memory = &environment->memory};
   tsr_counters counters;
   const char *names[] = {"__10_10" U "_22", "__20_20" U "_22", "__30_30" U "_22"};
@@ -338,7 +338,7 @@ static void test_consolidated_footers(void **state) {
 
 /* Behind a footer of version 3, 4 or 11 others stand elsewhere than a consolidated file says: they are read from the
  * fragments' own files. */
-static void test_misplaced_footers(void **state) {
+static void test_misplaced_footers_are_not_used(void **state) {
   tsr_buffer content = {.memory = &environment->memory}, footers = {.memory = &environment->memory};
   const char *names[] = {"__10_10" U "_22", "__20_20" U, "__30_30" U "_22"};
   uint64_t at = 4 + 3 * 16 + strlen(names[0]) + strlen(names[1]) + strlen(names[2]);
@@ -364,7 +364,7 @@ static void test_misplaced_footers(void **state) {
 
 static bool stop(void *argument) { return true; }
 
-static void test_interrupt(void **state) {
+static void test_host_cancels(void **state) {
   char name[128];
   tsr_snapshot *s;
   for (int i = 1; i <= 100; i++) {
@@ -403,20 +403,20 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_empty, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_dense_times, setup_dense, teardown),
-      cmocka_unit_test_setup_teardown(test_sparse_times, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_old_sparse_times, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_conditions, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_domain, setup_dense, teardown),
-      cmocka_unit_test_setup_teardown(test_slots, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_sharing, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_future, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_missing_fragment, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_vacuumed_meanwhile, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_consolidated_footers, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_misplaced_footers, setup_sparse, teardown),
-      cmocka_unit_test_setup_teardown(test_interrupt, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_empty_array, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_dense_fragments_in_view, setup_dense, teardown),
+      cmocka_unit_test_setup_teardown(test_sparse_fragments_in_view, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_old_sparse_fragments_in_view, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_conditions_of_fragments, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_non_empty_domain, setup_dense, teardown),
+      cmocka_unit_test_setup_teardown(test_fields_map_to_slots, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_snapshots_are_shared, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_future_comes_into_view, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_fragment_is_corrupt, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_vacuum_meanwhile_is_survived, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_consolidated_footers_save_files, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_misplaced_footers_are_not_used, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_host_cancels, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup_sparse, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,14 +25,14 @@ static const char *listed(uint64_t since, uint64_t as_of) {
   return text;
 }
 
-static void test_absent(void **state) {
+static void test_missing_directory_has_no_files(void **state) {
   assert_string_equal(listed(0, TSR_TIME_NOW), "");
   tiny_text(store, "__schema/x", "");
   assert_string_equal(listed(0, TSR_TIME_NOW), "");
 }
 
 /* By time, not as text; other names are not looked at, nor are directories. */
-static void test_order(void **state) {
+static void test_files_are_in_order_of_time(void **state) {
   tiny_text(store, "__meta/__10_10" U, "");
   tiny_text(store, "__meta/__9_9" U, "");
   tiny_text(store, "__meta/__4102444800000_4102444800000" U, "");
@@ -47,7 +47,7 @@ static void test_order(void **state) {
 }
 
 /* A consolidated file counts with its whole range; its .vac hides what it names, by the last part of each line. */
-static void test_vacuum(void **state) {
+static void test_vac_hides_files_in_view(void **state) {
   tiny_text(store, "__meta/__1_1" U, "");
   tiny_text(store, "__meta/__2_2" U, "");
   tiny_text(store, "__meta/__3_3" U, "");
@@ -60,7 +60,7 @@ static void test_vacuum(void **state) {
   assert_string_equal(listed(0, 2), "__1_1 __1_2 __2_2");
 }
 
-static void test_damage(void **state) {
+static void test_damaged_vac_is_refused(void **state) {
   tsr_timed_files files;
   tiny_text(store, "__meta/__1_2" U ".vac", "__meta/..\n");
   tsr__arena_init(&arena, &environment->memory);
@@ -73,10 +73,10 @@ static void test_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_vacuum, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_missing_directory_has_no_files, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_files_are_in_order_of_time, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_vac_hides_files_in_view, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damaged_vac_is_refused, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void done(void) {
 /* ---- .con files that are cut ---- */
 
 /* TileDB was cut off while it wrote one: at every length it names nothing that others do not commit. */
-static void test_cut_at_each_byte(void **state) {
+static void test_con_being_written_hides_nothing(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
   const tsr_path con = file_of("__commits", ".con");
@@ -146,7 +146,7 @@ static void test_cut_at_each_byte(void **state) {
   done();
 }
 
-static void test_mended(void **state) {
+static void test_cut_con_is_replaced(void **state) {
   for (int way = 0; way < 3; way++) {
     make_three(way == 2);
     consolidate(TSR_MAINTAIN_COMMITS);
@@ -168,7 +168,7 @@ static void test_mended(void **state) {
 }
 
 /* What it named was vacuumed: never do rows vanish without a word, and nothing mends that. */
-static void test_cut_and_alone(void **state) {
+static void test_vacuumed_commits_are_not_lost_silently(void **state) {
   uint64_t removed;
   for (int half = 0; half < 2; half++) {
     make_three(false);
@@ -189,7 +189,7 @@ static void test_cut_and_alone(void **state) {
 }
 
 /* Another .con has all of it; or only a part, and the rest is younger than the cut one. */
-static void test_others_have_it(void **state) {
+static void test_cut_con_whose_commits_others_have(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
   vacuum(TSR_MAINTAIN_COMMITS);
@@ -206,7 +206,7 @@ static void test_others_have_it(void **state) {
 }
 
 /* A fragment that nothing commits: younger than the file, by its files and its name, it is another writer's; else it may be lost. */
-static void test_uncommitted(void **state) {
+static void test_uncommitted_fragments_are_told_by_age(void **state) {
   char name[128];
   make_three(false);
   write_small(array, 0, 7, 7, name); /* now */
@@ -232,7 +232,7 @@ static void test_uncommitted(void **state) {
 }
 
 /* A delete that stands before the cut, and in no other file. */
-static void test_delete_is_lost(void **state) {
+static void test_lost_delete_is_damage(void **state) {
   static const char line[] = "__commits/__25_25_b0000000000000000000000000000000_22.del\n";
   char bytes[200];
   make_three(false);
@@ -305,7 +305,7 @@ static void see_three(void) {
   assert_string_equal(text, THREE);
 }
 
-static void test_growing_files(void **state) {
+static void test_growing_files_are_waited_for(void **state) {
   make_three(false);
   const tsr_metadatum entry = {"k", 1, TSR_INT32, 1, "abcd", 4};
   ok(tsr_array_set_metadata(array, &entry, &error));
@@ -321,7 +321,7 @@ static void test_growing_files(void **state) {
 }
 
 /* Footers that are cut, or damaged, are passed over: each fragment has its own. A vacuum removes the file, when it is old. */
-static void test_cut_footers(void **state) {
+static void test_damaged_footers_are_skipped(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_FRAGMENT_META);
   const tsr_path footers = file_of("__fragment_meta", ".meta");
@@ -343,7 +343,7 @@ static void test_cut_footers(void **state) {
 
 /* One that does not grow: young it is busy, old it is damaged; where the clock of the file system runs far ahead, no age can be
  * told, and what does not change is damaged. */
-static void test_short_files(void **state) {
+static void test_short_files_are_busy_then_damaged(void **state) {
   make_three(false);
   const tsr_metadatum entry = {"k", 1, TSR_INT32, 1, "abcd", 4};
   ok(tsr_array_set_metadata(array, &entry, &error));
@@ -363,7 +363,7 @@ static void test_short_files(void **state) {
 
 /* A list that was read while it ended between two lines is read again when it has grown: at once while it is fresh, later when
  * the directory has changed. */
-static void test_list_grows(void **state) {
+static void test_grown_list_is_read_again(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
   const tsr_path con = file_of("__commits", ".con");
@@ -387,7 +387,7 @@ static void test_list_grows(void **state) {
 
 /* ---- Vacuums that were cut off ---- */
 
-static void test_commit_without_fragment(void **state) {
+static void test_interrupted_vacuum_is_tolerated(void **state) {
   make_three(true);
   consolidate(TSR_MAINTAIN_FRAGMENTS);
   assert_string_equal(cells_of(array, 20), "1=1001 2=2002 ");
@@ -412,7 +412,7 @@ static void test_commit_without_fragment(void **state) {
 }
 
 /* The same without a vacuum file is damage. */
-static void test_missing_fragment(void **state) {
+static void test_missing_fragment_without_vac_is_damage(void **state) {
   make_three(true);
   assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE);
   const tsr_path first = tsr__path_of("__fragments", array->listing->fragments.items[0].name, "");
@@ -443,7 +443,7 @@ static void assert_split(void) {
   tsr_array_close(ours);
 }
 
-static void test_split_box(void **state) {
+static void test_split_dense_fragment_is_refused(void **state) {
   array = make_small(22, true, false);
   char name[128];
   write_small(array, 10, 0, 39, name); /* four tiles */
@@ -467,18 +467,18 @@ static void test_split_box(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_at_each_byte),
-                                     cmocka_unit_test(test_mended),
-                                     cmocka_unit_test(test_cut_and_alone),
-                                     cmocka_unit_test(test_others_have_it),
-                                     cmocka_unit_test(test_uncommitted),
-                                     cmocka_unit_test(test_delete_is_lost),
-                                     cmocka_unit_test(test_growing_files),
-                                     cmocka_unit_test(test_cut_footers),
-                                     cmocka_unit_test(test_short_files),
-                                     cmocka_unit_test(test_list_grows),
-                                     cmocka_unit_test(test_commit_without_fragment),
-                                     cmocka_unit_test(test_missing_fragment),
-                                     cmocka_unit_test(test_split_box)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_con_being_written_hides_nothing),
+                                     cmocka_unit_test(test_cut_con_is_replaced),
+                                     cmocka_unit_test(test_vacuumed_commits_are_not_lost_silently),
+                                     cmocka_unit_test(test_cut_con_whose_commits_others_have),
+                                     cmocka_unit_test(test_uncommitted_fragments_are_told_by_age),
+                                     cmocka_unit_test(test_lost_delete_is_damage),
+                                     cmocka_unit_test(test_growing_files_are_waited_for),
+                                     cmocka_unit_test(test_damaged_footers_are_skipped),
+                                     cmocka_unit_test(test_short_files_are_busy_then_damaged),
+                                     cmocka_unit_test(test_grown_list_is_read_again),
+                                     cmocka_unit_test(test_interrupted_vacuum_is_tolerated),
+                                     cmocka_unit_test(test_missing_fragment_without_vac_is_damage),
+                                     cmocka_unit_test(test_split_dense_fragment_is_refused)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -1,4 +1,4 @@
-/* test_commits.c: consolidated commits with binary bytes in them, ignore and vacuum files, consolidated footers. */
+/* test_con_entries_of_all_kinds_decode.c: consolidated commits with binary bytes in them, ignore and vacuum files, consolidated footers. */
 
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bytes interleaved(bool last_newline) {
   return b;
 }
 
-static void test_commits(void **state) {
+static void test_con_entries_of_all_kinds_decode(void **state) {
   for (int newline = 0; newline < 2; newline++) {
     bytes b = interleaved(newline);
     room r;
@@ -68,14 +68,14 @@ static void test_commits(void **state) {
   }
 }
 
-static void test_no_commits(void **state) {
+static void test_empty_con_is_refused(void **state) {
   bytes b = {0};
   put(&b, "", 0);
   assert_refused(decode_commits, &b, TSR_CORRUPT, "empty");
   drop(&b);
 }
 
-static void test_bad_commits(void **state) {
+static void test_con_with_bad_entries_is_refused(void **state) {
   static const char *const lines[] = {
       "\n",
       "__commits/__1_1_" UUID "_22\n",
@@ -107,7 +107,7 @@ static void test_bad_commits(void **state) {
   drop(&b);
 }
 
-static void test_damaged_commits(void **state) {
+static void test_damaged_con_is_refused_or_harmless(void **state) {
   bytes b = interleaved(true);
   tsr_error error;
   for (uint64_t size = 0; size <= b.size; size++) decode_once(decode_commits, b.data, size, UINT64_MAX, &error);
@@ -133,7 +133,7 @@ static void assert_names(const char *text, uint64_t count, const char *const *na
   drop(&b);
 }
 
-static void test_names(void **state) {
+static void test_name_lists_keep_last_components(void **state) {
   const char *a[] = {"A_22.wrt", "B", "C", "D", "E", "F", "G"};
   assert_names("__commits/A_22.wrt\n/__fragments/B\n/C\nfile:///x/__meta/../__fragments/D\ns3://bucket/E/\nF\n__meta/G",
                7, a);
@@ -142,7 +142,7 @@ static void test_names(void **state) {
   assert_names("", 0, NULL);
 }
 
-static void test_bad_names(void **state) {
+static void test_name_lists_with_bad_names_are_refused(void **state) {
   static const char *const lines[] = {"\n", "/\n",           "a\n\nb\n", "__fragments/..\n", "__fragments/.\n",
                                       "..", "__meta//..//\n"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -176,7 +176,7 @@ static bytes footers(uint64_t first, uint64_t second) {
 }
 
 /* Behind footers of versions 3, 4, and 11 TileDB puts others elsewhere than it says. */
-static void test_misplaced_footers(void **state) {
+static void test_footers_behind_miscounted_ones_are_left_out(void **state) {
   static const char *const versions[] = {"", "_11"};
   for (int v = 0; v < 2; v++) {
     bytes b = {0};
@@ -201,7 +201,7 @@ static void test_misplaced_footers(void **state) {
   }
 }
 
-static void test_footers(void **state) {
+static void test_footers_decode(void **state) {
   bytes b = footers(0, 0);
   uint64_t table = b.size - 16;
   drop(&b);
@@ -245,7 +245,7 @@ static void test_footers(void **state) {
 }
 
 /* Writes and deletes, encoded and decoded. */
-static void test_encode(void **state) {
+static void test_encoded_entries_decode(void **state) {
   room r;
   room_open(&r, UINT64_MAX);
   tsr_buffer out = {.memory = &r.memory};
@@ -269,11 +269,11 @@ static void test_encode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_commits),     cmocka_unit_test(test_no_commits),
-      cmocka_unit_test(test_bad_commits), cmocka_unit_test(test_damaged_commits),
-      cmocka_unit_test(test_names),       cmocka_unit_test(test_bad_names),
-      cmocka_unit_test(test_footers),     cmocka_unit_test(test_misplaced_footers),
-      cmocka_unit_test(test_encode),
+      cmocka_unit_test(test_con_entries_of_all_kinds_decode),     cmocka_unit_test(test_empty_con_is_refused),
+      cmocka_unit_test(test_con_with_bad_entries_is_refused), cmocka_unit_test(test_damaged_con_is_refused_or_harmless),
+      cmocka_unit_test(test_name_lists_keep_last_components),       cmocka_unit_test(test_name_lists_with_bad_names_are_refused),
+      cmocka_unit_test(test_footers_decode),     cmocka_unit_test(test_footers_behind_miscounted_ones_are_left_out),
+      cmocka_unit_test(test_encoded_entries_decode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

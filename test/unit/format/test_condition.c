@@ -125,7 +125,7 @@ static bytes comparison(uint8_t op, const char *field, const void *value, uint64
     for (uint8_t op = 0; op < 6; op++) assert_kept(comparison(op, "f", &one, sizeof one), &c, 1, expected[op]);        \
   } while (0)
 
-static void test_numbers(void **state) {
+static void test_numbers_compare(void **state) {
   CHECK_NUMBERS(TSR_INT8, int8_t, INT8_MIN, INT8_MAX);
   CHECK_NUMBERS(TSR_INT16, int16_t, INT16_MIN, INT16_MAX);
   CHECK_NUMBERS(TSR_INT32, int32_t, INT32_MIN, INT32_MAX);
@@ -140,7 +140,7 @@ static void test_numbers(void **state) {
   for (int t = TSR_DATETIME_YEAR; t <= TSR_TIME_AS; t++) CHECK_NUMBERS((tsr_datatype)t, int64_t, INT64_MIN, INT64_MAX);
 }
 
-static void test_floats(void **state) {
+static void test_floats_compare(void **state) {
   const double values[] = {0.0, -0.0, (double)NAN, 1}, zero = 0.0, negative = -0.0, nan = (double)NAN;
   const uint64_t first = 0;
   cells c = fixed("f", TSR_FLOAT64, 1, values, NULL);
@@ -157,7 +157,7 @@ static void test_floats(void **state) {
   assert_kept(b, &c, 1, "1101");
 }
 
-static void test_text(void **state) {
+static void test_text_compares_bytewise(void **state) {
   const uint64_t offsets[] = {0, 1, 3, 4, 4, 6, 7}; /* "a", "ab", "b", "", "a\0", "\xff" */
   static const char *const expected[] = {"000100", "100100", "011011", "111011", "100000", "011111"};
   const tsr_datatype types[] = {TSR_ASCII, TSR_UTF8, TSR_CHAR};
@@ -174,7 +174,7 @@ static void test_text(void **state) {
 }
 
 /* Fixed CHAR: the first byte only, as a signed number; whole in sets. */
-static void test_chars(void **state) {
+static void test_fixed_char_compares_first_byte(void **state) {
   cells c = fixed("c", TSR_CHAR, 3, "abcabdbbb\xff\0\0\0\0\0", NULL);
   assert_kept(comparison(TSR_EQ, "c", "abc", 3), &c, 1, "11000");
   assert_kept(comparison(TSR_NE, "c", "a", 1), &c, 1, "00111");
@@ -186,7 +186,7 @@ static void test_chars(void **state) {
   assert_kept(b, &c, 1, "01011");
 }
 
-static void test_nulls(void **state) {
+static void test_null_compares_false(void **state) {
   const int32_t values[] = {1, 2, 3, 0};
   const uint8_t validity[] = {1, 0, 1, 1};
   const int32_t two = 2;
@@ -210,7 +210,7 @@ static void test_nulls(void **state) {
   assert_kept(comparison(TSR_GE, "s", "", 0), &c, 1, "1011");
 }
 
-static void test_sets(void **state) {
+static void test_sets_compare(void **state) {
   const int16_t values[] = {5, -1, 7, 300, 0, 6}, wanted[] = {300, -1, 6, 6};
   const uint64_t offsets[] = {0, 2, 4, 6};
   cells c = fixed("f", TSR_INT16, 1, values, NULL);
@@ -241,7 +241,7 @@ static void test_sets(void **state) {
   assert_kept(b, &c, 1, "10111");
 }
 
-static void test_many_values(void **state) {
+static void test_sets_of_many_values_compare(void **state) {
   enum { COUNT = 5000 };
   uint64_t *values = malloc(COUNT * 8), *offsets = malloc(COUNT * 8);
   int64_t cell_values[64];
@@ -266,7 +266,7 @@ static void test_many_values(void **state) {
 
 /* ---- Trees ---- */
 
-static void test_trees(void **state) {
+static void test_and_and_or_join(void **state) {
   const int32_t a[] = {1, 2, 3, 4, 5, 6}, x[] = {10, 20, 30, 40, 50, 60};
   const cells columns[] = {fixed("a", TSR_INT32, 1, a, NULL), fixed("x", TSR_INT32, 1, x, NULL)};
   bytes b = {0};
@@ -288,7 +288,7 @@ static void test_trees(void **state) {
 }
 
 /* More cells than a block, the last block short; constant columns. */
-static void test_blocks(void **state) {
+static void test_cells_beyond_a_block_compare(void **state) {
   enum { COUNT = 5000 };
   uint16_t *values = malloc(COUNT * 2);
   uint8_t *keep = malloc(COUNT), *validity = malloc(COUNT);
@@ -327,7 +327,7 @@ static void test_blocks(void **state) {
 }
 
 /* Many terms, looked up by value: the same as one by one. */
-static void test_guards(void **state) {
+static void test_guarded_children_give_the_same_result(void **state) {
   enum { ROWS = 60, TERMS = 40 };
   static const char *const texts[] = {"", "a", "ab", "abcdefghij", "abcdefghik", "b"};
   uint32_t seed = 1;
@@ -381,7 +381,7 @@ static void test_guards(void **state) {
 }
 
 /* An attribute that the fragment lacks: nothing holds of it, and an OR forgets what stood before it. */
-static void test_lacking(void **state) {
+static void test_lacking_attributes_compare_as_in_tiledb(void **state) {
   const int32_t a[] = {1, 2, 3}, fill = INT32_MIN;
   cells columns[] = {fixed("a", TSR_INT32, 1, a, NULL), fixed("n", TSR_INT32, 1, &fill, NULL)};
   columns[1].column.constant = columns[1].column.unwritten = true;
@@ -403,7 +403,7 @@ static void test_lacking(void **state) {
   assert_kept(b, columns, 2, "011");
 }
 
-static void test_what_cannot_be_compared(void **state) {
+static void test_incomparable_fields_are_refused(void **state) {
   const int32_t pair[] = {1, 2};
   const uint64_t offsets[] = {0, 1};
   const cells columns[] = {fixed("p", TSR_INT32, 2, pair, NULL), fixed("i", TSR_INT32, 1, pair, NULL),
@@ -427,7 +427,7 @@ static bytes alternating(uint32_t depth) {
   return b;
 }
 
-static void test_depth(void **state) {
+static void test_deep_trees_are_refused(void **state) {
   const int32_t a[] = {1, 2, 3};
   const cells c = fixed("a", TSR_INT32, 1, a, NULL);
   assert_kept(alternating(256), &c, 1, "100");
@@ -439,7 +439,7 @@ static void test_depth(void **state) {
   drop(&b);
 }
 
-static void test_fields(void **state) {
+static void test_fields_are_numbered_once(void **state) {
   bytes b = {0};
   put_expression(&b, 0, 4);
   put_int(&b, TSR_EQ, "y", 1), put_int(&b, TSR_EQ, "x", 1), put_int(&b, TSR_NE, "y", 3), put_int(&b, TSR_EQ, "", 1);
@@ -462,7 +462,7 @@ static void test_fields(void **state) {
   room_close(&r);
 }
 
-static void test_rules(void **state) {
+static void test_broken_conditions_are_refused(void **state) {
   const uint64_t falls[] = {4, 0}, beyond[] = {0, 9};
   bytes b = {0};
   put_int(&b, 8, "a", 1);
@@ -506,7 +506,7 @@ static void test_rules(void **state) {
   drop(&b);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_conditions_are_refused_or_harmless(void **state) {
   const uint64_t offsets[] = {0, 4}, texts[] = {0, 1};
   bytes b = {0};
   put_expression(&b, 1, 3);
@@ -547,22 +547,22 @@ static void test_budget_of_evaluation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_numbers),
-      cmocka_unit_test(test_floats),
-      cmocka_unit_test(test_text),
-      cmocka_unit_test(test_chars),
-      cmocka_unit_test(test_nulls),
-      cmocka_unit_test(test_sets),
-      cmocka_unit_test(test_trees),
-      cmocka_unit_test(test_many_values),
-      cmocka_unit_test(test_blocks),
-      cmocka_unit_test(test_guards),
-      cmocka_unit_test(test_lacking),
-      cmocka_unit_test(test_what_cannot_be_compared),
-      cmocka_unit_test(test_depth),
-      cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_rules),
-      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_numbers_compare),
+      cmocka_unit_test(test_floats_compare),
+      cmocka_unit_test(test_text_compares_bytewise),
+      cmocka_unit_test(test_fixed_char_compares_first_byte),
+      cmocka_unit_test(test_null_compares_false),
+      cmocka_unit_test(test_sets_compare),
+      cmocka_unit_test(test_and_and_or_join),
+      cmocka_unit_test(test_sets_of_many_values_compare),
+      cmocka_unit_test(test_cells_beyond_a_block_compare),
+      cmocka_unit_test(test_guarded_children_give_the_same_result),
+      cmocka_unit_test(test_lacking_attributes_compare_as_in_tiledb),
+      cmocka_unit_test(test_incomparable_fields_are_refused),
+      cmocka_unit_test(test_deep_trees_are_refused),
+      cmocka_unit_test(test_fields_are_numbered_once),
+      cmocka_unit_test(test_broken_conditions_are_refused),
+      cmocka_unit_test(test_damaged_conditions_are_refused_or_harmless),
       cmocka_unit_test(test_budget_of_evaluation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

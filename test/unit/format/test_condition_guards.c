@@ -51,7 +51,7 @@ static void check(tsr_buffer tree, int32_t x, int32_t y, uint64_t expected) {
   tsr__buffer_release(&tree);
 }
 
-static void test_min(void **state) {
+static void test_index_uses_the_field_that_leaves_fewest(void **state) {
   check(terms(TERMS, 0, 2, TERMS), 1, 7, 1);
   check(terms(TERMS, 0, TERMS, 2), 7, 1, 1);
   check(terms(TERMS, 0, 20, 50), 7, 7, TERMS / 50);
@@ -61,7 +61,7 @@ static void test_min(void **state) {
   check(terms(TERMS, 20, 2, TERMS), 1, 777, 21);
 }
 
-static void test_few(void **state) {
+static void test_few_children_get_no_index(void **state) {
   check(terms(GUARDS_FROM - 1, 0, 2, TERMS), 1, 1, GUARDS_FROM - 1);
   check(terms(GUARDS_FROM, 0, 2, TERMS), 1, 1, 1);
   check(terms(2 * GUARDS_FROM, GUARDS_FROM + 1, 2, TERMS), 1, 1, GUARDS_FROM); /* too few have a y */
@@ -69,6 +69,6 @@ static void test_few(void **state) {
 
 int main(void) {
   tsr__memory_init_root(&memory, NULL, NULL);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_min), cmocka_unit_test(test_few)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_index_uses_the_field_that_leaves_fewest), cmocka_unit_test(test_few_children_get_no_index)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void open_enumeration(room *r, const bytes *b, tsr_enumeration *e) {
   if (decode_into(tsr__input(b->data, b->size), &r->arena, e, &error) < 0) fail_msg("%s", error.message);
 }
 
-static void test_strings(void **state) {
+static void test_string_labels_decode(void **state) {
   const uint64_t offsets[] = {0, 3, 3, 8};
   bytes b = build_strings("redgreenblue", offsets, 4);
   room r;
@@ -57,7 +57,7 @@ static void test_strings(void **state) {
   room_close(&r);
 }
 
-static void test_fixed(void **state) {
+static void test_labels_of_fixed_size_decode(void **state) {
   const int16_t pairs[] = {1, 2, 1, 3, -1, -1};
   bytes b = build("colours", TSR_INT16, 2, 0, pairs, sizeof pairs);
   room r;
@@ -71,7 +71,7 @@ static void test_fixed(void **state) {
   drop(&b);
 }
 
-static void test_few(void **state) {
+static void test_few_labels_decode(void **state) {
   bytes none = build_strings("", NULL, 0), fixed = build("colours", TSR_INT64, 1, 0, "", 0);
   const uint64_t zero = 0;
   bytes empty = build_strings("", &zero, 1);
@@ -92,7 +92,7 @@ static void test_few(void **state) {
 }
 
 /* As many labels as a UINT16 can number. */
-static void test_many(void **state) {
+static void test_many_labels_decode(void **state) {
   uint32_t count = 65534;
   uint32_t *labels = malloc(count * sizeof *labels);
   for (uint32_t i = 0; i < count; i++) labels[i] = i * 2654435761u;
@@ -104,7 +104,7 @@ static void test_many(void **state) {
   free(labels);
 }
 
-static void test_rules(void **state) {
+static void test_broken_enumerations_are_refused(void **state) {
   const uint64_t falls[] = {0, 5, 3}, beyond[] = {0, 13}, same[] = {0, 1, 2}, good[] = {0, 3};
   bytes b = build_strings("redgreenblue", falls, 3);
   assert_refused(decode, &b, TSR_CORRUPT, "label 1 ends before it begins");
@@ -149,7 +149,7 @@ static void test_rules(void **state) {
   drop(&b);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_enumerations_are_refused_or_harmless(void **state) {
   const uint64_t offsets[] = {0, 3, 3, 8};
   bytes b = build_strings("redgreenblue", offsets, 4);
   assert_truncation_refused(decode, &b);
@@ -159,7 +159,7 @@ static void test_damage(void **state) {
 }
 
 /* What is written is decoded again: strings, fixed sizes, none at all. */
-static void test_encode(void **state) {
+static void test_encoded_enumerations_decode(void **state) {
   uint64_t strings[] = {0, 3, 3, 7}, numbers[] = {0, 4, 8}, none[] = {0};
   tsr_enumeration made[] = {
       {"colours", "__f_0", true, TSR_UTF8, TSR_VARIABLE, true, 3, (uint8_t *)"redblue", 7, strings},
@@ -188,9 +188,9 @@ static void test_encode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_strings), cmocka_unit_test(test_fixed), cmocka_unit_test(test_few),
-      cmocka_unit_test(test_many),    cmocka_unit_test(test_rules), cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_encode),
+      cmocka_unit_test(test_string_labels_decode), cmocka_unit_test(test_labels_of_fixed_size_decode), cmocka_unit_test(test_few_labels_decode),
+      cmocka_unit_test(test_many_labels_decode),    cmocka_unit_test(test_broken_enumerations_are_refused), cmocka_unit_test(test_damaged_enumerations_are_refused_or_harmless),
+      cmocka_unit_test(test_encoded_enumerations_decode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,14 +56,14 @@ static void check_sparse(fixture *f, uint32_t version, bool text) {
   tsr__store_close_file(file);
 }
 
-static void test_all_versions(void **state) {
+static void test_sparse_metadata_of_all_versions_decodes(void **state) {
   fixture *f = *state;
   for (uint32_t version = 3; version <= 23; version++) check_sparse(f, version, false);
   text_y(f);
   for (uint32_t version = 5; version <= 23; version++) check_sparse(f, version, true);
 }
 
-static void test_dense(void **state) {
+static void test_dense_metadata_decodes(void **state) {
   fixture *f = *state;
   f->schema.dense = true;
   for (uint32_t version = 3; version <= 23; version++) {
@@ -82,7 +82,7 @@ static void test_dense(void **state) {
 }
 
 /* A sparse fragment in a dense array is fine, a dense one in a sparse array is not. */
-static void test_mixed(void **state) {
+static void test_sparse_fragment_in_dense_array_is_accepted(void **state) {
   fixture *f = *state;
   tsr_fragment_metadata m;
   tsr_error error = {0};
@@ -103,7 +103,7 @@ static void test_mixed(void **state) {
 }
 
 /* What TileDB 1.6 leaves of a write without cells. */
-static void test_no_cells(void **state) {
+static void test_fragment_without_cells_decodes(void **state) {
   fixture *f = *state;
   put_metadata(f, &(shape){.version = 3, .empty = true, .last = CAPACITY});
   tsr_file *file = as_file(f);
@@ -118,7 +118,7 @@ static void test_no_cells(void **state) {
 }
 
 /* Version 23: unknown sections are skipped, sections past the end are damage. */
-static void test_sections(void **state) {
+static void test_optional_sections_are_skipped(void **state) {
   fixture *f = *state;
   static const char sections[] = "\x02\0\0\0"
                                  "\0\0\0\0\0\0\0\0\x20\0\0\0" /* the tiles' first and last coordinates */
@@ -145,7 +145,7 @@ static void test_sections(void **state) {
 }
 
 /* TileDB 2.30 writes eight bytes more into footers of version 11 than those of that version. */
-static void test_version_11_with_more(void **state) {
+static void test_longer_footer_of_version_11_decodes(void **state) {
   fixture *f = *state;
   tsr_fragment_metadata m;
   put_metadata(f, &(shape){.version = 11, .tiles = TILES, .last = 1, .footer_only = true});
@@ -161,7 +161,7 @@ static void test_version_11_with_more(void **state) {
 }
 
 /* In versions 5 to 9 a high end behind an empty low one is not believed. */
-static void test_lost_end(void **state) {
+static void test_lost_high_end_is_open(void **state) {
   fixture *f = *state;
   text_y(f);
   for (uint32_t version = 9; version <= 10; version++) {
@@ -179,7 +179,7 @@ static void test_lost_end(void **state) {
   }
 }
 
-static void test_nan_domain(void **state) {
+static void test_nan_ends_become_the_domains(void **state) {
   fixture *f = *state;
   const float nan = __builtin_nanf(""), low = -1, high = 5;
   f->fields[1].datatype = TSR_FLOAT32;
@@ -205,7 +205,7 @@ typedef struct change { /* one value in a footer of version 22 (int32 dimensions
   const char *message;
 } change;
 
-static void test_refused(void **state) {
+static void test_broken_footers_are_refused(void **state) {
   fixture *f = *state;
   enum { NAME = 4, DENSE = 19, EMPTY = 20, DOMAIN_AT = 21, COUNT_AT = 37, LAST = 45, TIMES = 53, SIZES = 55 };
   enum { RTREE = SIZES + 3 * 6 * 8, OFFSETS = RTREE + 8 };
@@ -244,7 +244,7 @@ static void test_refused(void **state) {
   }
 }
 
-static void test_refused_files(void **state) {
+static void test_footers_that_do_not_fit_the_file_are_refused(void **state) {
   fixture *f = *state;
   tsr_fragment_metadata m;
   tsr_error error = {0};
@@ -274,7 +274,7 @@ static void test_refused_files(void **state) {
 }
 
 /* An R-tree of other leaves than there are tiles; markers that do not fit. */
-static void test_refused_parts(void **state) {
+static void test_broken_rtree_and_conditions_are_refused(void **state) {
   fixture *f = *state;
   put_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 4});
   tsr__store64(f->out.data + f->footer_at + 37, TILES - 1);
@@ -324,7 +324,7 @@ static void put_old(fixture *f, uint32_t version, uint64_t boxes, uint64_t tiles
   tsr__buffer_release(&content);
 }
 
-static void test_old(void **state) {
+static void test_versions_1_and_2_decode(void **state) {
   fixture *f = *state;
   for (uint32_t version = 1; version <= 2; version++) {
     put_old(f, version, TILES, TILES);
@@ -405,7 +405,7 @@ static void put_hex(tsr_buffer *out, const char *text) {
 }
 
 /* TileDB 1.5: version 2, all in one gzip tile; ten cells. */
-static void test_real_version_2(void **state) {
+static void test_metadata_by_tiledb_1_5_decodes(void **state) {
   fixture *f = *state;
   tsr_field fields[6];
   f->schema = real_schema(fields);
@@ -432,7 +432,7 @@ static void test_real_version_2(void **state) {
 }
 
 /* TileDB 1.6: a footer of version 3; fifteen cells. */
-static void test_real_version_3(void **state) {
+static void test_metadata_by_tiledb_1_6_decodes(void **state) {
   fixture *f = *state;
   tsr_field fields[6];
   f->schema = real_schema(fields);
@@ -503,18 +503,18 @@ static void damage(fixture *f, uint32_t version) {
   }
 }
 
-static void test_damage_new(void **state) {
+static void test_damaged_footers_are_harmless(void **state) {
   put_metadata(*state, &(shape){.version = 23, .tiles = TILES, .last = 4, .times = true});
   damage(*state, 23);
 }
 
-static void test_damage_text(void **state) {
+static void test_damaged_text_footers_are_harmless(void **state) {
   text_y(*state);
   put_metadata(*state, &(shape){.version = 7, .tiles = TILES, .last = 4});
   damage(*state, 7);
 }
 
-static void test_damage_old(void **state) {
+static void test_damaged_old_metadata_is_harmless(void **state) {
   put_old(*state, 2, TILES, TILES);
   damage(*state, 0);
 }
@@ -548,12 +548,12 @@ static void test_out_of_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_all_versions),   TEST(test_dense),          TEST(test_mixed),
-      TEST(test_no_cells),       TEST(test_sections),       TEST(test_version_11_with_more),
-      TEST(test_lost_end),       TEST(test_nan_domain),     TEST(test_refused),
-      TEST(test_refused_files),  TEST(test_refused_parts),  TEST(test_old),
-      TEST(test_real_version_2), TEST(test_real_version_3), TEST(test_damage_new),
-      TEST(test_damage_text),    TEST(test_damage_old),     TEST(test_out_of_budget),
+      TEST(test_sparse_metadata_of_all_versions_decodes),   TEST(test_dense_metadata_decodes),          TEST(test_sparse_fragment_in_dense_array_is_accepted),
+      TEST(test_fragment_without_cells_decodes),       TEST(test_optional_sections_are_skipped),       TEST(test_longer_footer_of_version_11_decodes),
+      TEST(test_lost_high_end_is_open),       TEST(test_nan_ends_become_the_domains),     TEST(test_broken_footers_are_refused),
+      TEST(test_footers_that_do_not_fit_the_file_are_refused),  TEST(test_broken_rtree_and_conditions_are_refused),  TEST(test_versions_1_and_2_decode),
+      TEST(test_metadata_by_tiledb_1_5_decodes), TEST(test_metadata_by_tiledb_1_6_decodes), TEST(test_damaged_footers_are_harmless),
+      TEST(test_damaged_text_footers_are_harmless),    TEST(test_damaged_old_metadata_is_harmless),     TEST(test_out_of_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void expect_name(fixture *f, const tsr_fragment_metadata *m, int64_t slot
   assert_string_equal(name, expected);
 }
 
-static void test_slots_and_names(void **state) {
+static void test_slots_and_file_names_of_all_versions(void **state) {
   fixture *f = *state;
   tsr_file *file;
 
@@ -86,7 +86,7 @@ static void test_slots_and_names(void **state) {
   close_metadata(&m, file);
 }
 
-static void test_tile_offsets(void **state) {
+static void test_tile_offsets_load(void **state) {
   fixture *f = *state;
   f->fields[4].nullable = true;
   tsr_file *file;
@@ -111,7 +111,7 @@ static void test_tile_offsets(void **state) {
   close_metadata(&m, file);
 }
 
-static void test_refused_offsets(void **state) {
+static void test_broken_tile_offsets_are_refused(void **state) {
   fixture *f = *state;
   tsr_file *file;
   tsr_fragment_metadata m = open_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 7}, &file);
@@ -138,7 +138,7 @@ static void test_refused_offsets(void **state) {
   close_metadata(&m, file);
 }
 
-static void test_lists(void **state) {
+static void test_lists_are_read_or_refused(void **state) {
   fixture *f = *state;
   uint8_t bytes[24];
   tsr__store64(bytes, 2);
@@ -164,7 +164,7 @@ static void test_lists(void **state) {
   assert_int_equal(tsr__fragment_list_read(&in, UINT64_MAX / 8 + 2, "test", &f->arena, &values, NULL), TSR_CORRUPT);
 }
 
-static void test_statistics(void **state) {
+static void test_statistics_load(void **state) {
   fixture *f = *state;
   tsr_file *file;
   tsr_statistics got;
@@ -202,7 +202,7 @@ static void test_statistics(void **state) {
 }
 
 /* u64 size, minimum, u64 size, maximum, sum, null count of each slot: a, s, n, __coords, x, y. */
-static void test_own_statistics(void **state) {
+static void test_fragment_statistics_load(void **state) {
   fixture *f = *state;
   tsr_file *file;
   tsr_statistics got;
@@ -257,7 +257,7 @@ static void test_own_statistics(void **state) {
   close_metadata(&m, file);
 }
 
-static void test_refused_statistics(void **state) {
+static void test_broken_statistics_are_refused(void **state) {
   fixture *f = *state;
   tsr_file *file;
   tsr_statistics got;
@@ -287,8 +287,8 @@ static void test_refused_statistics(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_slots_and_names), TEST(test_tile_offsets),       TEST(test_refused_offsets), TEST(test_lists),
-      TEST(test_statistics),      TEST(test_refused_statistics), TEST(test_own_statistics),
+      TEST(test_slots_and_file_names_of_all_versions), TEST(test_tile_offsets_load),       TEST(test_broken_tile_offsets_are_refused), TEST(test_lists_are_read_or_refused),
+      TEST(test_statistics_load),      TEST(test_broken_statistics_are_refused), TEST(test_fragment_statistics_load),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static double as_double(const void *p) {
   return d;
 }
 
-static void test_which(void **state) {
+static void test_fields_with_bounds_and_sums(void **state) {
   static const struct {
     tsr_datatype datatype;
     uint32_t values;
@@ -77,7 +77,7 @@ static void test_integers(void **state) {
   assert_int_equal(s.null_count, 0);
 }
 
-static void test_sums_stick(void **state) {
+static void test_sums_stop_at_the_ends(void **state) {
   tsr_field big = field_of(TSR_INT64, 1, false), wide = field_of(TSR_UINT64, 1, false);
   const int64_t up[] = {INT64_MAX, 1, -5}, down[] = {INT64_MIN, -1, 5};
   const uint64_t most[] = {UINT64_MAX, 1, 7};
@@ -99,7 +99,7 @@ static void test_sums_stick(void **state) {
   assert_true(sum == INT64_MAX - 5);
 }
 
-static void test_floats(void **state) {
+static void test_floats_and_nan(void **state) {
   tsr_field field = field_of(TSR_FLOAT64, 1, false);
   const double reset[] = {1, NAN, 5}, last[] = {3, 5, NAN}, infinite[] = {INFINITY, NAN, 1},
                all[] = {INFINITY, INFINITY};
@@ -118,7 +118,7 @@ static void test_floats(void **state) {
   assert_true(as_double(s.sum) == -0.75);
 }
 
-static void test_nulls(void **state) {
+static void test_null_counts(void **state) {
   tsr_field field = field_of(TSR_UINT8, 1, true), text = field_of(TSR_ASCII, TSR_VARIABLE, true);
   const uint8_t values[] = {200, 3, 9, 1}, some[] = {0, 1, 1, 0}, none[] = {0, 0, 0, 0};
   tsr_cell_statistics s = whole(&field, values, NULL, some, 4);
@@ -142,7 +142,7 @@ static void test_nulls(void **state) {
   assert_int_equal(s.null_count, 2);
 }
 
-static void test_texts(void **state) {
+static void test_strings(void **state) {
   tsr_field text = field_of(TSR_ASCII, TSR_VARIABLE, false), fixed = field_of(TSR_CHAR, 3, false);
   /* "b", "", "a", "ab", "\xff" */
   const uint64_t offsets[] = {0, 1, 1, 2, 4, 5};
@@ -167,7 +167,7 @@ static void test_texts(void **state) {
 }
 
 /* Tiles are joined by the same rules; tiles of nulls alone are passed over. */
-static void test_fragment(void **state) {
+static void test_tiles_join_to_the_fragment(void **state) {
   room r;
   room_open(&r, UINT64_MAX);
   tsr_field field = field_of(TSR_INT16, 1, true), text = field_of(TSR_CHAR, TSR_VARIABLE, true);
@@ -209,9 +209,9 @@ static void test_fragment(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),    cmocka_unit_test(test_integers), cmocka_unit_test(test_sums_stick),
-      cmocka_unit_test(test_floats),   cmocka_unit_test(test_nulls),    cmocka_unit_test(test_texts),
-      cmocka_unit_test(test_fragment),
+      cmocka_unit_test(test_fields_with_bounds_and_sums),    cmocka_unit_test(test_integers), cmocka_unit_test(test_sums_stop_at_the_ends),
+      cmocka_unit_test(test_floats_and_nan),   cmocka_unit_test(test_null_counts),    cmocka_unit_test(test_strings),
+      cmocka_unit_test(test_tiles_join_to_the_fragment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int decode_four(tsr_input in, tsr_arena *arena, tsr_error *error) {
   return decode_with(in, NULL, 4, arena->memory, error);
 }
 
-static void test_plain(void **state) {
+static void test_tile_without_filters_decodes(void **state) {
   bytes b = make_tile(3, "hello", 5);
   put_text(&b, "what follows");
   room r;
@@ -85,7 +85,7 @@ static void test_plain(void **state) {
   drop(&b);
 }
 
-static void test_empty_and_versions(void **state) {
+static void test_empty_tiles_of_all_versions_decode(void **state) {
   for (uint32_t version = 1; version <= TSR_FORMAT_READ_MAX; version++) {
     bytes b = make_tile(version, "", 0);
     assert_accepted(decode, &b);
@@ -100,7 +100,7 @@ static void test_empty_and_versions(void **state) {
   drop(&b);
 }
 
-static void test_gzip(void **state) {
+static void test_tile_by_tiledb_decodes(void **state) {
   bytes b = {0};
   put_hex(&b, GZIPPED);
   room r;
@@ -114,7 +114,7 @@ static void test_gzip(void **state) {
   drop(&b);
 }
 
-static void test_encrypted(void **state) {
+static void test_encrypted_tile_needs_its_key(void **state) {
   bytes b = {0};
   put_hex(&b, ENCRYPTED);
   room r;
@@ -134,7 +134,7 @@ static void test_encrypted(void **state) {
 }
 
 /* The header's fields, one by one. */
-static void test_damaged_header(void **state) {
+static void test_broken_headers_are_refused(void **state) {
   static const struct {
     uint64_t at, width, value;
     int code;
@@ -168,7 +168,7 @@ static int decode_any_size(tsr_input in, tsr_arena *arena, tsr_error *error) {
 }
 
 /* A small tile whose header and chunk say, alike, that it holds gigabytes: refused before memory is taken. */
-static void test_claimed_size(void **state) {
+static void test_false_sizes_are_refused_before_memory_is_taken(void **state) {
   static const uint32_t claims[] = {2u << 20, 256u << 20, 1u << 30, UINT32_MAX};
   for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
     bytes b = make_tile(22, "x", 1);
@@ -182,7 +182,7 @@ static void test_claimed_size(void **state) {
 }
 
 /* So is one that zstd made of 64 MiB of zeros, which says the truth. */
-static void test_bomb(void **state) {
+static void test_compression_bombs_are_refused(void **state) {
   enum { SIZE = 64 << 20 };
   tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = 3, .reinterpret = TSR_ANY};
   tsr_pipeline pipeline = {.max_chunk_size = SIZE, .count = 1, .filters = &zstd};
@@ -208,7 +208,7 @@ static void test_bomb(void **state) {
   room_close(&r);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_tiles_are_refused(void **state) {
   const char *vectors[] = {GZIPPED, ENCRYPTED};
   for (int i = 0; i < 2; i++) {
     bytes b = {0};
@@ -231,7 +231,7 @@ static tsr_file *open_bytes(tsr_store *store, const char *path, const bytes *b) 
   return file;
 }
 
-static void test_file(void **state) {
+static void test_tiles_are_read_from_files(void **state) {
   room r;
   room_open(&r, UINT64_MAX);
   tsr_store *store;
@@ -277,7 +277,7 @@ static void test_file(void **state) {
 }
 
 /* What is written is read back, under each version, with and without a key. */
-static void test_encode(void **state) {
+static void test_encoded_tiles_decode(void **state) {
   static const uint64_t sizes[] = {0, 1, 65535, 65536, 65537, 300000};
   for (uint32_t version = 3; version <= 22; version += 19)
     for (int encrypted = 0; encrypted < 2; encrypted++)
@@ -314,7 +314,7 @@ static void test_encode(void **state) {
 }
 
 /* Out of memory leaves the buffer as it was. */
-static void test_encode_budget(void **state) {
+static void test_encoding_without_memory_leaves_the_buffer(void **state) {
   bool worked = false;
   for (uint64_t limit = 0; !worked; limit += 512) {
     room r;
@@ -336,12 +336,12 @@ static void test_encode_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),          cmocka_unit_test(test_empty_and_versions),
-      cmocka_unit_test(test_gzip),           cmocka_unit_test(test_encrypted),
-      cmocka_unit_test(test_damaged_header), cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_file),           cmocka_unit_test(test_encode),
-      cmocka_unit_test(test_encode_budget),  cmocka_unit_test(test_claimed_size),
-      cmocka_unit_test(test_bomb),
+      cmocka_unit_test(test_tile_without_filters_decodes),          cmocka_unit_test(test_empty_tiles_of_all_versions_decode),
+      cmocka_unit_test(test_tile_by_tiledb_decodes),           cmocka_unit_test(test_encrypted_tile_needs_its_key),
+      cmocka_unit_test(test_broken_headers_are_refused), cmocka_unit_test(test_damaged_tiles_are_refused),
+      cmocka_unit_test(test_tiles_are_read_from_files),           cmocka_unit_test(test_encoded_tiles_decode),
+      cmocka_unit_test(test_encoding_without_memory_leaves_the_buffer),  cmocka_unit_test(test_false_sizes_are_refused_before_memory_is_taken),
+      cmocka_unit_test(test_compression_bombs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static bytes build(uint32_t version) {
   return b;
 }
 
-static void test_members(void **state) {
+static void test_members_decode(void **state) {
   for (uint32_t version = 1; version <= 2; version++) {
     bytes b = build(version);
     room r;
@@ -52,7 +52,7 @@ static void test_members(void **state) {
 }
 
 /* What is encoded are the bytes that decode to it. */
-static void test_encode(void **state) {
+static void test_encoded_members_decode(void **state) {
   bytes b = build(2);
   room r;
   room_open(&r, UINT64_MAX);
@@ -68,7 +68,7 @@ static void test_encode(void **state) {
   room_close(&r);
 }
 
-static void test_rules(void **state) {
+static void test_broken_members_are_refused(void **state) {
   bytes b = {0};
   put32(&b, 2), put64(&b, 0);
   assert_accepted(decode, &b);
@@ -102,7 +102,7 @@ static void test_rules(void **state) {
   drop(&b);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_groups_are_refused_or_harmless(void **state) {
   for (uint32_t version = 1; version <= 2; version++) {
     bytes b = build(version);
     assert_truncation_refused(decode, &b);
@@ -113,7 +113,7 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members), cmocka_unit_test(test_encode),
-                                     cmocka_unit_test(test_rules), cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members_decode), cmocka_unit_test(test_encoded_members_decode),
+                                     cmocka_unit_test(test_broken_members_are_refused), cmocka_unit_test(test_damaged_groups_are_refused_or_harmless)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

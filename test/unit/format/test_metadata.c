@@ -20,7 +20,7 @@ static bytes build(void) {
   return b;
 }
 
-static void test_entries(void **state) {
+static void test_entries_decode(void **state) {
   bytes b = build();
   room r;
   room_open(&r, UINT64_MAX);
@@ -49,7 +49,7 @@ static void test_entries(void **state) {
 }
 
 /* What is encoded are the bytes that decode to it. */
-static void test_encode(void **state) {
+static void test_encoded_entries_decode(void **state) {
   bytes b = build();
   room r;
   room_open(&r, UINT64_MAX);
@@ -65,7 +65,7 @@ static void test_encode(void **state) {
   room_close(&r);
 }
 
-static void test_rules(void **state) {
+static void test_broken_entries_are_refused(void **state) {
   bytes b = {0};
   put(&b, "", 0);
   assert_accepted(decode, &b);
@@ -78,7 +78,7 @@ static void test_rules(void **state) {
   drop(&b);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_metadata_is_refused_or_harmless(void **state) {
   bytes b = build();
   uint64_t whole[] = {0, 28, 37, 50, b.size};
   tsr_error error;
@@ -93,7 +93,7 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries), cmocka_unit_test(test_encode),
-                                     cmocka_unit_test(test_rules), cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries_decode), cmocka_unit_test(test_encoded_entries_decode),
+                                     cmocka_unit_test(test_broken_entries_are_refused), cmocka_unit_test(test_damaged_metadata_is_refused_or_harmless)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

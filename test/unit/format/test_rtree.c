@@ -128,7 +128,7 @@ static void expect(const tsr_rtree *rtree, const tsr_spans *spans, uint64_t coun
   }
 }
 
-static void test_thirteen_leaves(void **state) {
+static void test_query_visits_matching_leaves(void **state) {
   fixture *f = *state;
   int32_t leaves[13][4];
   for (int i = 0; i < 13; i++) {
@@ -164,7 +164,7 @@ static int stop(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
   return tsr__fail(error, TSR_INTERRUPT, "enough");
 }
 
-static void test_visitor_stops(void **state) {
+static void test_visitor_ends_the_query(void **state) {
   fixture *f = *state;
   const int32_t leaves[2][4] = {{0, 1}, {5, 6}};
   put_tree(f, 22, 10, leaves, 2);
@@ -176,7 +176,7 @@ static void test_visitor_stops(void **state) {
 }
 
 /* Random trees of two dimensions: just the leaves that a scan finds, in order. */
-static void test_against_scan(void **state) {
+static void test_query_agrees_with_a_scan(void **state) {
   fixture *f = *state;
   f->schema.dimension_count = 2;
   uint64_t seed = 42;
@@ -239,7 +239,7 @@ static void put_text_tree(fixture *f) {
   put_text(f, "ca", "cb");
 }
 
-static void test_text(void **state) {
+static void test_string_trees_and_open_ends(void **state) {
   fixture *f = *state;
   put_text_tree(f);
   tsr_rtree rtree;
@@ -261,7 +261,7 @@ static void test_text(void **state) {
   expect(&rtree, &spans, 1, (uint64_t[]){0}, (bool[]){false});
 }
 
-static void test_nan(void **state) {
+static void test_nan_ends_are_open(void **state) {
   fixture *f = *state;
   const double nan = __builtin_nan("");
   f->fields[0].datatype = TSR_FLOAT64;
@@ -284,7 +284,7 @@ static void test_nan(void **state) {
   expect(&rtree, &spans, 1, (uint64_t[]){1}, (bool[]){false});
 }
 
-static void test_no_levels(void **state) {
+static void test_tree_without_levels_is_empty(void **state) {
   fixture *f = *state;
   put32(f, 10);
   put32(f, 0);
@@ -294,7 +294,7 @@ static void test_no_levels(void **state) {
   expect(&rtree, &(tsr_spans){.all = true}, 0, NULL, NULL);
 }
 
-static void test_single_level(void **state) {
+static void test_list_of_mbrs_becomes_one_level(void **state) {
   fixture *f = *state;
   for (int i = 0; i < 25; i++) put_range(f, i, i + 1);
   tsr_input in = tsr__input(f->out.data, f->out.size);
@@ -309,7 +309,7 @@ static void test_single_level(void **state) {
   assert_int_equal(tsr__rtree_single_level(&in, UINT64_MAX, &f->schema, &f->arena, &rtree, NULL), TSR_CORRUPT);
 }
 
-static void test_refused(void **state) {
+static void test_broken_trees_are_refused(void **state) {
   fixture *f = *state;
   tsr_rtree rtree;
   tsr_error error = {0};
@@ -353,7 +353,7 @@ static void test_refused(void **state) {
 }
 
 /* Cut at every byte it is refused; with any byte changed it is refused or asked without harm. */
-static void test_damage(void **state) {
+static void test_damaged_trees_are_refused_or_harmless(void **state) {
   fixture *f = *state;
   for (int text = 0; text < 2; text++) {
     const int32_t leaves[12][4] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}, {12, 12}};
@@ -413,7 +413,7 @@ static void test_out_of_budget(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* Built levels, encoded, are what TileDB's layout says; the decoder, which would widen them, changes nothing. */
-static void test_build(void **state) {
+static void test_built_trees_encode_as_tiledbs(void **state) {
   fixture *f = *state;
   static const uint64_t counts[] = {0, 1, 2, 10, 11, 99, 100, 101, 1001};
   f->schema.dimension_count = 2;
@@ -446,7 +446,7 @@ static void test_build(void **state) {
 }
 
 /* A tree that was read is written with its own fanout. */
-static void test_other_fanout(void **state) {
+static void test_decoded_fanout_is_kept(void **state) {
   fixture *f = *state;
   int32_t leaves[13][4];
   for (int32_t i = 0; i < 13; i++) memcpy(leaves[i], (int32_t[4]){10 * i, 10 * i + 5, i, i + 1}, sizeof leaves[i]);
@@ -461,7 +461,7 @@ static void test_other_fanout(void **state) {
   tsr__buffer_release(&out);
 }
 
-static void test_build_text(void **state) {
+static void test_string_trees_are_built(void **state) {
   fixture *f = *state;
   uint64_t keys[11 * 2], sizes[11 * 2];
   uint8_t text[] = "abcdefghijklmnopqrstuvwxyz";
@@ -487,19 +487,19 @@ static void test_build_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_thirteen_leaves),
-      TEST(test_visitor_stops),
-      TEST(test_against_scan),
-      TEST(test_text),
-      TEST(test_nan),
-      TEST(test_no_levels),
-      TEST(test_single_level),
-      TEST(test_refused),
-      TEST(test_damage),
+      TEST(test_query_visits_matching_leaves),
+      TEST(test_visitor_ends_the_query),
+      TEST(test_query_agrees_with_a_scan),
+      TEST(test_string_trees_and_open_ends),
+      TEST(test_nan_ends_are_open),
+      TEST(test_tree_without_levels_is_empty),
+      TEST(test_list_of_mbrs_becomes_one_level),
+      TEST(test_broken_trees_are_refused),
+      TEST(test_damaged_trees_are_refused_or_harmless),
       TEST(test_out_of_budget),
-      TEST(test_build),
-      TEST(test_other_fanout),
-      TEST(test_build_text),
+      TEST(test_built_trees_encode_as_tiledbs),
+      TEST(test_decoded_fanout_is_kept),
+      TEST(test_string_trees_are_built),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,7 +150,7 @@ static int32_t as_int(const uint8_t *value) {
   return v;
 }
 
-static void test_versions(void **state) {
+static void test_schemas_of_all_versions_decode(void **state) {
   for (uint32_t version = TSR_FORMAT_READ_MIN; version <= TSR_FORMAT_READ_MAX; version++)
     for (int dense = 0; dense < 2; dense++) {
       built s = build(version, dense);
@@ -217,7 +217,7 @@ static void test_versions(void **state) {
     }
 }
 
-static void test_pipelines(void **state) {
+static void test_dimensions_inherit_coords_filters(void **state) {
   bytes b = {0};
   put_hex(&b, VERSION_7);
   room r;
@@ -234,7 +234,7 @@ static void test_pipelines(void **state) {
   drop(&b);
 }
 
-static void test_key_value(void **state) {
+static void test_key_value_stores_decode(void **state) {
   bytes b = {0};
   put_hex(&b, VERSION_2);
   room r;
@@ -247,7 +247,7 @@ static void test_key_value(void **state) {
   drop(&b);
 }
 
-static void test_real(void **state) {
+static void test_schemas_by_tiledb_decode(void **state) {
   const char *vectors[] = {VERSION_2, VERSION_7, VERSION_17, LABEL, CURRENT_DOMAIN};
   for (int i = 0; i < 5; i++) {
     bytes b = {0};
@@ -273,7 +273,7 @@ static void test_real(void **state) {
 }
 
 /* Versions that neither 0 nor the newest may pass; what stands behind the schema. */
-static void test_whole(void **state) {
+static void test_unknown_versions_and_trailing_bytes_are_refused(void **state) {
   built s = build(22, false);
   s.b.data[0] = 24;
   assert_refused(decode, &s.b, TSR_UNSUPPORTED, "version 24");
@@ -286,7 +286,7 @@ static void test_whole(void **state) {
 }
 
 /* One break for each rule; `dense` and version as the rule needs them. */
-static void test_rules(void **state) {
+static void test_broken_schemas_are_refused(void **state) {
   const float infinity = HUGE_VALF, one = 1;
 #define AT(field) offsetof(built, field)
   static const struct {
@@ -385,7 +385,7 @@ static void test_rules(void **state) {
   }
 }
 
-static void test_dimension_limits(void **state) {
+static void test_number_of_dimensions_is_bounded(void **state) {
   const uint32_t counts[] = {1, 16, 17, TSR_MAX_DIMENSIONS, TSR_MAX_DIMENSIONS + 1};
   for (int i = 0; i < 5; i++) {
     built s = {0};
@@ -407,7 +407,7 @@ static void test_dimension_limits(void **state) {
   }
 }
 
-static void test_no_attribute(void **state) {
+static void test_sparse_schema_needs_no_attribute(void **state) {
   for (int dense = 0; dense < 2; dense++) {
     built s = build(5, dense);
     s.b.size = s.attributes_at;
@@ -419,7 +419,7 @@ static void test_no_attribute(void **state) {
 }
 
 /* Each attribute of an old schema takes twenty bytes of the file, and a fill value as large as its cells. */
-static void test_made_fills(void **state) {
+static void test_default_fills_are_bounded(void **state) {
   for (uint32_t each = 4; each <= 6; each++) {
     built s = build(5, true);
     s.b.size = s.attributes_at;
@@ -431,7 +431,7 @@ static void test_made_fills(void **state) {
   }
 }
 
-static void test_damage(void **state) {
+static void test_damaged_schemas_are_refused_or_harmless(void **state) {
   for (uint32_t version = TSR_FORMAT_READ_MIN; version <= TSR_FORMAT_READ_MAX; version++)
     for (int dense = 0; dense < 2; dense++) {
       built s = build(version, dense);
@@ -444,16 +444,16 @@ static void test_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_versions),
-      cmocka_unit_test(test_pipelines),
-      cmocka_unit_test(test_key_value),
-      cmocka_unit_test(test_real),
-      cmocka_unit_test(test_whole),
-      cmocka_unit_test(test_rules),
-      cmocka_unit_test(test_dimension_limits),
-      cmocka_unit_test(test_no_attribute),
-      cmocka_unit_test(test_made_fills),
-      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_schemas_of_all_versions_decode),
+      cmocka_unit_test(test_dimensions_inherit_coords_filters),
+      cmocka_unit_test(test_key_value_stores_decode),
+      cmocka_unit_test(test_schemas_by_tiledb_decode),
+      cmocka_unit_test(test_unknown_versions_and_trailing_bytes_are_refused),
+      cmocka_unit_test(test_broken_schemas_are_refused),
+      cmocka_unit_test(test_number_of_dimensions_is_bounded),
+      cmocka_unit_test(test_sparse_schema_needs_no_attribute),
+      cmocka_unit_test(test_default_fills_are_bounded),
+      cmocka_unit_test(test_damaged_schemas_are_refused_or_harmless),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static void refused(const plain *p, int code, const char *field, const char *rul
              field, rule);
 }
 
-static void test_accepted(void **state) {
+static void test_valid_schemas_are_accepted(void **state) {
   plain p;
   for (int dense = 0; dense < 2; dense++) {
     reset(&p, dense);
@@ -141,7 +141,7 @@ static void test_accepted(void **state) {
   accepted(&p);
 }
 
-static void test_kind(void **state) {
+static void test_rules_of_the_array(void **state) {
   plain p;
   reset(&p, false), p.schema.version = 23;
   refused(&p, TSR_UNSUPPORTED, "", "not 23");
@@ -169,7 +169,7 @@ static void test_kind(void **state) {
   refused(&p, TSR_CONSTRAINT, "attribute '__a'", "'__'");
 }
 
-static void test_domains(void **state) {
+static void test_rules_of_domains(void **state) {
   plain p;
   reset(&p, false), set_dimension(&p.fields[0], TSR_INT32, 5, 4, 1);
   refused(&p, TSR_RANGE, "dimension 'x'", "above the high end");
@@ -207,7 +207,7 @@ static void test_domains(void **state) {
   refused(&p, TSR_CONSTRAINT, "dimension 'x'", "needs a domain");
 }
 
-static void test_dimensions(void **state) {
+static void test_rules_of_dimensions(void **state) {
   static const tsr_datatype never[] = {TSR_CHAR, TSR_UTF8, TSR_BOOL, TSR_BLOB, TSR_ANY, TSR_GEOM_WKB};
   plain p;
   for (unsigned i = 0; i < sizeof never / sizeof *never; i++) {
@@ -244,7 +244,7 @@ static void test_dimensions(void **state) {
   refused(&p, TSR_CONSTRAINT, "", "16 dimensions");
 }
 
-static void test_attributes(void **state) {
+static void test_rules_of_attributes(void **state) {
   plain p;
   reset(&p, false), set_attribute(&p, TSR_ANY, 1);
   refused(&p, TSR_CONSTRAINT, "attribute 'a'", "variable length");
@@ -263,7 +263,7 @@ static void test_attributes(void **state) {
   accepted(&p);
 }
 
-static void test_enumerations(void **state) {
+static void test_rules_of_enumerations(void **state) {
   plain p;
   reset(&p, false), p.fields[2].enumeration = "e";
   refused(&p, TSR_CONSTRAINT, "attribute 'a'", "no enumeration 'e'");
@@ -302,7 +302,7 @@ static void test_enumerations(void **state) {
     }
 }
 
-static void test_current_domain(void **state) {
+static void test_rules_of_current_domains(void **state) {
   plain p;
   reset(&p, false);
   p.schema.current_domain = p.current;
@@ -315,7 +315,7 @@ static void test_current_domain(void **state) {
   refused(&p, TSR_RANGE, "dimension 'y'", "current domain is above");
 }
 
-static void test_filters(void **state) {
+static void test_rules_of_filters(void **state) {
   plain p;
   reset(&p, false), p.fields[2].filters.count = 1, p.fields[2].filters.filters = &p.filter;
   accepted(&p);
@@ -343,7 +343,7 @@ static void test_filters(void **state) {
 }
 
 /* What a version lacks is refused with its number. */
-static void test_versions(void **state) {
+static void test_features_need_their_versions(void **state) {
   plain p;
   reset(&p, false), p.schema.version = 3;
   accepted(&p);
@@ -379,7 +379,7 @@ static void test_versions(void **state) {
   }
 }
 
-static void test_write_version(void **state) {
+static void test_version_of_new_fragments(void **state) {
   static const uint32_t versions[][2] = {{1, 22}, {2, 22}, {3, 3}, {4, 22}, {6, 22}, {7, 7}, {11, 11}, {22, 22}};
   for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++) {
     uint32_t got = 0;
@@ -395,10 +395,10 @@ static void test_write_version(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_accepted),       cmocka_unit_test(test_kind),       cmocka_unit_test(test_domains),
-      cmocka_unit_test(test_dimensions),     cmocka_unit_test(test_attributes), cmocka_unit_test(test_enumerations),
-      cmocka_unit_test(test_current_domain), cmocka_unit_test(test_filters),    cmocka_unit_test(test_versions),
-      cmocka_unit_test(test_write_version),
+      cmocka_unit_test(test_valid_schemas_are_accepted),       cmocka_unit_test(test_rules_of_the_array),       cmocka_unit_test(test_rules_of_domains),
+      cmocka_unit_test(test_rules_of_dimensions),     cmocka_unit_test(test_rules_of_attributes), cmocka_unit_test(test_rules_of_enumerations),
+      cmocka_unit_test(test_rules_of_current_domains), cmocka_unit_test(test_rules_of_filters),    cmocka_unit_test(test_features_need_their_versions),
+      cmocka_unit_test(test_version_of_new_fragments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void round_trip(const tsr_schema *schema, tsr_schema *back, room *r) {
   tsr__buffer_release(&again);
 }
 
-static void test_plain(void **state) {
+static void test_plain_schemas_of_all_versions(void **state) {
   for (uint32_t version = 3; version <= TSR_FORMAT_WRITE_MAX; version = version == 3 ? 12 : version + 1) {
     tsr_field fields[] = {number_dimension("x"), number_dimension("y"), attribute("a", TSR_FLOAT64, 1),
                           attribute("", TSR_CHAR, TSR_VARIABLE)};
@@ -93,7 +93,7 @@ static void test_plain(void **state) {
 }
 
 /* All that version 22 has. */
-static void test_whole(void **state) {
+static void test_schema_with_every_feature(void **state) {
   uint64_t offsets[] = {0, 1, 3};
   tsr_field fields[] = {number_dimension("x"),
                         {.name = "s",
@@ -143,7 +143,7 @@ static void test_whole(void **state) {
   room_close(&r);
 }
 
-static void test_refused(void **state) {
+static void test_labels_are_refused(void **state) {
   tsr_field fields[] = {number_dimension("x"), attribute("a", TSR_INT32, 1)};
   tsr_label label = {.name = "l"};
   tsr_schema schema = {.version = 22,
@@ -167,7 +167,7 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_whole),
-                                     cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain_schemas_of_all_versions), cmocka_unit_test(test_schema_with_every_feature),
+                                     cmocka_unit_test(test_labels_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void refuse(fixture *f, int code, const char *message) {
   assert_int_equal(f->memory.used, used);
 }
 
-static void test_fixed(void **state) {
+static void test_values_of_fixed_size(void **state) {
   fixture *f = *state;
   const int32_t values[5] = {1, -2, 3, INT32_MIN, 5};
   f->source.cells = 5;
@@ -115,7 +115,7 @@ static void test_fixed(void **state) {
   tsr__tile_drop(NULL);
 }
 
-static void test_fixed_of_other_size(void **state) {
+static void test_wrong_sizes_are_refused(void **state) {
   fixture *f = *state;
   const int32_t values[5] = {0};
   store(f, TSR_PART_FIXED, values, sizeof values, 8);
@@ -129,7 +129,7 @@ static void test_fixed_of_other_size(void **state) {
   refuse(f, TSR_CORRUPT, "");
 }
 
-static void test_several_values(void **state) {
+static void test_several_values_per_cell(void **state) {
   fixture *f = *state;
   const float values[6] = {1, 2, 3, 4, 5, 6};
   const uint8_t validity[2] = {1, 0};
@@ -159,7 +159,7 @@ static void store_strings(fixture *f, const uint64_t *offsets, uint64_t cells, c
   store(f, TSR_PART_VARIABLE, text, size, 3);
 }
 
-static void test_variable(void **state) {
+static void test_strings(void **state) {
   fixture *f = *state;
   const uint64_t offsets[4] = {0, 3, 3, 5};
   store_strings(f, offsets, 4, "abcdefg", 7);
@@ -179,7 +179,7 @@ static void test_variable(void **state) {
   tsr__tile_drop(tile);
 }
 
-static void test_variable_refused(void **state) {
+static void test_broken_offsets_are_refused(void **state) {
   fixture *f = *state;
   store_strings(f, (uint64_t[]){0, 3, 2}, 3, "abcdefg", 7);
   refuse(f, TSR_CORRUPT, "offsets: cell 1 ends at byte 2 of 7, but begins at 3");
@@ -247,7 +247,7 @@ static void test_offsets_in_values(void **state) {
 }
 
 /* __coords: always decoded to one dimension after the other. */
-static void test_coordinates(void **state) {
+static void test_coords_are_split_by_dimension(void **state) {
   fixture *f = *state;
   const int32_t zipped[6] = {1, 10, 2, 20, 3, 30}, split[6] = {1, 2, 3, 10, 20, 30};
   f->format.coordinate_dimensions = 2;
@@ -265,7 +265,7 @@ static void test_coordinates(void **state) {
   tsr__tile_drop(tile);
 }
 
-static void test_format(void **state) {
+static void test_formats_of_slots(void **state) {
   tsr_field fields[2] = {{.name = "x", .is_dimension = true, .datatype = TSR_INT16, .values_per_cell = 1},
                          {.name = "a", .datatype = TSR_UTF8, .values_per_cell = TSR_VARIABLE, .nullable = true}};
   tsr_schema schema = {.version = 22, .dimension_count = 1, .attribute_count = 1, .fields = fields};
@@ -311,7 +311,7 @@ static void test_format(void **state) {
 }
 
 /* Cut anywhere it is refused, with any bit changed it is refused or decoded without harm. */
-static void test_damage(void **state) {
+static void test_damaged_tiles_are_refused_or_harmless(void **state) {
   fixture *f = *state;
   const uint64_t offsets[4] = {0, 3, 3, 5};
   const uint8_t validity[4] = {1, 0, 1, 1};
@@ -365,7 +365,7 @@ static void test_out_of_budget(void **state) {
 }
 
 /* Of a fixed-size tile, single chunks: those that hold the cells wanted, and no others are looked at. */
-static void test_part(void **state) {
+static void test_requested_cells_decode_their_chunks_alone(void **state) {
   fixture *f = *state;
   static int32_t values[1000];
   static uint8_t validity[1000];
@@ -413,16 +413,16 @@ static void test_part(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_fixed),
-      TEST(test_fixed_of_other_size),
-      TEST(test_several_values),
-      TEST(test_part),
-      TEST(test_variable),
-      TEST(test_variable_refused),
+      TEST(test_values_of_fixed_size),
+      TEST(test_wrong_sizes_are_refused),
+      TEST(test_several_values_per_cell),
+      TEST(test_requested_cells_decode_their_chunks_alone),
+      TEST(test_strings),
+      TEST(test_broken_offsets_are_refused),
       TEST(test_offsets_in_values),
-      TEST(test_coordinates),
-      TEST(test_format),
-      TEST(test_damage),
+      TEST(test_coords_are_split_by_dimension),
+      TEST(test_formats_of_slots),
+      TEST(test_damaged_tiles_are_refused_or_harmless),
       TEST(test_out_of_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
