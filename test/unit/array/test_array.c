@@ -1,4 +1,4 @@
-/* Opening arrays: paths, what is no array, keys, schemas by time, enumerations. */
+/* test_array.c: opening arrays: paths, directories that are no arrays, keys, schemas by time, enumerations. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -231,7 +231,7 @@ static void test_enumerations_load_once(void **state) {
   tsr_array_close(array);
 }
 
-/* A schema file cut or changed anywhere: an error or an array, and all memory comes back. */
+/* With a schema file that is cut or changed anywhere, opening gives an error or an array, and all memory is freed. */
 static void test_damaged_schemas_leak_nothing(void **state) {
   uint8_t bytes[4096], changed[4096];
   tsr_store *source = new_store();

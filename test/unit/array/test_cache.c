@@ -1,4 +1,5 @@
-/* The cache of tiles: bounds, order of use, replacement, growth, tiles held while they are thrown out. */
+/* test_cache.c: the cache of tiles: limits, order of use, replacement, growth, tiles that are in use when they leave
+ * the cache. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -70,7 +71,8 @@ static void test_limits_hold(void **state) {
   tsr_cache *cache;
   assert_int_equal(tsr__cache_open(&memory, 5000, &cache, NULL), TSR_OK);
   put(cache, 1, 0, 0, 1000);
-  put(cache, 1, 0, 1, 5000); /* with its entry more than the limit: neither kept, nor does it push others out */
+  /* larger than the limit together with its entry: it is not kept, and no other tile leaves for it */
+  put(cache, 1, 0, 1, 5000);
   assert_true(has(cache, 1, 0, 0));
   assert_false(has(cache, 1, 0, 1));
   put(cache, 1, 0, 2, UINT64_MAX);
@@ -113,7 +115,7 @@ static void test_tiles_of_a_fragment_leave(void **state) {
   tsr__cache_close(cache);
 }
 
-/* Against a plain list of the keys in order of use. */
+/* Compares the cache with a plain list of keys in the order of their use. */
 static void test_cache_agrees_with_a_list(void **state) {
   enum { KEYS = 400, ROOM = 97 };
   static uint64_t order[KEYS];

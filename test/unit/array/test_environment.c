@@ -1,4 +1,4 @@
-/* Environments: the host's allocator, interrupts, counters, ranges of rowids. */
+/* test_environment.c: environments: the host's allocator, cancellation, counters, ranges of rowids. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -87,7 +87,7 @@ static void test_rowids_are_never_given_twice(void **state) {
   assert_true(c >= b + 1);
   assert_int_equal(tsr__environment_rows(environment, "p", "a", 100, &d, NULL), TSR_OK);
   assert_int_equal(d, a);
-  /* of another size: not the same object any more, so no row of the first may come back */
+  /* larger than before: another array has replaced the first, whose rowids must not be used again */
   assert_int_equal(tsr__environment_rows(environment, "p", "a", 101, &d, NULL), TSR_OK);
   assert_true(d >= c + 10);
   /* the end of the counter */

@@ -1,4 +1,4 @@
-/* Fragments of an array: loading, geometry, rowids, damage; their open files. */
+/* test_fragment.c: fragments of an array: loading, geometry, rowids, damage; their open files. */
 
 #include <stdio.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static void test_bad_fragments_are_refused(void **state) {
   expect_bad(&(tiny_fragment){"__9_9" U "_22", DENSE, 1, true, false, 95, 100, 0, 0, NULL}, "domain");
   expect_bad(&(tiny_fragment){"__9_9" U "_22", DENSE, 1, true, false, -1, 10, 0, 0, NULL}, "domain");
   expect_bad(&(tiny_fragment){"__10_10" U "_22", SPARSE, 1, true, false, 1, 10, 0, 0, NULL}, "dense");
-  assert_int_equal(load("__11_11" U "_22", &fragment), TSR_NOT_FOUND); /* for who lists and chooses anew */
+  assert_int_equal(load("__11_11" U "_22", &fragment), TSR_NOT_FOUND); /* the caller then lists the array again */
   assert_int_equal(array->fragments.count, 0);
 }
 
@@ -194,7 +194,8 @@ static void test_missing_files_are_told_from_vacuumed_ones(void **state) {
   assert_int_equal(array->kept_bytes, 0);
 }
 
-/* No more than TSR_FILES_KEPT stay open, and never is one closed that has been given out since the last rest. */
+/* At most TSR_FILES_KEPT files stay open, but files that have been given out since the last tsr__array_files_done are
+ * never closed. */
 static void test_open_files_are_bounded(void **state) {
   enum { COUNT = TSR_FILES_KEPT + 50 };
   static tsr_fragment *fragments[COUNT];
@@ -225,7 +226,7 @@ static void test_open_files_are_bounded(void **state) {
   array->kept_bytes = 0;
 }
 
-/* ---- Many at once ---- */
+/* ---- Many at once ------------------------------------------------------------------------------------------------ */
 
 enum { TOGETHER = 70, MISSING = 20, DAMAGED = 33, STRAY_SCHEMA = 40 };
 static char together_names[TOGETHER][128];
@@ -255,7 +256,8 @@ static void put_together(void) {
   array->threads = 4;
 }
 
-/* They are as they would be if they were loaded one by one; what is wrong with the others is said when they are asked for. */
+/* The fragments are the same as if they were loaded one by one. Errors of the bad ones are reported when these are
+ * requested. */
 static void test_fragments_load_together_as_alone(void **state) {
   static int64_t rows[TOGETHER];
   tsr_fragment *fragment;
@@ -300,7 +302,8 @@ static void test_together_in_one_thread(void **state) {
 
 static bool stop(void *argument) { return true; }
 
-/* A worker may have taken the index at which the host is asked, and be done before the caller asks for itself. */
+/* A worker may have taken the index at which cancellation is checked, and may have finished before the caller checks
+ * it. */
 static void test_together_interrupted(void **state) {
   int rc = TSR_OK;
   put_together();

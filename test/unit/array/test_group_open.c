@@ -1,4 +1,5 @@
-/* test_group_open.c: members over files of both versions, at times; what is at their paths; damage, no memory. */
+/* test_group_open.c: members from files of both versions, between two times; kinds of members; damage, lack of
+ * memory. */
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static const char *shown(uint64_t since, uint64_t as_of) {
 #define END                                                                                                            \
   { NULL, NULL, false, false, false }
 
-/* All files take effect in order; a name stands for its last member. */
+/* All files take effect in order; the last entry with a name counts. */
 static void test_files_take_effect_in_order(void **state) {
   assert_string_equal(shown(0, TSR_TIME_NOW), "");
   put_file("__10_10" U "_2", 2, (const member[]){{"a", "m", true, true, false}, {"b", NULL, true, false, false}, END});
@@ -89,7 +90,7 @@ static void test_files_take_effect_in_order(void **state) {
   assert_string_equal(shown(20, 30), "-:missing:tiny/b o:missing:tiny/c");
 }
 
-/* The newest of version 1 lists all; one of version 2 that is newer does not wipe it out. */
+/* The newest file of version 1 lists all members; a newer file of version 2 adds to them. */
 static void test_newest_full_list_stands_alone(void **state) {
   put_file("__1_1" U, 1, (const member[]){{"a", "a", true, true, false}, {"b", "b", true, true, false}, END});
   put_file("__2_2" U, 1, (const member[]){{"b", "b", true, true, false}, END});
@@ -97,7 +98,7 @@ static void test_newest_full_list_stands_alone(void **state) {
   assert_string_equal(shown(0, 2), "b:missing:tiny/b");
 }
 
-/* What is there counts, but nothing outside of the group is looked at. */
+/* The kind of a member is what lies at its path, but paths outside of the group are not looked at. */
 static void test_kinds_of_members(void **state) {
   tiny_text(store, "a/__schema/x", "");
   tiny_text(store, "old/__array_schema.tdb", "");
@@ -164,7 +165,8 @@ static void test_no_memory(void **state) {
   tsr_group_members_close(members);
 }
 
-/* Changes are files of their own. Behind a file that lists all members, the first one tells all. */
+/* Each change is written to a file of its own. The first one after a file that lists all members repeats all of
+ * them. */
 static void test_changes_are_written(void **state) {
   put_file("__1_1" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"b", "b", true, true, false}, END});
   put_file("__2_2" U "_1", 1, (const member[]){{"a", "a", true, true, false}, {"c", NULL, true, false, false}, END});
@@ -180,7 +182,7 @@ static void test_changes_are_written(void **state) {
   assert_non_null(strstr(error.message, "it has no member 'c'"));
 }
 
-/* Nothing is left of a change that is refused. */
+/* A change that is refused leaves no file. */
 static void test_refused_changes_leave_nothing(void **state) {
   tsr_listing before = {0}, after = {0};
   const tsr_metadatum entry = {

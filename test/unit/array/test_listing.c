@@ -1,4 +1,4 @@
-/* Listings: which names are committed, in both layouts; when a listing is renewed. */
+/* test_listing.c: listings: which names are committed, in both layouts; when a listing is renewed. */
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int setup(void **state) {
 
 static int list(void) { return tsr__array_list(array, true, false, &error); }
 
-/* The names of a list, one behind the other, each followed by a blank; * marks the old layout. */
+/* Prints the names of a list, each followed by a blank; * marks fragments of the old layout. */
 static const char *names(const tsr_commit_list *which) {
   static char text[2048];
   text[0] = '\0';
@@ -79,7 +79,7 @@ static void test_con_and_ign_files(void **state) {
   assert_string_equal(fragments(), "1-1 2-2 ");
   assert_string_equal(names(&array->listing->deletes), "12-12 15-15 ");
 
-  /* an ignore file takes fragments out of .con files, not those that have a .wrt, and no deletes */
+  /* an ignore file cancels fragments in .con files, but not those that have a .wrt, and no deletes */
   tiny_text(store, "__commits/__1_2" U "_22.ign",
             "__commits/__1_1" U "_22.wrt\n__commits/__2_2" U "_22.wrt\n__commits/__15_15" U "_22.del\n");
   assert_string_equal(fragments(), "2-2 ");
@@ -169,7 +169,7 @@ static void test_listing_is_renewed_on_change(void **state) {
   assert_string_equal(fragments(), "2-2 ");
 }
 
-/* What is read of a .con is read once; what is listed no more is forgotten. */
+/* A .con is read once; it is forgotten when it is not listed any more. */
 static void test_files_are_decoded_once(void **state) {
   tsr_counters counters;
   tiny_text(store, "__commits/c.con", "__commits/__1_1" U "_22.wrt\n");
@@ -200,7 +200,7 @@ static void test_metadata_file_commits_version_3(void **state) {
   assert_string_equal(fragments(), "13-13* ");
 }
 
-/* Stamps as a file system has them, which change with their own directory alone; and how often each is looked at. */
+/* Stamps as a file system has them, which change with their own directory alone; counts how often each is checked. */
 static const tsr_store_methods *plain;
 static unsigned looks[4]; /* at the array's directory, __schema, __commits, others */
 static int own_stamp(tsr_store *s, const char *path, tsr_stamp *stamp, tsr_error *e) {
@@ -271,7 +271,7 @@ static void test_only_needed_directories_are_checked(void **state) {
   array->store->methods = plain;
 }
 
-/* A merge commits and a vacuum removes its source while __commits is listed: the first listing has neither. */
+/* While __commits is listed, a merge commits and a vacuum removes its source: the first listing has neither of them. */
 static int torn_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
   static const char source[] = "__commits/__1_1" U "_22.wrt", merged[] = "__commits/__1_2" U "_22.wrt";
   bool there = false;
@@ -294,7 +294,7 @@ static void test_listing_is_a_state_of_the_directory(void **state) {
   array->store->methods = plain;
 }
 
-/* A vacuum ends between the listing of the array's directory, in which the source is, and that of __commits. */
+/* A vacuum ends after the array's directory was listed with the source in it, and before __commits is listed. */
 static int vacuumed_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
   static const char source[] = "__1_1" U "_9.ok", vacuum[] = "__commits/__1_2" U "_22.vac";
   bool there = false;

@@ -1,8 +1,12 @@
-/* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and wherever memory ends, its code is
- * the same with an error and with NULL. The functions are those that tessera.h declares: one that has no case here fails the test.
+/* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and
+ * wherever memory ends, its code is
+ * the same with an error and with NULL. The functions are those that tessera.h declares: one that has no case here
+ * fails the test.
  *
- * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or arguments that it must refuse
- * (`wrong`). Each call has an environment of its own, and arrays where it writes, so that nothing is kept from one call to the next.
+ * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or
+ * arguments that it must refuse
+ * (`wrong`). Each call has an environment of its own, and arrays where it writes, so that nothing is kept from one call
+ * to the next.
  */
 
 #include <stdio.h>
@@ -21,13 +25,13 @@
 
 static counted_memory counted;
 static long allowed; /* allocations that succeed in the call that is looked at */
-static bool wrong; /* arguments that are refused are given */
-static int told; /* what the function said */
+static bool wrong; /* the call gets arguments that it must refuse */
+static int told; /* what the function returned */
 
 #define TELL(call) (counted.left = allowed, told = (call), counted.left = -1)
 #define CASE(name) static void case_##name(tsr_error *e)
 
-/* ---- The arrays ------------------------------------------------------------------------------------------------- */
+/* ---- The arrays -------------------------------------------------------------------------------------------------- */
 
 static char world[512], other[600];
 static tsr_array *sparse, *dense;
@@ -122,7 +126,7 @@ static const tsr_schema *schema_of(tsr_array *array) {
   return schema;
 }
 
-/* ---- Environments and paths ------------------------------------------------------------------------------------- */
+/* ---- Environments and paths -------------------------------------------------------------------------------------- */
 
 CASE(tsr_environment_open) {
   const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &counted};
@@ -179,7 +183,8 @@ CASE(tsr_array_open) {
   if (told >= 0) tsr_array_close(array);
 }
 
-/* A schema file that is damaged, a millisecond younger than the array's own by its name. Its last change is a day ago: a
+/* A schema file that is damaged, a millisecond younger than the array's own by its name. Its last change is a day ago:
+ * a
  * younger one might be a file that is still being written, which is TSR_BUSY. */
 static void damage_schema(void) {
   char schema[1100], command[2500];
@@ -248,7 +253,7 @@ CASE(tsr_creation_prepare) {
   if (told >= 0) tsr_creation_close(creation);
 }
 
-/* Somebody else's array stands where ours was prepared. */
+/* Another array stands at the path where this one was prepared. */
 static void take_its_place(void) {
   char command[2000], *to = within("new");
   snprintf(command, sizeof command, "rm -rf '%s'; cp -r '%s/sparse' '%s'", to, world, to);
@@ -344,7 +349,7 @@ CASE(tsr_tiles_describe) {
   tsr_snapshot_close(snapshot);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static const int32_t low = 3, high = 7;
 static const tsr_range range = {.low = &low, .high = &high};
@@ -467,7 +472,7 @@ CASE(tsr_partitions_open) {
   tsr_snapshot_close(snapshot);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 CASE(tsr_writer_open) {
   tsr_writer *writer = NULL;
@@ -592,7 +597,7 @@ CASE(tsr_owner_next) {
   TELL(tsr_owner_next("me", "here", next, e));
 }
 
-/* ---- Maintenance -------------------------------------------------------------------------------------------------- */
+/* ---- Maintenance ------------------------------------------------------------------------------------------------- */
 
 CASE(tsr_array_consolidate) {
   uint64_t merged;
@@ -633,7 +638,7 @@ CASE(tsr_group_vacuum) {
   TELL(tsr_group_vacuum(group, &count, e));
 }
 
-/* ---- What describes data ------------------------------------------------------------------------------------------ */
+/* ---- What describes data ----------------------------------------------------------------------------------------- */
 
 CASE(tsr_array_metadata) {
   tsr_metadata *metadata = NULL;
@@ -691,7 +696,7 @@ CASE(tsr_array_extend_enumeration) {
 
 CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &narrower : &wider, e)); }
 
-/* ---- All of them -------------------------------------------------------------------------------------------------- */
+/* ---- All of them ------------------------------------------------------------------------------------------------- */
 
 /* clang-format off */
 /* X: it changes nothing; W: it writes */
@@ -763,7 +768,8 @@ static int call(const one_case *it, long allocations, bool refused_arguments, ts
   return told;
 }
 
-/* How many allocations a call needs depends a little on the clock (a directory that has just changed is listed again): one of two calls may be
+/* How many allocations a call needs depends a little on the clock (a directory that has just changed is listed again):
+ * one of two calls may be
  * through where memory ends for the other. */
 static bool is_same(int a, int b, long allocations) {
   return a == b || (allocations >= 0 && TSR_MIN(a, b) == TSR_NOMEM && TSR_MAX(a, b) >= 0);

@@ -1,5 +1,5 @@
-/* test_objects.c: what directories are, and the walk below one: links in circles, arrays not entered, what is hidden
- * from us passed over.
+/* test_objects.c: kinds of directories, and the walk below one: links in circles, arrays that are not entered,
+ * unreadable directories that are skipped.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ static void test_walk_lists_arrays_and_groups(void **state) {
   assert_string_equal(walked("a"), "/a/__labels/l0:a"); /* asked for, it is entered */
 }
 
-/* Each directory once: under its first path by depth, then name. */
+/* Each directory is visited once, under the path that is first by depth, then by name. */
 static void test_each_directory_is_visited_once(void **state) {
   make("x"), make("x/y"), make("x/y/a"), make("x/y/a/__schema");
   link_to("..", "x/up"), link_to("../..", "x/y/root"), link_to(".", "here"), link_to("x/y/a", "zz");
@@ -108,7 +108,7 @@ static void test_each_directory_is_visited_once(void **state) {
   assert_string_equal(walked("x/y/"), "/x/y/a:a");
 }
 
-/* Root may read everything: it becomes somebody else for the walk. */
+/* Root may read everything, so the test changes its user for the walk. */
 static void test_unreadable_directories_are_skipped(void **state) {
   const bool root = geteuid() == 0;
   tsr_objects *objects;

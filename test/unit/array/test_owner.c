@@ -1,4 +1,4 @@
-/* Whose a prepared commit is: places tell files from their copies, and ids follow from them. */
+/* test_owner.c: owners of prepared commits: places distinguish files from their copies, and ids follow from places. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Prepared commits: their paths and markers, when they count, how they are published; recovery by their owner. */
+/* test_pending.c: prepared commits: their paths and markers, when they count, how they are published; recovery by their
+ * owner. */
 
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static void test_paths_of_markers_and_staged_files(void **state) {
   }
 }
 
-/* A marker whose writer lives as long as what this returns is open. */
+/* Writes a marker whose writer is alive as long as the returned file is open. */
 static tsr_file *mark_alive(const char *path, const char *commit, const char *owner, const char *fragment) {
   const tsr_pending pending = {.commit = commit,
                                .owner = owner,
@@ -111,7 +112,7 @@ static void test_markers_are_written_and_read(void **state) {
   assert_string_equal(pending.fragments[0], "__5_5" U "_22");
   assert_int_equal(tsr__store_read_all(store, marker, 4096, &bytes, NULL), TSR_OK);
   for (uint64_t size = 0; size < bytes.size;
-       size++) { /* without the path, which may have newlines, it may look whole */
+       size++) { /* from here on only the path is cut; it may contain newlines, so the marker may look complete */
     tiny_put(store, marker, bytes.data, size);
     int rc = tsr__pending_read(store, marker, &arena, &pending, &error);
     assert_true(rc == 0 || rc == 1);
@@ -148,7 +149,7 @@ static void test_committed_fragment_counts(void **state) {
   assert_string_equal(fragments(), "5 7 ");
 }
 
-/* Where the host cannot say whether it is committed, nobody is told that it is not. */
+/* If the host fails to say whether a commit counts, the listing fails, too. */
 static void test_hosts_error_is_passed_on(void **state) {
   tiny_text(store, "__commits/__5_5" U "_22.wrt", "");
   mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "here", "__7_7" U "_22");
@@ -188,7 +189,7 @@ static void test_committed_con_counts(void **state) {
   tsr__buffer_release(&tile);
 }
 
-/* Two processes publish one commit: what one of them leaves undone the other does not take for its own. */
+/* Two processes publish one commit: the second one completes what the first one has left undone. */
 static const tsr_store_methods *plain;
 static const char *published_twice;
 static int no_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *e) {
@@ -335,7 +336,7 @@ static void test_recovery_undoes(void **state) {
   tsr__listing_release(&left);
 }
 
-/* A marker of an earlier version says where its database was, and not whose it is. */
+/* A marker of an earlier version has the path of its database, but does not identify its owner. */
 static void test_marker_without_an_owner_is_left(void **state) {
   static const char marker[] = "__commits/__7_7" U "_22.pending";
   static const char *const others[] = {"/a.db\n", "owner me locked\n/a.db\n", "owner me held here\n/a.db\n", "owner \n",
@@ -355,7 +356,7 @@ static void test_marker_without_an_owner_is_left(void **state) {
   tsr__arena_release(&arena);
 }
 
-/* What a writer that lives has prepared is nobody else's business, and nobody is asked. */
+/* Recovery leaves the commit of a living writer alone and does not ask the host about it. */
 static void test_commit_of_a_living_writer_is_left(void **state) {
   uint64_t changed = 0;
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
@@ -378,7 +379,8 @@ static void test_commit_of_a_living_writer_is_left(void **state) {
   assert_int_equal(markers(), 0);
 }
 
-/* Where locks cannot be asked for, a marker that was locked may have a writer; one that was not is the record's to settle. */
+/* If the store has no locks, a marker that says "locked" may have a living writer; one that says "unlocked" is settled
+ * by the host's record. */
 static void test_markers_without_locks(void **state) {
   static tsr_store_methods methods;
   uint64_t changed = 0;
@@ -402,7 +404,7 @@ static void test_markers_without_locks(void **state) {
   store->methods = with;
 }
 
-/* A commit that was published, by whatever file says so, is not undone: the marker alone goes. */
+/* A commit that any file says to be published is not undone: only its marker is removed. */
 static void test_published_commits_are_not_undone(void **state) {
   static const char name[] = "__7_7" U "_22";
   static const struct {
@@ -427,7 +429,7 @@ static void test_published_commits_are_not_undone(void **state) {
   }
 }
 
-/* What cannot be read says neither yes nor no: all stays as it is. */
+/* If a file that tells of commits cannot be read, nothing is undone. */
 static void test_unreadable_files_stop_undoing(void **state) {
   uint64_t changed = 0;
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
@@ -441,7 +443,7 @@ static void test_unreadable_files_stop_undoing(void **state) {
   assert_int_equal(markers(), 1);
 }
 
-/* What the database has committed and what is gone is told, but where a merged fragment has its cells. */
+/* A commit of the database whose files are gone is an error, unless a merged fragment has its cells. */
 static void test_lost_commits_are_told(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.wrt";
   uint64_t changed = 0;
@@ -484,7 +486,7 @@ static void test_disown_settles_old_markers(void **state) {
   written = 1;
   assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(markers(), 4);
-  assert_int_equal(changed, 1); /* what is torn says nothing */
+  assert_int_equal(changed, 1); /* an incomplete marker says nothing */
   assert_false(tsr__store_exists(store, "__commits/__5_5" U "_22.pending"));
   verdict = TSR_VERDICT_PUBLISH; /* its database can still publish it */
   assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
@@ -526,7 +528,7 @@ static void test_prepared_commits_are_listed(void **state) {
   assert_int_equal(tsr_array_prepared(array, show_one, text, &error), TSR_ABORT);
 }
 
-/* Published by the one who prepared it, who died before the marker went: nobody is asked. */
+/* The writer published the commit and died before it removed the marker: the host is not asked. */
 static void test_marker_of_a_published_commit_goes(void **state) {
   uint64_t changed = 0;
   prepare_all();

@@ -1,4 +1,4 @@
-/* Records of commits that recovery has published late: where they lie, what they say, what is none. */
+/* test_pending_late.c: records of late publications: their paths and contents, and files that are no records. */
 
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void test_records_are_written_and_read(void **state) {
   assert_int_equal(tsr__late_write(store, "x", &record, &error), TSR_ERROR);
 }
 
-/* A record that is not whole says nothing. */
+/* An incomplete record is ignored. */
 static void test_incomplete_records_say_nothing(void **state) {
   static const char text[] = "__commits/__9_9" U "_22.con\n12 of 345\nend\n";
   static const char *const bad[] = {

@@ -1,5 +1,5 @@
-/* Tests of the progress registry: what begins, grows, ends; works within works; more of them than there is room for; long
- * paths; threads; a child of a fork. */
+/* test_progress.c: the registry of operations: progress grows and ends; nested operations; more operations than slots;
+ * long paths; threads; a child of a fork. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -164,8 +164,12 @@ static void test_child_of_a_fork_starts_empty(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_operation),        cmocka_unit_test(test_operations_nest),  cmocka_unit_test(test_more_operations_than_slots),
-      cmocka_unit_test(test_long_paths_are_shortened), cmocka_unit_test(test_threads_share_the_registry), cmocka_unit_test(test_child_of_a_fork_starts_empty),
+      cmocka_unit_test(test_one_operation),
+      cmocka_unit_test(test_operations_nest),
+      cmocka_unit_test(test_more_operations_than_slots),
+      cmocka_unit_test(test_long_paths_are_shortened),
+      cmocka_unit_test(test_threads_share_the_registry),
+      cmocka_unit_test(test_child_of_a_fork_starts_empty),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

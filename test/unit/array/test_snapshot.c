@@ -1,4 +1,5 @@
-/* Snapshots: what is visible between two times, conditions, slots, sharing, renewal, vacuums in between. */
+/* test_snapshot.c: snapshots: fragments in view between two times, conditions, slots, sharing, renewal, vacuums
+ * meanwhile. */
 #include <time.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void uncommit(const char *name) {
   assert_int_equal(tsr__store_remove(store, path, NULL), TSR_OK);
 }
 
-/* A fragment of the times, committed: sparse, or dense over low..high. */
+/* Writes a committed fragment of these times: sparse, or dense over low..high. */
 static void write_fragment(const char *name, bool dense, bool times, int32_t low, int32_t high) {
   const tiny_fragment f = {name, dense ? DENSE : SPARSE, 1, dense, times, low, high, dense ? 0 : 3, 2, NULL};
   tiny_put_fragment(store, &f);
@@ -47,7 +48,8 @@ static tsr_snapshot *open_at(uint64_t since, uint64_t as_of) {
   return snapshot;
 }
 
-/* "start-end" of each fragment, ! behind those that are cut, the number of conditions in brackets if there is any. */
+/* Prints "start-end" of each fragment, with ! if it is cut, and the number of its conditions in brackets if it has
+ * any. */
 static const char *visible(uint64_t since, uint64_t as_of) {
   static char text[2048];
   tsr_snapshot *s = open_at(since, as_of);
@@ -107,7 +109,8 @@ static void test_sparse_fragments_in_view(void **state) {
   assert_string_equal(visible(31, 39), "");
 }
 
-/* Below version 15 there are no cell times: then a sparse fragment counts as a whole only, vacuum files too. */
+/* Below version 15 there are no times of cells: a sparse fragment, or a vacuum file, is in view only with its whole
+ * time range. */
 static void test_old_sparse_fragments_in_view(void **state) {
   write_fragment("__10_10" U "_14", false, false, 0, 9);
   write_fragment("__10_30" U "_14", false, false, 0, 99);
@@ -243,7 +246,7 @@ static void test_snapshots_are_shared(void **state) {
   tsr_snapshot_close(d);
 }
 
-/* What lies in the future comes into view by itself, without a change on disk. */
+/* A fragment with a time in the future comes into view at that time without a change on disk. */
 static void test_future_comes_into_view(void **state) {
   char name[128];
   write_fragment("__10_10" U "_22", false, false, 0, 9);
@@ -286,7 +289,7 @@ static void test_missing_fragment_is_corrupt(void **state) {
   tsr_snapshot_close(s);
 }
 
-/* Vacuumed between listing and opening: the listing is behind, as its stamps do not say. */
+/* A fragment is vacuumed after the listing and before it is opened, and the stamps of directories do not show it. */
 static void test_vacuum_meanwhile_is_survived(void **state) {
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   write_fragment("__20_20" U "_22", false, false, 0, 9);
@@ -336,8 +339,8 @@ static void test_consolidated_footers_save_files(void **state) {
   tsr__buffer_release(&footers);
 }
 
-/* Behind a footer of version 3, 4 or 11 others stand elsewhere than a consolidated file says: they are read from the
- * fragments' own files. */
+/* The footers that follow one of version 3, 4 or 11 in a consolidated file are read from the fragments' own files,
+ * since the file states wrong offsets. */
 static void test_misplaced_footers_are_not_used(void **state) {
   tsr_buffer content = {.memory = &environment->memory}, footers = {.memory = &environment->memory};
   const char *names[] = {"__10_10" U "_22", "__20_20" U, "__30_30" U "_22"};

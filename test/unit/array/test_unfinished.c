@@ -1,4 +1,4 @@
-/* test_unfinished.c: what other programs have begun and not finished, on disk: .con files that are cut, files that are being
+/* test_unfinished.c: operations of other programs that are not finished: .con files that are cut, files that are being
  * written in place, vacuums that were cut off; and dense fragments that have fewer tiles than their box. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static off_t size_of(const tsr_path *file) {
   return status.st_size;
 }
 
-/* Its last change was so many seconds ago; < 0: lies ahead. */
+/* Sets the time of a file's last change to so many seconds ago; < 0: in the future. */
 static void change_at(const tsr_path *file, int seconds) {
   struct timespec times[2];
   clock_gettime(CLOCK_REALTIME, &times[0]);
@@ -96,7 +96,7 @@ static void check(unsigned errors, unsigned notes) {
     fail_msg("%u errors, %u notes: %s", found[TSR_SEVERITY_ERROR], found[TSR_SEVERITY_NOTE], last);
 }
 
-/* What somebody sees who opens the array now, in a list or with an error. */
+/* Opens the array and gives the cells that a reader sees, or the error. */
 static const char *seen_at(uint64_t as_of) {
   tsr_array *ours = NULL;
   const tsr_array_options options = {.threads = 1};
@@ -129,9 +129,9 @@ static void done(void) {
   remove_tree(path);
 }
 
-/* ---- .con files that are cut ---- */
+/* ---- .con files that are cut ------------------------------------------------------------------------------------- */
 
-/* TileDB was cut off while it wrote one: at every length it names nothing that others do not commit. */
+/* TileDB dies while it writes a .con: at every length, all commits in it still have files of their own. */
 static void test_con_being_written_hides_nothing(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
@@ -167,7 +167,8 @@ static void test_cut_con_is_replaced(void **state) {
   }
 }
 
-/* What it named was vacuumed: never do rows vanish without a word, and nothing mends that. */
+/* The commits that a .con named were vacuumed, then the .con is cut: readers get an error instead of fewer rows, and no
+ * operation hides that. */
 static void test_vacuumed_commits_are_not_lost_silently(void **state) {
   uint64_t removed;
   for (int half = 0; half < 2; half++) {
@@ -188,7 +189,7 @@ static void test_vacuumed_commits_are_not_lost_silently(void **state) {
   }
 }
 
-/* Another .con has all of it; or only a part, and the rest is younger than the cut one. */
+/* Another .con commits everything; or it commits a part, and all other fragments are younger than the cut .con. */
 static void test_cut_con_whose_commits_others_have(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
@@ -205,7 +206,8 @@ static void test_cut_con_whose_commits_others_have(void **state) {
   done();
 }
 
-/* A fragment that nothing commits: younger than the file, by its files and its name, it is another writer's; else it may be lost. */
+/* A fragment that nothing commits belongs to another writer if its files and its name are younger than the cut .con.
+ * Otherwise the .con may have committed it. */
 static void test_uncommitted_fragments_are_told_by_age(void **state) {
   char name[128];
   make_three(false);
@@ -231,7 +233,7 @@ static void test_uncommitted_fragments_are_told_by_age(void **state) {
   done();
 }
 
-/* A delete that stands before the cut, and in no other file. */
+/* The cut .con has a delete that no other file has. */
 static void test_lost_delete_is_damage(void **state) {
   static const char line[] = "__commits/__25_25_b0000000000000000000000000000000_22.del\n";
   char bytes[200];
@@ -247,9 +249,9 @@ static void test_lost_delete_is_damage(void **state) {
   done();
 }
 
-/* ---- Files that are being written ---- */
+/* ---- Files that are being written -------------------------------------------------------------------------------- */
 
-typedef struct slow { /* a writer that needs some time */
+typedef struct slow { /* a writer that writes a file in two steps */
   char file[1200];
   uint8_t bytes[4096];
   size_t size, from;
@@ -268,7 +270,7 @@ static void *write_slowly(void *argument) {
   return NULL;
 }
 
-/* Cuts a file, and has a thread write the rest while `look` is at it. */
+/* Cuts a file and has a thread write the rest while `look` reads it. */
 static void while_written(const tsr_path *file, off_t from, void (*look)(void)) {
   slow s;
   pthread_t thread;
@@ -291,7 +293,8 @@ static int metadata_code(void) {
   return code;
 }
 
-/* A slow machine makes the writer slower than readers wait: then they are told BUSY, never that the file is damaged. */
+/* On a slow machine the writer may take longer than readers wait. Then they get BUSY, but never the error of a damaged
+ * file. */
 static void see_metadata(void) {
   int code;
   do code = metadata_code();
@@ -320,7 +323,8 @@ static void test_growing_files_are_waited_for(void **state) {
   done();
 }
 
-/* Footers that are cut, or damaged, are passed over: each fragment has its own. A vacuum removes the file, when it is old. */
+/* Consolidated footers that are cut or damaged are ignored, since each fragment has its own footer. A vacuum removes
+ * the file when it is old. */
 static void test_damaged_footers_are_skipped(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_FRAGMENT_META);
@@ -341,8 +345,8 @@ static void test_damaged_footers_are_skipped(void **state) {
   done();
 }
 
-/* One that does not grow: young it is busy, old it is damaged; where the clock of the file system runs far ahead, no age can be
- * told, and what does not change is damaged. */
+/* A short file that does not grow is busy while it is young and damaged when it is old. If the file system's clock is
+ * far ahead, the age of a file is unknown, and a file that does not change is damaged. */
 static void test_short_files_are_busy_then_damaged(void **state) {
   make_three(false);
   const tsr_metadatum entry = {"k", 1, TSR_INT32, 1, "abcd", 4};
@@ -361,8 +365,8 @@ static void test_short_files_are_busy_then_damaged(void **state) {
   done();
 }
 
-/* A list that was read while it ended between two lines is read again when it has grown: at once while it is fresh, later when
- * the directory has changed. */
+/* A list that was cut between two lines when it was read is read again when it has grown: by the next statement while
+ * the list is fresh, later when the directory has changed. */
 static void test_grown_list_is_read_again(void **state) {
   make_three(false);
   consolidate(TSR_MAINTAIN_COMMITS);
@@ -378,14 +382,14 @@ static void test_grown_list_is_read_again(void **state) {
   FILE *out = fopen(full(&con), "wb");
   assert_int_equal(fwrite(bytes, 1, (size_t)size, out), size);
   fclose(out);
-  vacuum(TSR_MAINTAIN_COMMITS); /* what the whole file has taken up */
+  vacuum(TSR_MAINTAIN_COMMITS); /* the commits in the complete file */
   assert_int_equal(count_of("__commits", ".wrt"), 0);
   assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
   tsr_array_close(reader);
   done();
 }
 
-/* ---- Vacuums that were cut off ---- */
+/* ---- Vacuums that were cut off ----------------------------------------------------------------------------------- */
 
 static void test_interrupted_vacuum_is_tolerated(void **state) {
   make_three(true);
@@ -400,7 +404,8 @@ static void test_interrupted_vacuum_is_tolerated(void **state) {
   }
   tsr__listing_release(&entries);
   assert_seen(THREE);
-  assert_string_equal(seen_at(20), "2=2002 "); /* as it would be after the vacuum, but for what it has not reached */
+  /* as after the vacuum, except for the fragments that it has not removed yet */
+  assert_string_equal(seen_at(20), "2=2002 ");
   assert_string_equal(seen_at(10), "");
   check(0, 1);
   assert_non_null(strstr(last, "a vacuum was cut off"));
@@ -422,9 +427,9 @@ static void test_missing_fragment_without_vac_is_damage(void **state) {
   done();
 }
 
-/* ---- Dense fragments that have fewer tiles than their box ---- */
+/* ---- Dense fragments that have fewer tiles than their box -------------------------------------------------------- */
 
-/* Its cells are refused, with words that say why. */
+/* Reading its cells fails with a message that explains why. */
 static void assert_split(void) {
   tsr_array *ours = open_small();
   tsr_snapshot *snapshot;

@@ -1,4 +1,5 @@
-/* test_con_entries_of_all_kinds_decode.c: consolidated commits with binary bytes in them, ignore and vacuum files, consolidated footers. */
+/* test_con_entries_of_all_kinds_decode.c: consolidated commits with binary bytes in them, ignore and vacuum files,
+ * consolidated footers. */
 
 #include <stdio.h>
 #include <string.h>
@@ -21,13 +22,14 @@ static int decode_footers(tsr_input in, tsr_arena *arena, tsr_error *error) {
   return tsr__footers_decode(in.data, in.size, arena, &footers, error);
 }
 
-/* ---- Consolidated commits ---- */
+/* ---- Consolidated commits ---------------------------------------------------------------------------------------- */
 
 static void put_delete(bytes *b, const char *line, const void *data, uint64_t size) {
   put_text(b, line), put8(b, '\n'), put64(b, size), put(b, data, size);
 }
 
-/* A write, a delete whose bytes look like lines and hold NULs, an update, an old write, a name without version. */
+/* A write, a delete whose bytes look like lines and contain NULs, an update, a write of the old layout, a name without
+ * a version. */
 static bytes interleaved(bool last_newline) {
   bytes b = {0};
   put_text(&b, "__commits/__1_1_" UUID "_22.wrt\n");
@@ -116,7 +118,7 @@ static void test_damaged_con_is_refused_or_harmless(void **state) {
   drop(&b);
 }
 
-/* ---- Ignore and vacuum files ---- */
+/* ---- Ignore and vacuum files ------------------------------------------------------------------------------------- */
 
 static void assert_names(const char *text, uint64_t count, const char *const *names) {
   bytes b = {0};
@@ -164,7 +166,7 @@ static void test_name_lists_with_bad_names_are_refused(void **state) {
   drop(&b);
 }
 
-/* ---- Consolidated footers ---- */
+/* ---- Consolidated footers ---------------------------------------------------------------------------------------- */
 
 static bytes footers(uint64_t first, uint64_t second) {
   bytes b = {0};
@@ -175,7 +177,7 @@ static bytes footers(uint64_t first, uint64_t second) {
   return b;
 }
 
-/* Behind footers of versions 3, 4, and 11 TileDB puts others elsewhere than it says. */
+/* TileDB states wrong offsets for the footers that follow one of version 3, 4 or 11. */
 static void test_footers_behind_miscounted_ones_are_left_out(void **state) {
   static const char *const versions[] = {"", "_11"};
   for (int v = 0; v < 2; v++) {
@@ -244,7 +246,7 @@ static void test_footers_decode(void **state) {
   drop(&b);
 }
 
-/* Writes and deletes, encoded and decoded. */
+/* Writes and deletes decode as they were encoded. */
 static void test_encoded_entries_decode(void **state) {
   room r;
   room_open(&r, UINT64_MAX);
@@ -269,10 +271,14 @@ static void test_encoded_entries_decode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_con_entries_of_all_kinds_decode),     cmocka_unit_test(test_empty_con_is_refused),
-      cmocka_unit_test(test_con_with_bad_entries_is_refused), cmocka_unit_test(test_damaged_con_is_refused_or_harmless),
-      cmocka_unit_test(test_name_lists_keep_last_components),       cmocka_unit_test(test_name_lists_with_bad_names_are_refused),
-      cmocka_unit_test(test_footers_decode),     cmocka_unit_test(test_footers_behind_miscounted_ones_are_left_out),
+      cmocka_unit_test(test_con_entries_of_all_kinds_decode),
+      cmocka_unit_test(test_empty_con_is_refused),
+      cmocka_unit_test(test_con_with_bad_entries_is_refused),
+      cmocka_unit_test(test_damaged_con_is_refused_or_harmless),
+      cmocka_unit_test(test_name_lists_keep_last_components),
+      cmocka_unit_test(test_name_lists_with_bad_names_are_refused),
+      cmocka_unit_test(test_footers_decode),
+      cmocka_unit_test(test_footers_behind_miscounted_ones_are_left_out),
       cmocka_unit_test(test_encoded_entries_decode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

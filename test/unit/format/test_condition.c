@@ -1,5 +1,6 @@
-/* test_condition.c: trees, and what they keep: by datatype, with nulls, sets, attributes that a fragment lacks. What is
- * expected of the odd cases (fixed CHAR, OR with a lacking attribute, sets of floats) was seen with TileDB 2.30.
+/* test_condition.c: which cells conditions keep: by datatype, with nulls, sets, and attributes that a fragment lacks;
+ * which conditions are refused. The expected results of the odd cases (CHAR of fixed size, OR with a lacking attribute,
+ * sets of floats) were observed with TileDB 2.30.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "format/format_footer.h"
 #include "format_test.h"
 
-/* ---- Trees in their stored form ---- */
+/* ---- Trees in their stored form ---------------------------------------------------------------------------------- */
 
 static void put_comparison(bytes *b, uint8_t op, const char *field, const void *value, uint64_t size) {
   put8(b, 1), put8(b, op), put_text32(b, field), put64(b, size), put(b, value, size);
@@ -27,7 +28,7 @@ static int decode(tsr_input in, tsr_arena *arena, tsr_error *error) {
   return tsr__condition_decode(&in, "__1_1_aa", 1, arena, &condition, error);
 }
 
-/* ---- Columns ---- */
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 typedef struct cells {
   const char *name;
@@ -66,14 +67,15 @@ static cells variable(const char *name, tsr_datatype datatype, const char *data,
                  {.values = data, .offsets = offsets, .validity = validity}};
 }
 
-/* Evaluates over all cells, and over a selection of them backwards; both must agree. Gives up to 64 digits. */
+/* Evaluates a condition on all cells, and on a selection of them in reverse order; both must agree. Gives one digit for
+ * each of up to 64 cells. */
 static int evaluate(bytes *tree, const cells *columns, int count, uint64_t rows, char *kept, tsr_error *error) {
   room r;
   room_open(&r, UINT64_MAX);
   tsr_condition condition;
   tsr_input in = tsr__input(tree->data, tree->size);
   int code = tsr__condition_decode(&in, "__1_1_aa", 1, &r.arena, &condition, error);
-  drop(tree); /* nothing is borrowed */
+  drop(tree); /* the condition must not borrow from the input */
   if (code >= 0) {
     table t = {columns, count, 0};
     uint8_t forward[64] = {0}, backward[64] = {0};
@@ -114,9 +116,9 @@ static bytes comparison(uint8_t op, const char *field, const void *value, uint64
   return b;
 }
 
-/* ---- Comparisons ---- */
+/* ---- Comparisons ------------------------------------------------------------------------------------------------- */
 
-/* Of the cells least, 0, 1, greatest of each datatype, with 1. */
+/* Compares the cells least, 0, 1 and greatest of each datatype with 1. */
 #define CHECK_NUMBERS(DATATYPE, TYPE, MIN, GREATEST)                                                                   \
   do {                                                                                                                 \
     const TYPE values[] = {MIN, 0, 1, GREATEST}, one = 1;                                                              \
@@ -173,7 +175,7 @@ static void test_text_compares_bytewise(void **state) {
   assert_kept(comparison(TSR_GT, "s", "b", 1), &c, 1, "001");
 }
 
-/* Fixed CHAR: the first byte only, as a signed number; whole in sets. */
+/* CHAR of fixed size: only the first byte is compared, as a signed number; sets compare all bytes. */
 static void test_fixed_char_compares_first_byte(void **state) {
   cells c = fixed("c", TSR_CHAR, 3, "abcabdbbb\xff\0\0\0\0\0", NULL);
   assert_kept(comparison(TSR_EQ, "c", "abc", 3), &c, 1, "11000");
@@ -203,7 +205,7 @@ static void test_null_compares_false(void **state) {
   put_set(&b, TSR_NOT_IN, "f", &two, 4, &first, 1);
   assert_kept(b, &c, 1, "1011");
 
-  const uint64_t offsets[] = {0, 1, 1, 1, 2}; /* "a", null, "", "b": null and '' are one */
+  const uint64_t offsets[] = {0, 1, 1, 1, 2}; /* "a", null, "", "b": null and '' are not told apart */
   c = variable("s", TSR_UTF8, "ab", offsets, validity);
   assert_kept(comparison(TSR_EQ, "s", "", 0), &c, 1, "0010");
   assert_kept(comparison(TSR_NE, "s", "", 0), &c, 1, "1001");
@@ -264,7 +266,7 @@ static void test_sets_of_many_values_compare(void **state) {
   free(offsets);
 }
 
-/* ---- Trees ---- */
+/* ---- Trees ------------------------------------------------------------------------------------------------------- */
 
 static void test_and_and_or_join(void **state) {
   const int32_t a[] = {1, 2, 3, 4, 5, 6}, x[] = {10, 20, 30, 40, 50, 60};
@@ -287,7 +289,7 @@ static void test_and_and_or_join(void **state) {
   assert_fails(b, columns, 2, 6, TSR_CORRUPT, "no field 'nosuch'");
 }
 
-/* More cells than a block, the last block short; constant columns. */
+/* More cells than one block holds, and a last block that is not full; constant columns. */
 static void test_cells_beyond_a_block_compare(void **state) {
   enum { COUNT = 5000 };
   uint16_t *values = malloc(COUNT * 2);
@@ -326,7 +328,7 @@ static void test_cells_beyond_a_block_compare(void **state) {
   free(validity);
 }
 
-/* Many terms, looked up by value: the same as one by one. */
+/* Many children that are looked up by value give the same result as children that are all evaluated. */
 static void test_guarded_children_give_the_same_result(void **state) {
   enum { ROWS = 60, TERMS = 40 };
   static const char *const texts[] = {"", "a", "ab", "abcdefghij", "abcdefghik", "b"};
@@ -380,7 +382,7 @@ static void test_guarded_children_give_the_same_result(void **state) {
   }
 }
 
-/* An attribute that the fragment lacks: nothing holds of it, and an OR forgets what stood before it. */
+/* A comparison of an attribute that the fragment lacks is false, and an OR ignores all children before it. */
 static void test_lacking_attributes_compare_as_in_tiledb(void **state) {
   const int32_t a[] = {1, 2, 3}, fill = INT32_MIN;
   cells columns[] = {fixed("a", TSR_INT32, 1, a, NULL), fixed("n", TSR_INT32, 1, &fill, NULL)};
@@ -418,7 +420,7 @@ static void test_incomparable_fields_are_refused(void **state) {
   assert_kept(comparison(TSR_ALWAYS_TRUE, "b", "", 0), columns, 4, "1");
 }
 
-/* ---- Decoding ---- */
+/* ---- Decoding ---------------------------------------------------------------------------------------------------- */
 
 static bytes alternating(uint32_t depth) {
   bytes b = {0};

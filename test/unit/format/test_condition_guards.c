@@ -1,5 +1,5 @@
-/* test_condition_guards.c: many terms of a delete condition are looked up by the field that leaves the fewest of them. What is
- * counted is known to condition.c alone: it is part of this program.
+/* test_condition_guards.c: how many children of an AND are evaluated with an index by value (condition.c, "Guards").
+ * Only condition.c can count them, so this program includes it.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,19 +19,19 @@ static void put_term(tsr_buffer *tree, const char *field, int32_t value) {
   assert_int_equal(tsr__condition_put_comparison(TSR_NE, field, &value, sizeof value, tree, NULL), TSR_OK);
 }
 
-/* A tree of `count` terms: x <> i % of_x OR y <> i % of_y; `only_x` of them, the first, have no y. */
+/* Makes an AND of `count` children x <> i % of_x OR y <> i % of_y; the first `only_x` of them have no y. */
 static tsr_buffer terms(uint32_t count, uint32_t only_x, int32_t of_x, int32_t of_y) {
   tsr_buffer tree = {.memory = &memory};
   assert_int_equal(tsr__condition_put_expression(TSR_JOIN_AND, count, &tree, NULL), TSR_OK);
   for (uint32_t i = 0; i < count; i++) {
     if (i >= only_x) assert_int_equal(tsr__condition_put_expression(TSR_JOIN_OR, 2, &tree, NULL), TSR_OK);
-    put_term(&tree, "x", 1 + (int32_t)i % of_x); /* a zero is never looked up */
+    put_term(&tree, "x", 1 + (int32_t)i % of_x); /* a zero cannot be a key of the index */
     if (i >= only_x) put_term(&tree, "y", 1 + (int32_t)i % of_y);
   }
   return tree;
 }
 
-/* How many terms are evaluated for the cell that has these values. */
+/* Asserts how many children are evaluated for a cell with these values. */
 static uint64_t evaluated(const tsr_condition *condition, int32_t x, int32_t y) {
   const tsr_condition_guards *g = condition->root.guards;
   if (!g) return condition->root.child_count;
@@ -56,7 +56,7 @@ static void test_index_uses_the_field_that_leaves_fewest(void **state) {
   check(terms(TERMS, 0, TERMS, 2), 7, 1, 1);
   check(terms(TERMS, 0, 20, 50), 7, 7, TERMS / 50);
   check(terms(TERMS, 0, 20, 50), 7, 77, 0);
-  /* few have a value of their own: the others would all be evaluated */
+  /* by y few children are looked up, so all others would be evaluated */
   check(terms(TERMS, TERMS - 20, 50, TERMS), 7, TERMS, TERMS / 50);
   check(terms(TERMS, 20, 2, TERMS), 1, 777, 21);
 }
@@ -69,6 +69,7 @@ static void test_few_children_get_no_index(void **state) {
 
 int main(void) {
   tsr__memory_init_root(&memory, NULL, NULL);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_index_uses_the_field_that_leaves_fewest), cmocka_unit_test(test_few_children_get_no_index)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_index_uses_the_field_that_leaves_fewest),
+                                     cmocka_unit_test(test_few_children_get_no_index)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

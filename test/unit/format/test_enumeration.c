@@ -1,4 +1,4 @@
-/* test_enumeration.c: labels of fixed and variable length, and every rule broken once. */
+/* test_enumeration.c: labels of fixed and variable size; each rule of the format is broken once. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +158,7 @@ static void test_damaged_enumerations_are_refused_or_harmless(void **state) {
   drop(&b);
 }
 
-/* What is written is decoded again: strings, fixed sizes, none at all. */
+/* Enumerations of strings, of labels of fixed size, and without labels decode as they were encoded. */
 static void test_encoded_enumerations_decode(void **state) {
   uint64_t strings[] = {0, 3, 3, 7}, numbers[] = {0, 4, 8}, none[] = {0};
   tsr_enumeration made[] = {
@@ -188,8 +188,12 @@ static void test_encoded_enumerations_decode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_string_labels_decode), cmocka_unit_test(test_labels_of_fixed_size_decode), cmocka_unit_test(test_few_labels_decode),
-      cmocka_unit_test(test_many_labels_decode),    cmocka_unit_test(test_broken_enumerations_are_refused), cmocka_unit_test(test_damaged_enumerations_are_refused_or_harmless),
+      cmocka_unit_test(test_string_labels_decode),
+      cmocka_unit_test(test_labels_of_fixed_size_decode),
+      cmocka_unit_test(test_few_labels_decode),
+      cmocka_unit_test(test_many_labels_decode),
+      cmocka_unit_test(test_broken_enumerations_are_refused),
+      cmocka_unit_test(test_damaged_enumerations_are_refused_or_harmless),
       cmocka_unit_test(test_encoded_enumerations_decode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

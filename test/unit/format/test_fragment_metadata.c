@@ -1,4 +1,4 @@
-/* test_fragment_metadata.c: footers and whole metadata files of versions 1 to 23, and what is refused. */
+/* test_fragment_metadata.c: footers and metadata files of versions 1 to 23 decode; broken ones are refused. */
 
 #include <string.h>
 
@@ -81,7 +81,7 @@ static void test_dense_metadata_decodes(void **state) {
   }
 }
 
-/* A sparse fragment in a dense array is fine, a dense one in a sparse array is not. */
+/* A dense array may have sparse fragments; a sparse array may not have dense ones. */
 static void test_sparse_fragment_in_dense_array_is_accepted(void **state) {
   fixture *f = *state;
   tsr_fragment_metadata m;
@@ -102,7 +102,7 @@ static void test_sparse_fragment_in_dense_array_is_accepted(void **state) {
   tsr__store_close_file(file);
 }
 
-/* What TileDB 1.6 leaves of a write without cells. */
+/* TileDB 1.6 leaves such a fragment after a write without cells. */
 static void test_fragment_without_cells_decodes(void **state) {
   fixture *f = *state;
   put_metadata(f, &(shape){.version = 3, .empty = true, .last = CAPACITY});
@@ -144,7 +144,7 @@ static void test_optional_sections_are_skipped(void **state) {
   }
 }
 
-/* TileDB 2.30 writes eight bytes more into footers of version 11 than those of that version. */
+/* TileDB 2.30 writes eight bytes more into footers of version 11 than libraries of that version. */
 static void test_longer_footer_of_version_11_decodes(void **state) {
   fixture *f = *state;
   tsr_fragment_metadata m;
@@ -160,7 +160,7 @@ static void test_longer_footer_of_version_11_decodes(void **state) {
   assert_non_null(strstr(error.message, "7 of "));
 }
 
-/* In versions 5 to 9 a high end behind an empty low one is not believed. */
+/* In versions 5 to 9 the stored high end of a string interval is ignored if the low end is empty. */
 static void test_lost_high_end_is_open(void **state) {
   fixture *f = *state;
   text_y(f);
@@ -273,7 +273,7 @@ static void test_footers_that_do_not_fit_the_file_are_refused(void **state) {
   tsr__store_close_file(file);
 }
 
-/* An R-tree of other leaves than there are tiles; markers that do not fit. */
+/* The R-tree has another number of leaves than the fragment has tiles; the list of processed conditions is broken. */
 static void test_broken_rtree_and_conditions_are_refused(void **state) {
   fixture *f = *state;
   put_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 4});
@@ -292,7 +292,7 @@ static void test_broken_rtree_and_conditions_are_refused(void **state) {
   tsr__store_close_file(file);
 }
 
-/* ---- Versions 1 and 2 ---- */
+/* ---- Versions 1 and 2 -------------------------------------------------------------------------------------------- */
 
 static void put_numbers(tsr_buffer *out, uint64_t count, uint64_t step) {
   put64(out, count);
@@ -376,7 +376,7 @@ static void test_versions_1_and_2_decode(void **state) {
   tsr__store_close_file(file);
 }
 
-/* ---- Fragments that TileDB wrote ---- */
+/* ---- Fragments that TileDB wrote --------------------------------------------------------------------------------- */
 
 /* int32 x -50..49, y 1..64; a int32, s CHAR of variable size, f float64, v3 three float32; capacity 4. */
 static tsr_schema real_schema(tsr_field fields[6]) {
@@ -458,7 +458,7 @@ static void test_metadata_by_tiledb_1_6_decodes(void **state) {
   tsr__fragment_metadata_release(&m);
 }
 
-/* ---- Damage ---- */
+/* ---- Damage ------------------------------------------------------------------------------------------------------ */
 
 static int load_all(fixture *f, tsr_file *file, uint32_t version, tsr_error *error) {
   tsr_fragment_metadata m;
@@ -475,7 +475,8 @@ static int load_all(fixture *f, tsr_file *file, uint32_t version, tsr_error *err
   return code;
 }
 
-/* Cut short it is refused; with a byte changed it is refused or read without harm. `out` holds the file. */
+/* A file that is cut short is refused. A file with one changed byte is refused or decoded without harm. `out` holds the
+ * file. */
 static void damage(fixture *f, uint32_t version) {
   uint64_t size = f->out.size;
   tsr_file *file = as_file(f);
@@ -548,12 +549,24 @@ static void test_out_of_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_sparse_metadata_of_all_versions_decodes),   TEST(test_dense_metadata_decodes),          TEST(test_sparse_fragment_in_dense_array_is_accepted),
-      TEST(test_fragment_without_cells_decodes),       TEST(test_optional_sections_are_skipped),       TEST(test_longer_footer_of_version_11_decodes),
-      TEST(test_lost_high_end_is_open),       TEST(test_nan_ends_become_the_domains),     TEST(test_broken_footers_are_refused),
-      TEST(test_footers_that_do_not_fit_the_file_are_refused),  TEST(test_broken_rtree_and_conditions_are_refused),  TEST(test_versions_1_and_2_decode),
-      TEST(test_metadata_by_tiledb_1_5_decodes), TEST(test_metadata_by_tiledb_1_6_decodes), TEST(test_damaged_footers_are_harmless),
-      TEST(test_damaged_text_footers_are_harmless),    TEST(test_damaged_old_metadata_is_harmless),     TEST(test_out_of_budget),
+      TEST(test_sparse_metadata_of_all_versions_decodes),
+      TEST(test_dense_metadata_decodes),
+      TEST(test_sparse_fragment_in_dense_array_is_accepted),
+      TEST(test_fragment_without_cells_decodes),
+      TEST(test_optional_sections_are_skipped),
+      TEST(test_longer_footer_of_version_11_decodes),
+      TEST(test_lost_high_end_is_open),
+      TEST(test_nan_ends_become_the_domains),
+      TEST(test_broken_footers_are_refused),
+      TEST(test_footers_that_do_not_fit_the_file_are_refused),
+      TEST(test_broken_rtree_and_conditions_are_refused),
+      TEST(test_versions_1_and_2_decode),
+      TEST(test_metadata_by_tiledb_1_5_decodes),
+      TEST(test_metadata_by_tiledb_1_6_decodes),
+      TEST(test_damaged_footers_are_harmless),
+      TEST(test_damaged_text_footers_are_harmless),
+      TEST(test_damaged_old_metadata_is_harmless),
+      TEST(test_out_of_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

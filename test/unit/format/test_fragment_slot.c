@@ -116,7 +116,7 @@ static void test_broken_tile_offsets_are_refused(void **state) {
   tsr_file *file;
   tsr_fragment_metadata m = open_metadata(f, &(shape){.version = 22, .tiles = TILES, .last = 7}, &file);
   tsr_error error = {0};
-  m.slots[0].file_size[TSR_PART_FIXED] = 207; /* the last tile has less than its u64 */
+  m.slots[0].file_size[TSR_PART_FIXED] = 207; /* the last tile is smaller than the u64 that each tile begins with */
   assert_int_equal(tsr__fragment_metadata_load_slot(&m, 0, file, NULL, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "'a': tile offsets: tile 2 begins at byte 200 of its file, which ends at 207"));
   m.slots[0].file_size[TSR_PART_FIXED] = 150;
@@ -219,7 +219,7 @@ static void test_fragment_statistics_load(void **state) {
     put64(&content, slot);
   }
   tsr_file *own;
-  for (uint64_t size = content.size;; size--) { /* damaged at every byte first */
+  for (uint64_t size = content.size;; size--) { /* cut at every byte first */
     tsr_buffer part = {.memory = &f->memory};
     put(&part, content.data, content.size - size);
     out.size = 0;
@@ -287,8 +287,13 @@ static void test_broken_statistics_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_slots_and_file_names_of_all_versions), TEST(test_tile_offsets_load),       TEST(test_broken_tile_offsets_are_refused), TEST(test_lists_are_read_or_refused),
-      TEST(test_statistics_load),      TEST(test_broken_statistics_are_refused), TEST(test_fragment_statistics_load),
+      TEST(test_slots_and_file_names_of_all_versions),
+      TEST(test_tile_offsets_load),
+      TEST(test_broken_tile_offsets_are_refused),
+      TEST(test_lists_are_read_or_refused),
+      TEST(test_statistics_load),
+      TEST(test_broken_statistics_are_refused),
+      TEST(test_fragment_statistics_load),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

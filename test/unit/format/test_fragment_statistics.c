@@ -1,4 +1,5 @@
-/* test_fragment_statistics.c: statistics as TileDB computes them: NaN, sums that stick, nulls, strings with NULs, runs.
+/* test_fragment_statistics.c: statistics are as TileDB computes them: NaN, sums that stop, nulls, strings with NULs,
+ * cell ranges.
  */
 
 #include <string.h>
@@ -92,7 +93,7 @@ static void test_sums_stop_at_the_ends(void **state) {
   s = whole(&wide, most, NULL, NULL, 3);
   memcpy(&unsigned_sum, s.sum, 8);
   assert_true(unsigned_sum == UINT64_MAX);
-  /* the next run goes on */
+  /* the sum continues with the next cell range */
   const tsr_cell_range runs[] = {{0, 2}, {2, 1}};
   tsr__statistics_of_tile(&big, (const uint8_t *)up, NULL, NULL, runs, 2, &s);
   memcpy(&sum, s.sum, 8);
@@ -150,14 +151,15 @@ static void test_strings(void **state) {
   assert_int_equal(s.min_size, 0);
   assert_int_equal(s.max_size, 1);
   assert_memory_equal(s.max, "\xff", 1);
-  /* only what stands before a NUL is compared; of equals the shorter is least, the longer greatest */
+  /* only the bytes before a NUL are compared; of equal values the shorter one is the minimum, the longer one the
+   * maximum */
   const uint64_t nul[] = {0, 3, 5};
   s = whole(&text, "a\0za\0", nul, NULL, 2);
   assert_int_equal(s.min_size, 2);
   assert_int_equal(s.max_size, 3);
   s = whole(&fixed, "b\0zb\0aabc", NULL, NULL, 3);
   assert_memory_equal(s.min, "abc", 3);
-  assert_memory_equal(s.max, "b\0z", 3); /* the first of equals */
+  assert_memory_equal(s.max, "b\0z", 3); /* the first of equal values */
   tsr_field one = field_of(TSR_CHAR, 1, false);
   s = whole(&one, "\xff\x01", NULL, NULL, 2);
   assert_int_equal(*s.min, 1); /* unsigned */
@@ -166,7 +168,7 @@ static void test_strings(void **state) {
   assert_int_equal(sum, 0); /* signed */
 }
 
-/* Tiles are joined by the same rules; tiles of nulls alone are passed over. */
+/* The statistics of tiles join by the same rules as those of values; tiles of nulls alone are skipped. */
 static void test_tiles_join_to_the_fragment(void **state) {
   room r;
   room_open(&r, UINT64_MAX);
@@ -209,8 +211,12 @@ static void test_tiles_join_to_the_fragment(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_fields_with_bounds_and_sums),    cmocka_unit_test(test_integers), cmocka_unit_test(test_sums_stop_at_the_ends),
-      cmocka_unit_test(test_floats_and_nan),   cmocka_unit_test(test_null_counts),    cmocka_unit_test(test_strings),
+      cmocka_unit_test(test_fields_with_bounds_and_sums),
+      cmocka_unit_test(test_integers),
+      cmocka_unit_test(test_sums_stop_at_the_ends),
+      cmocka_unit_test(test_floats_and_nan),
+      cmocka_unit_test(test_null_counts),
+      cmocka_unit_test(test_strings),
       cmocka_unit_test(test_tiles_join_to_the_fragment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include "format/generic_tile.h"
 #include "format_test.h"
 
-/* A delete condition as TileDB 2.30 stores it (what is kept: k < "b"): gzip. */
+/* A delete condition that TileDB 2.30 stored with gzip; it keeps cells with k < "b". */
 #define GZIPPED                                                                                                        \
   "160000003700000000000000100000000000000004010000000000000000120000000000010001000000010500000001010000000100000000" \
   "00"                                                                                                                 \
@@ -167,7 +167,7 @@ static int decode_any_size(tsr_input in, tsr_arena *arena, tsr_error *error) {
   return decode_with(in, NULL, UINT64_MAX, arena->memory, error);
 }
 
-/* A small tile whose header and chunk say, alike, that it holds gigabytes: refused before memory is taken. */
+/* A small tile whose header and chunk both claim gigabytes is refused before memory is taken. */
 static void test_false_sizes_are_refused_before_memory_is_taken(void **state) {
   static const uint32_t claims[] = {2u << 20, 256u << 20, 1u << 30, UINT32_MAX};
   for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
@@ -181,7 +181,7 @@ static void test_false_sizes_are_refused_before_memory_is_taken(void **state) {
   }
 }
 
-/* So is one that zstd made of 64 MiB of zeros, which says the truth. */
+/* A tile that zstd made of 64 MiB of zeros is refused, too, although its sizes are true. */
 static void test_compression_bombs_are_refused(void **state) {
   enum { SIZE = 64 << 20 };
   tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = 3, .reinterpret = TSR_ANY};
@@ -220,7 +220,7 @@ static void test_damaged_tiles_are_refused(void **state) {
   }
 }
 
-/* ---- From files ---- */
+/* ---- From files -------------------------------------------------------------------------------------------------- */
 
 static tsr_file *open_bytes(tsr_store *store, const char *path, const bytes *b) {
   tsr_file *file;
@@ -276,7 +276,7 @@ static void test_tiles_are_read_from_files(void **state) {
   room_close(&r);
 }
 
-/* What is written is read back, under each version, with and without a key. */
+/* Tiles of each version, with and without a key, decode as they were encoded. */
 static void test_encoded_tiles_decode(void **state) {
   static const uint64_t sizes[] = {0, 1, 65535, 65536, 65537, 300000};
   for (uint32_t version = 3; version <= 22; version += 19)
@@ -313,7 +313,7 @@ static void test_encoded_tiles_decode(void **state) {
       }
 }
 
-/* Out of memory leaves the buffer as it was. */
+/* If memory is lacking, the buffer is unchanged. */
 static void test_encoding_without_memory_leaves_the_buffer(void **state) {
   bool worked = false;
   for (uint64_t limit = 0; !worked; limit += 512) {
@@ -336,11 +336,16 @@ static void test_encoding_without_memory_leaves_the_buffer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tile_without_filters_decodes),          cmocka_unit_test(test_empty_tiles_of_all_versions_decode),
-      cmocka_unit_test(test_tile_by_tiledb_decodes),           cmocka_unit_test(test_encrypted_tile_needs_its_key),
-      cmocka_unit_test(test_broken_headers_are_refused), cmocka_unit_test(test_damaged_tiles_are_refused),
-      cmocka_unit_test(test_tiles_are_read_from_files),           cmocka_unit_test(test_encoded_tiles_decode),
-      cmocka_unit_test(test_encoding_without_memory_leaves_the_buffer),  cmocka_unit_test(test_false_sizes_are_refused_before_memory_is_taken),
+      cmocka_unit_test(test_tile_without_filters_decodes),
+      cmocka_unit_test(test_empty_tiles_of_all_versions_decode),
+      cmocka_unit_test(test_tile_by_tiledb_decodes),
+      cmocka_unit_test(test_encrypted_tile_needs_its_key),
+      cmocka_unit_test(test_broken_headers_are_refused),
+      cmocka_unit_test(test_damaged_tiles_are_refused),
+      cmocka_unit_test(test_tiles_are_read_from_files),
+      cmocka_unit_test(test_encoded_tiles_decode),
+      cmocka_unit_test(test_encoding_without_memory_leaves_the_buffer),
+      cmocka_unit_test(test_false_sizes_are_refused_before_memory_is_taken),
       cmocka_unit_test(test_compression_bombs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_group.c: members of both versions, and every rule broken once. */
+/* test_group.c: members of both versions decode; each rule of the format is broken once. */
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void test_members_decode(void **state) {
   }
 }
 
-/* What is encoded are the bytes that decode to it. */
+/* Encoding gives the bytes that were decoded. */
 static void test_encoded_members_decode(void **state) {
   bytes b = build(2);
   room r;
@@ -113,7 +113,8 @@ static void test_damaged_groups_are_refused_or_harmless(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members_decode), cmocka_unit_test(test_encoded_members_decode),
-                                     cmocka_unit_test(test_broken_members_are_refused), cmocka_unit_test(test_damaged_groups_are_refused_or_harmless)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_members_decode), cmocka_unit_test(test_encoded_members_decode),
+      cmocka_unit_test(test_broken_members_are_refused), cmocka_unit_test(test_damaged_groups_are_refused_or_harmless)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void test_entries_decode(void **state) {
   room_close(&r);
 }
 
-/* What is encoded are the bytes that decode to it. */
+/* Encoding gives the bytes that were decoded. */
 static void test_encoded_entries_decode(void **state) {
   bytes b = build();
   room r;
@@ -93,7 +93,9 @@ static void test_damaged_metadata_is_refused_or_harmless(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries_decode), cmocka_unit_test(test_encoded_entries_decode),
-                                     cmocka_unit_test(test_broken_entries_are_refused), cmocka_unit_test(test_damaged_metadata_is_refused_or_harmless)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries_decode),
+                                     cmocka_unit_test(test_encoded_entries_decode),
+                                     cmocka_unit_test(test_broken_entries_are_refused),
+                                     cmocka_unit_test(test_damaged_metadata_is_refused_or_harmless)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

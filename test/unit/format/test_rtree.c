@@ -1,4 +1,4 @@
-/* test_rtree.c: R-trees decoded and asked, against a scan of their leaves; damage of every kind. */
+/* test_rtree.c: R-trees decode; queries agree with a scan of the leaves; damaged trees are refused. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static int decode(fixture *f, uint32_t version, tsr_rtree *rtree, tsr_error *err
   return tsr__rtree_decode(&in, &f->schema, version, &f->arena, rtree, error);
 }
 
-/* A tree over `leaves` boxes per dimension, low and high; levels as TileDB builds them. */
+/* Makes a tree over leaves, given as low and high ends of each dimension, with levels as TileDB builds them. */
 static void put_tree(fixture *f, uint32_t version, uint32_t fanout, const int32_t (*leaves)[4], uint64_t count) {
   uint32_t dimensions = f->schema.dimension_count, levels = 1;
   uint64_t spread[8] = {count};
@@ -175,7 +175,7 @@ static void test_visitor_ends_the_query(void **state) {
   assert_int_equal(calls, 1);
 }
 
-/* Random trees of two dimensions: just the leaves that a scan finds, in order. */
+/* In random trees of two dimensions, a query visits the leaves that a scan finds, in the same order. */
 static void test_query_agrees_with_a_scan(void **state) {
   fixture *f = *state;
   f->schema.dimension_count = 2;
@@ -254,7 +254,7 @@ static void test_string_trees_and_open_ends(void **state) {
   spans = text_span(f, "", "az");
   expect(&rtree, &spans, 1, (uint64_t[]){0}, (bool[]){true});
 
-  /* Up to version 9 a box that begins with '' is open at its end. */
+  /* up to version 9 the high end of an MBR whose low end is '' is unknown */
   assert_int_equal(decode(f, 9, &rtree, NULL), TSR_OK);
   assert_int_equal(rtree.sizes[1][1], TSR_TOP_TEXT_SIZE);
   spans = text_span(f, "zzz", "zzzz");
@@ -352,7 +352,8 @@ static void test_broken_trees_are_refused(void **state) {
   assert_non_null(strstr(error.message, "the low end takes 1 bytes of the 0"));
 }
 
-/* Cut at every byte it is refused; with any byte changed it is refused or asked without harm. */
+/* A tree that is cut at any byte is refused. A tree with one changed byte is refused, or decoded and queried without
+ * harm. */
 static void test_damaged_trees_are_refused_or_harmless(void **state) {
   fixture *f = *state;
   for (int text = 0; text < 2; text++) {
@@ -412,7 +413,7 @@ static void test_out_of_budget(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* Built levels, encoded, are what TileDB's layout says; the decoder, which would widen them, changes nothing. */
+/* The levels of a built tree are encoded as in TileDB. Decoding, which would widen MBRs, changes nothing. */
 static void test_built_trees_encode_as_tiledbs(void **state) {
   fixture *f = *state;
   static const uint64_t counts[] = {0, 1, 2, 10, 11, 99, 100, 101, 1001};
@@ -445,7 +446,7 @@ static void test_built_trees_encode_as_tiledbs(void **state) {
     }
 }
 
-/* A tree that was read is written with its own fanout. */
+/* A decoded tree is encoded with the fanout that it had. */
 static void test_decoded_fanout_is_kept(void **state) {
   fixture *f = *state;
   int32_t leaves[13][4];

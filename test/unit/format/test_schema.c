@@ -1,9 +1,9 @@
-/* test_schema.c: schemas of every version, put together here and as TileDB wrote them; every rule broken once. */
+/* test_schema.c: schemas of every version decode, made here or by TileDB; each rule of the format is broken once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The fill value of a cell is made, as large as the schema says: the budget bounds it. */
+/* The default fill value of a cell is as large as the schema says: this budget bounds it. */
 #define CLAIMS_MAX(size) ((uint64_t)64 << 20)
 
 #include "model/domain.h"
@@ -40,8 +40,8 @@
   "0100000000000400000000000000000000800000000000000001000000730bffffffff000001000000000001000000000000000000000000"   \
   "000000000000000000000000000000000002000000000000000100000000000000616d0000000000000000f401000000000000"
 
-/* A schema with a field of every kind that a version knows: x, y (or the string k from 5 on), a, b, c. Where things
- * stand is kept, so that tests can break them. */
+/* Makes a schema with a field of every kind that a version has: x, y (or the string k from version 5 on), a, b, c. The
+ * offsets of its parts are kept, so that tests can break them. */
 typedef struct built {
   bytes b;
   uint64_t sparse_at, tile_order_at, cell_order_at, capacity_at, dimensions_at, x_at, low_at, no_extent_at, extent_at;
@@ -272,7 +272,7 @@ static void test_schemas_by_tiledb_decode(void **state) {
   drop(&b);
 }
 
-/* Versions that neither 0 nor the newest may pass; what stands behind the schema. */
+/* Version 0, a version that is too new, and bytes that follow the schema are refused. */
 static void test_unknown_versions_and_trailing_bytes_are_refused(void **state) {
   built s = build(22, false);
   s.b.data[0] = 24;
@@ -285,14 +285,14 @@ static void test_unknown_versions_and_trailing_bytes_are_refused(void **state) {
   drop(&s.b);
 }
 
-/* One break for each rule; `dense` and version as the rule needs them. */
+/* Breaks each rule once, in a schema of the version and kind that the rule applies to. */
 static void test_broken_schemas_are_refused(void **state) {
   const float infinity = HUGE_VALF, one = 1;
 #define AT(field) offsetof(built, field)
   static const struct {
     bool dense;
     uint32_t version;
-    size_t field; /* where it stands, in built */
+    size_t field; /* offset of the member of `built` that has its place */
     uint64_t plus, width, value;
     int code;
     const char *says;

@@ -1,4 +1,4 @@
-/* test_schema_rules.c: what may not be created, each with the field and the rule in the message; and what may. */
+/* test_schema_rules.c: which schemas new arrays may have, and that each refusal names the field and the rule. */
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* A schema that is accepted: each test breaks one thing of it. */
+/* A schema that is accepted; tests break one property of it at a time. */
 typedef struct plain {
   tsr_field fields[3]; /* dimensions x, y; attribute a */
   uint8_t fill[8];
@@ -112,7 +112,7 @@ static void accepted(const plain *p) {
   if (check(p, &error) < 0) fail_msg("%s", error.message);
 }
 
-/* The message names the field (if one is given) and says the rule. */
+/* Asserts that the schema is refused with a message that names the field, if one is given, and states the rule. */
 static void refused(const plain *p, int code, const char *field, const char *rule) {
   tsr_error error;
   int got = check(p, &error);
@@ -342,7 +342,7 @@ static void test_rules_of_filters(void **state) {
   refused(&p, TSR_CONSTRAINT, "filters of validity", "dictionary");
 }
 
-/* What a version lacks is refused with its number. */
+/* A feature that a version lacks is refused, and the message has the version that it needs. */
 static void test_features_need_their_versions(void **state) {
   plain p;
   reset(&p, false), p.schema.version = 3;
@@ -395,9 +395,15 @@ static void test_version_of_new_fragments(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_valid_schemas_are_accepted),       cmocka_unit_test(test_rules_of_the_array),       cmocka_unit_test(test_rules_of_domains),
-      cmocka_unit_test(test_rules_of_dimensions),     cmocka_unit_test(test_rules_of_attributes), cmocka_unit_test(test_rules_of_enumerations),
-      cmocka_unit_test(test_rules_of_current_domains), cmocka_unit_test(test_rules_of_filters),    cmocka_unit_test(test_features_need_their_versions),
+      cmocka_unit_test(test_valid_schemas_are_accepted),
+      cmocka_unit_test(test_rules_of_the_array),
+      cmocka_unit_test(test_rules_of_domains),
+      cmocka_unit_test(test_rules_of_dimensions),
+      cmocka_unit_test(test_rules_of_attributes),
+      cmocka_unit_test(test_rules_of_enumerations),
+      cmocka_unit_test(test_rules_of_current_domains),
+      cmocka_unit_test(test_rules_of_filters),
+      cmocka_unit_test(test_features_need_their_versions),
       cmocka_unit_test(test_version_of_new_fragments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

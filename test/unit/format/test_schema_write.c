@@ -92,7 +92,7 @@ static void test_plain_schemas_of_all_versions(void **state) {
   }
 }
 
-/* All that version 22 has. */
+/* Every feature of version 22. */
 static void test_schema_with_every_feature(void **state) {
   uint64_t offsets[] = {0, 1, 3};
   tsr_field fields[] = {number_dimension("x"),
@@ -167,7 +167,8 @@ static void test_labels_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain_schemas_of_all_versions), cmocka_unit_test(test_schema_with_every_feature),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain_schemas_of_all_versions),
+                                     cmocka_unit_test(test_schema_with_every_feature),
                                      cmocka_unit_test(test_labels_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

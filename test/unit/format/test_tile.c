@@ -1,4 +1,4 @@
-/* test_tile.c: data tiles of every kind, and tiles that do not hold what they should. */
+/* test_tile.c: data tiles of every kind decode; tiles whose parts have wrong sizes or offsets are refused. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* A stored tile of chunks of `chunk` bytes, without filters. */
+/* Makes a stored tile with chunks of `chunk` bytes, without filters. */
 static void store(fixture *f, tsr_part_kind part, const void *bytes, uint64_t size, uint32_t chunk) {
   tsr_buffer *out = &f->parts[part];
   out->size = 0;
@@ -253,7 +253,7 @@ static void test_coords_are_split_by_dimension(void **state) {
   f->format.coordinate_dimensions = 2;
   f->format.version = 1;
   f->source.cells = 3;
-  store(f, TSR_PART_FIXED, zipped, sizeof zipped, 7); /* below 11 chunks may cut cells */
+  store(f, TSR_PART_FIXED, zipped, sizeof zipped, 7); /* below version 11 a chunk may end within a cell */
   tsr_tile *tile = decode(f);
   assert_int_equal(tile->cell_size, 8);
   assert_memory_equal(tile->values, split, sizeof split);
@@ -310,7 +310,7 @@ static void test_formats_of_slots(void **state) {
   assert_true(format.coordinates_split);
 }
 
-/* Cut anywhere it is refused, with any bit changed it is refused or decoded without harm. */
+/* A tile that is cut anywhere is refused. A tile with one changed bit is refused or decoded without harm. */
 static void test_damaged_tiles_are_refused_or_harmless(void **state) {
   fixture *f = *state;
   const uint64_t offsets[4] = {0, 3, 3, 5};
@@ -364,7 +364,8 @@ static void test_out_of_budget(void **state) {
   assert_true(worked);
 }
 
-/* Of a fixed-size tile, single chunks: those that hold the cells wanted, and no others are looked at. */
+/* Of a tile of fixed-size values only the chunks that hold the requested cells are decoded; no other chunk's content
+ * matters. */
 static void test_requested_cells_decode_their_chunks_alone(void **state) {
   fixture *f = *state;
   static int32_t values[1000];
