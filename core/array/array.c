@@ -18,6 +18,7 @@
 #include "store/store_posix.h"
 #include "format/enumeration.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/cache.h"
 #include "array/environment.h"
 #include "array/fragment.h"
@@ -328,7 +329,7 @@ static int array_load_schema(tsr_array *array, const char *name, const char *pat
 }
 
 static bool lies_in_root(const char *name) {
-  return strcmp(name, "__array_schema.tdb") == 0 || strcmp(name, "__kv_schema.tdb") == 0;
+  return strcmp(name, TSR_FILE_OLD_SCHEMA) == 0 || strcmp(name, TSR_FILE_KV_SCHEMA) == 0;
 }
 
 int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
@@ -337,7 +338,7 @@ int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PA
     tsr__pending_path(array->pending, path);
     TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   }
-  if (!exists) memcpy(path, "__schema", 9);
+  if (!exists) memcpy(path, TSR_DIR_SCHEMA, sizeof TSR_DIR_SCHEMA);
   return TSR_OK;
 }
 
@@ -454,7 +455,7 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   tsr_enumeration loaded = *enumeration;
   char directory[TSR_PENDING_PATH];
   TSR_TRY(tsr__array_schema_directory(array, directory, error));
-  int rc = tsr__buffer_printf(&path, error, "%s/__enumerations/%s", directory, enumeration->file);
+  int rc = tsr__buffer_printf(&path, error, "%s/" TSR_DIR_ENUMERATIONS "/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MAX, &content, &header, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);

@@ -20,11 +20,12 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/listing.h"
 #include "array/pending.h"
 
-static const char commits[] = "__commits";
+static const char commits[] = TSR_DIR_COMMITS;
 
 /* Lists the array without prepared commits, some of which the host may count as committed. */
 static int list_published(tsr_array *array, tsr_error *error) {
@@ -48,12 +49,13 @@ static int keep_ignored(tsr_published *p, tsr_error *error) {
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     uint64_t stem;
     const tsr_commit_file *file;
-    if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_IGNORED, &stem)) continue;
     tsr_path path = tsr__path_of(commits, entries.entries[i].name, "");
     rc = tsr__array_commit_file(p->array, path.text, &file, error);
     for (uint64_t n = 0; rc >= 0 && n < file->names.count; n++) {
       const char *name = file->names.names[n];
-      if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".ok", &stem)) stem = strlen(name);
+      if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) && !tsr__name_suffix(name, TSR_SUFFIX_OLD_WRITE, &stem))
+        stem = strlen(name);
       rc = committed_keep(p, name, stem, error);
     }
   }
@@ -112,7 +114,7 @@ int tsr__published_has(const tsr_published *published, const tsr_pending *pendin
   if (single != 0) return single;
   for (uint64_t i = 0; i < pending->fragment_count; i++)
     if (names(published, pending->fragments[i])) return 1;
-  if (!tsr__name_suffix(file, ".del", &stem) || stem >= sizeof name) return 0;
+  if (!tsr__name_suffix(file, TSR_SUFFIX_DELETE, &stem) || stem >= sizeof name) return 0;
   memcpy(name, file, stem);
   name[stem] = 0;
   return names(published, name);

@@ -16,14 +16,14 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/cache.h"
 #include "array/environment.h"
 #include "array/listing.h"
 
-#define FRAGMENT_METADATA "__fragment_metadata.tdb"
-#define KEPT_MAX          8192 /* largest metadata file that is kept in memory, in bytes */
-#define KEPT_ALL          (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
+#define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
+#define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
 /* fragments of at most so many tiles have their R-tree read together with their footer */
 #define EAGER_TILES     4096
 #define CANCEL_INTERVAL 32 /* fragments that are read between two checks for cancellation */
@@ -110,7 +110,8 @@ void tsr__array_files_done(tsr_array *array) {
 
 static int fragment_join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
   path->size = 0;
-  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", fragment->old_layout ? "" : "__fragments/", fragment->name, file));
+  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", fragment->old_layout ? "" : TSR_DIR_FRAGMENTS "/", fragment->name,
+                             file));
   return tsr__buffer_append_u8(path, 0, error);
 }
 
@@ -120,8 +121,9 @@ static int fragment_join_path(const tsr_fragment *fragment, const char *file, ts
 static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, tsr_file **file,
                         tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
-  const bool may_be_prepared = fragment->parsed.version < 5 && strcmp(name, FRAGMENT_METADATA) == 0;
-  const char *const names[] = {name, ".metadata", name};
+  const bool may_be_prepared =
+      !layout_has_commit_files(fragment->parsed.version) && strcmp(name, TSR_FILE_FRAGMENT_METADATA) == 0;
+  const char *const names[] = {name, TSR_FILE_STAGED_METADATA, name};
   int rc = TSR_NOT_FOUND;
   for (int i = 0; i < (may_be_prepared ? 3 : 1) && rc == TSR_NOT_FOUND; i++) {
     rc = fragment_join_path(fragment, names[i], &path, error);
@@ -191,7 +193,7 @@ static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) 
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   uint64_t index = file_count(fragment) - 1;
   if (!fragment->kept && !fragment->files[index])
-    TSR_TRY(open_indexed(array, fragment, index, FRAGMENT_METADATA, fragment->metadata.file_size, error));
+    TSR_TRY(open_indexed(array, fragment, index, TSR_FILE_FRAGMENT_METADATA, fragment->metadata.file_size, error));
   *file = fragment->kept ? fragment->kept : fragment_mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
@@ -260,8 +262,8 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
  * of a key-value store. */
 static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   const tsr_commit_list *schemas = &((tsr_array *)argument)->listing->schemas;
-  bool stored = strcmp(name, "__array_schema.tdb") != 0;
-  if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, "__kv_schema.tdb") == 0)
+  bool stored = strcmp(name, TSR_FILE_OLD_SCHEMA) != 0;
+  if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, TSR_FILE_KV_SCHEMA) == 0)
     name = schemas->items[0].name;
   int rc = tsr__array_schema_by_name(argument, name, schema, error);
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
@@ -280,7 +282,7 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
 static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
                                 tsr_error *error) {
   tsr_file *file = NULL;
-  int rc = open_file_of(array, fragment, FRAGMENT_METADATA, &file, error);
+  int rc = open_file_of(array, fragment, TSR_FILE_FRAGMENT_METADATA, &file, error);
   if (rc < 0) return rc;
   rc = fragment_keep(array, fragment, &file, error);
   if (rc >= 0)
@@ -397,7 +399,7 @@ int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *err
 static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
   char path[160];
   tsr_error ignored;
-  snprintf(path, sizeof path, "%s%.120s", fragment->old_layout ? "" : "__fragments/", fragment->name);
+  snprintf(path, sizeof path, "%s%.120s", fragment->old_layout ? "" : TSR_DIR_FRAGMENTS "/", fragment->name);
   (void)tsr__fragment_remove(array->store, path, &ignored);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/metadata_open.h"
@@ -116,7 +117,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
   *alone = false;
   if (files->count == 0) return TSR_OK;
   TSR_TRY(group_open_read_file(group, files->paths[files->count - 1], arena, &newest, error));
-  *alone = newest.version == 1;
+  *alone = newest.version == TSR_GROUP_LISTS_MEMBERS;
   for (uint64_t i = *alone && !all ? files->count - 1 : 0; i < files->count; i++) {
     TSR_TRY(tsr__environment_cancelled(group->environment, error));
     TSR_TRY(apply_file(group, files->paths[i], arena, map, error));
@@ -181,7 +182,7 @@ static int group_open_fill(tsr_group *group, uint64_t since, uint64_t as_of, mem
   tsr_timed_files files;
   tsr_map map = {.memory = &group->environment->memory};
   bool alone;
-  int rc = tsr__timed_files(group->environment, group->store, "__group", since, as_of, &made->arena, &files, error);
+  int rc = tsr__timed_files(group->environment, group->store, TSR_DIR_GROUP, since, as_of, &made->arena, &files, error);
   if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
   if (rc >= 0) rc = group_open_show(group, &map, made, error);
   tsr__map_release(&map);

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/committed.h"
 #include "array/environment.h"
@@ -40,14 +41,11 @@
 #include "array/unfinished.h"
 
 enum { ROOT, SCHEMA, LISTING_COMMITS, STAMPED, FOOTERS = STAMPED };
-static const char *const listing_directories[] = {"", "__schema", "__commits", "__fragment_meta"};
-#define RENEWALS           64 /* tries to list the array, since others may publish and vacuum meanwhile */
-#define LISTINGS           1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
-#define FRESH              2000 /* milliseconds after which a list that was read is taken to be complete */
-#define COMMIT_FILE_MAX    (1u << 30) /* bytes */
-#define NEW_LAYOUT         12 /* the first version whose commits are in __commits */
-#define LISTING_OLD_SCHEMA "__array_schema.tdb"
-#define LISTING_KV_SCHEMA  "__kv_schema.tdb" /* a key-value store's, in place of the former */
+static const char *const listing_directories[] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS};
+#define RENEWALS        64 /* tries to list the array, since others may publish and vacuum meanwhile */
+#define LISTINGS        1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
+#define FRESH           2000 /* milliseconds after which a list that was read is taken to be complete */
+#define COMMIT_FILE_MAX (1u << 30) /* bytes */
 
 typedef struct renewal { /* a listing that is being made */
   tsr_array *array;
@@ -99,7 +97,7 @@ static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *er
   return TSR_OK;
 }
 
-static bool listing_is_list(const tsr_commit_file *file) { return !ends_in(file->path, ".meta"); }
+static bool listing_is_list(const tsr_commit_file *file) { return !ends_in(file->path, TSR_SUFFIX_FOOTERS); }
 
 /* Treats a .con that is cut as not written yet. listing_check_unfinished finds out whether anything is lost by that. */
 static int treat_as_unwritten(tsr_commit_file *file) {
@@ -114,7 +112,8 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   if (looked < 0) return looked;
   TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MAX, &file->content, error));
   tsr_input in = tsr__input(file->content.data, file->content.size);
-  bool con = !ends_in(file->path, ".ign") && !ends_in(file->path, ".vac") && !ends_in(file->path, TSR_STAGED_VACUUM);
+  bool con = !ends_in(file->path, TSR_SUFFIX_IGNORED) && !ends_in(file->path, TSR_SUFFIX_VACUUM) &&
+             !ends_in(file->path, TSR_SUFFIX_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
   if (rc < 0 && file->commits.cut) return treat_as_unwritten(file);
@@ -331,7 +330,7 @@ static int listing_read_file(renewal *r, const char *name, const tsr_commit_file
 static int listing_read_ignored(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
-    if (!ends_in(entries->entries[i].name, ".ign")) continue;
+    if (!ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
     TSR_TRY(listing_read_file(r, entries->entries[i].name, &file));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
@@ -344,7 +343,7 @@ static bool is_ignored(renewal *r, const char *name, bool old_layout) {
   uint64_t size = strlen(name);
   if (r->ignored.count == 0 || size + 5 > sizeof text) return false;
   memcpy(text, name, size);
-  memcpy(text + size, old_layout ? ".ok" : ".wrt", old_layout ? 4 : 5);
+  strcpy(text + size, old_layout ? TSR_SUFFIX_OLD_WRITE : TSR_SUFFIX_WRITE);
   return tsr__map_get(&r->ignored, text) != NULL;
 }
 
@@ -362,7 +361,7 @@ static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit)
   if (commit->kind == TSR_COMMIT_DELETE) return listing_add_delete(r, &item);
   if (commit->kind == TSR_COMMIT_UPDATE)
     return tsr__fail(r->error, TSR_UNSUPPORTED, "%s: update conditions ('%s') are not supported", path, commit->name);
-  bool old_layout = item.parsed.version < 12;
+  bool old_layout = !layout_has_commits_folder(item.parsed.version);
   if (is_ignored(r, commit->name, old_layout)) return TSR_OK;
   TSR_TRY(tsr__map_put(&r->in_con, commit->name, commit->name, r->error));
   return old_layout ? TSR_OK : listing_add_fragment(r, item.name, &item.parsed, false);
@@ -375,7 +374,7 @@ static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
   uint64_t stem;
   const tsr_commit_file *file;
   tsr_error unseen;
-  if (r->metas.count == 0 || !tsr__name_suffix(con, ".con", &stem) || stem >= sizeof name) return NULL;
+  if (r->metas.count == 0 || !tsr__name_suffix(con, TSR_SUFFIX_CONSOLIDATED, &stem) || stem >= sizeof name) return NULL;
   memcpy(name, con, stem);
   name[stem] = 0;
   const char *path = tsr__map_get(&r->metas, name);
@@ -387,7 +386,7 @@ static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
 static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
-    if (!ends_in(name, ".con")) continue;
+    if (!ends_in(name, TSR_SUFFIX_CONSOLIDATED)) continue;
     const tsr_commit_file *file = read_paired_footers(r, name);
     for (uint64_t n = 0; file && n < file->footers.count; n++)
       TSR_TRY(
@@ -444,14 +443,14 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
     TSR_TRY(tsr__store_find(r->array->store, commit, &published, r->error));
     return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
   }
-  if (ends_in(commit, ".con")) {
+  if (ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
     TSR_TRY(listing_read_file(r, name, &file));
     if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
       return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
     for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
     return TSR_OK;
   }
-  tsr__name_suffix(commit, ".del", &stem);
+  tsr__name_suffix(commit, TSR_SUFFIX_DELETE, &stem);
   stem -= strlen(listing_directories[LISTING_COMMITS]) + 1;
   tsr__name_parse(name + 1, stem, &item.parsed);
   TSR_TRY(listing_copy_text(r, name + 1, stem, &item.name));
@@ -477,7 +476,7 @@ static int count_old(renewal *r, const char *commit) {
 static int count_fragment(renewal *r, const tsr_pending *pending, const char *marker, const char *name,
                           const tsr_name *parsed) {
   bool exists;
-  tsr_path metadata = tsr__path_of("__fragments", name, "/__fragment_metadata.tdb");
+  tsr_path metadata = tsr__path_of(TSR_DIR_FRAGMENTS, name, "/" TSR_FILE_FRAGMENT_METADATA);
   if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
   TSR_TRY(tsr__store_find(r->array->store, metadata.text, &exists, r->error));
   return exists ? listing_add_fragment(r, name, parsed, false) : keep_gone(r, pending, marker);
@@ -492,7 +491,7 @@ static int count_prepared(renewal *r, const tsr_pending *pending, const char *pa
   if (strncmp(commit, listing_directories[LISTING_COMMITS], strlen(listing_directories[LISTING_COMMITS])) != 0)
     return count_old(r, commit);
   if (*staged) return count_staged(r, pending, path, staged);
-  if (!tsr__name_suffix(name, ".wrt", &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
+  if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
   TSR_TRY(listing_copy_text(r, name, stem, &copy));
   return count_fragment(r, pending, path, copy, &parsed);
 }
@@ -580,9 +579,9 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item;
     const char *text = entries->entries[i].name;
-    if (text[0] != '.' || !ends_in(text, TSR_STAGED_VACUUM)) continue;
+    if (text[0] != '.' || !ends_in(text, TSR_SUFFIX_STAGED_VACUUM)) continue;
     item = (tsr_committed){0};
-    uint64_t stem = strlen(text) - 1 - strlen(TSR_STAGED_VACUUM);
+    uint64_t stem = strlen(text) - 1 - strlen(TSR_SUFFIX_STAGED_VACUUM);
     if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
     TSR_TRY(listing_copy_text(r, text + 1, stem, &item.name));
     if (!tsr__map_get(&r->listing->names, item.name)) continue;
@@ -602,17 +601,17 @@ static int listing_list_commits(renewal *r) {
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     const char *name = entries.entries[i].name;
     tsr_committed item;
-    if ((rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, ".wrt", &item)) > 0)
+    if ((rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_WRITE, &item)) > 0)
       rc = listing_add_fragment(r, item.name, &item.parsed, false);
-    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, ".del", &item)) > 0)
+    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_DELETE, &item)) > 0)
       rc = listing_add_delete(r, &item);
-    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, ".vac", &item)) > 0)
+    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = listing_append(r, &r->listing->vacuums, &item);
-    else if (rc == 0 && ends_in(name, TSR_PENDING_SUFFIX)) {
+    else if (rc == 0 && ends_in(name, TSR_SUFFIX_PENDING)) {
       const char *path;
       rc = listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path);
       if (rc >= 0) rc = add_listed_marker(r, path, &entries);
-    } else if (rc == 0 && ends_in(name, ".upd"))
+    } else if (rc == 0 && ends_in(name, TSR_SUFFIX_UPDATE))
       rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported",
                      listing_directories[LISTING_COMMITS], name);
   }
@@ -631,16 +630,16 @@ static int listing_add_old_fragment(renewal *r, const tsr_listing *root, const c
   TSR_TRY(listing_copy_text(r, text, strlen(text), &name));
   if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return listing_add_fragment(r, name, &parsed, true);
   tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
-  TSR_TRY(listing_join_path(r, name, TSR_PENDING_FILE, &item.path));
+  TSR_TRY(listing_join_path(r, name, TSR_FILE_OLD_PENDING, &item.path));
   bool exists = false;
-  if (parsed.version >= 12) return TSR_OK;
-  TSR_TRY(add_marker(r, item.path, parsed.version >= 5 ? root : NULL));
-  if (parsed.version >= 5) {
-    const tsr_path commit = tsr__path_of("", name, ".ok");
+  if (layout_has_commits_folder(parsed.version)) return TSR_OK;
+  TSR_TRY(add_marker(r, item.path, layout_has_commit_files(parsed.version) ? root : NULL));
+  if (layout_has_commit_files(parsed.version)) {
+    const tsr_path commit = tsr__path_of("", name, TSR_SUFFIX_OLD_WRITE);
     TSR_TRY(tsr__store_find(r->array->store, commit.text, &exists, r->error));
     return exists && !tsr__listing_has(root, commit.text) ? fail_outdated(r, item.path) : TSR_OK;
   }
-  TSR_TRY(listing_join_path(r, name, "__fragment_metadata.tdb", &item.path));
+  TSR_TRY(listing_join_path(r, name, TSR_FILE_FRAGMENT_METADATA, &item.path));
   TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
   return exists ? listing_add_fragment(r, name, &parsed, true) : listing_append(r, &r->listing->pending, &item);
 }
@@ -650,8 +649,8 @@ static int add_footers(renewal *r, const char *directory, const char *text) {
   tsr_committed item;
   tsr_name parsed;
   uint64_t stem;
-  if (!tsr__name_suffix(text, ".meta", &stem) || !tsr__name_parse(text, stem, &parsed)) return TSR_OK;
-  TSR_TRY(parse_entry(r, directory, text, ".meta", &item));
+  if (!tsr__name_suffix(text, TSR_SUFFIX_FOOTERS, &stem) || !tsr__name_parse(text, stem, &parsed)) return TSR_OK;
+  TSR_TRY(parse_entry(r, directory, text, TSR_SUFFIX_FOOTERS, &item));
   return listing_append(r, &r->listing->footers, &item);
 }
 
@@ -661,7 +660,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     uint64_t size;
     tsr_name parsed;
     r->listing->old_layout |= tsr__name_parse(text, strcspn(text, "."), &parsed);
-    if (!tsr__name_suffix(text, ".ok", &size)) continue;
+    if (!tsr__name_suffix(text, TSR_SUFFIX_OLD_WRITE, &size)) continue;
     TSR_TRY(listing_copy_text(r, text, size, &stem));
     TSR_TRY(tsr__map_put(&r->ok, stem, (void *)(uintptr_t)stem, r->error));
   }
@@ -670,7 +669,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     tsr_committed item;
     int rc = TSR_OK;
     if (entry->kind != TSR_ENTRY_FILE) rc = listing_add_old_fragment(r, root, entry->name);
-    else if ((rc = parse_entry(r, listing_directories[ROOT], entry->name, ".vac", &item)) > 0)
+    else if ((rc = parse_entry(r, listing_directories[ROOT], entry->name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = listing_append(r, &r->listing->vacuums, &item);
     else if (rc == 0) rc = add_footers(r, listing_directories[ROOT], entry->name);
     if (rc < 0) return rc;
@@ -709,9 +708,9 @@ static int list_pending(renewal *r, const tsr_listing *root) {
 static int list_schemas(renewal *r, const tsr_listing *root) {
   tsr_listing entries;
   int rc = list_directory(r, SCHEMA, &entries);
-  const char *old = tsr__listing_has(root, LISTING_OLD_SCHEMA)  ? LISTING_OLD_SCHEMA
-                    : tsr__listing_has(root, LISTING_KV_SCHEMA) ? LISTING_KV_SCHEMA
-                                                                : NULL;
+  const char *old = tsr__listing_has(root, TSR_FILE_OLD_SCHEMA)  ? TSR_FILE_OLD_SCHEMA
+                    : tsr__listing_has(root, TSR_FILE_KV_SCHEMA) ? TSR_FILE_KV_SCHEMA
+                                                                 : NULL;
   r->listing->old_layout |= old != NULL;
   if (rc >= 0 && old) rc = listing_append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old});
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
@@ -766,8 +765,8 @@ static int listing_check_unfinished(renewal *r, const tsr_listing *root) {
 /* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
 static const char *why_no_array(const tsr_listing *root) {
-  if (tsr__listing_has(root, "__schema")) return "its __schema holds no schema";
-  if (tsr__listing_has(root, "__group") || tsr__listing_has(root, "__tiledb_group.tdb"))
+  if (tsr__listing_has(root, TSR_DIR_SCHEMA)) return "its " TSR_DIR_SCHEMA " holds no schema";
+  if (tsr__listing_has(root, TSR_DIR_GROUP) || tsr__listing_has(root, TSR_FILE_OLD_GROUP))
     return "it is a group, not an array";
   return "the directory holds no schema; tessera_objects lists the arrays below one";
 }
@@ -867,7 +866,7 @@ static bool is_new_layout(const tsr_array *array) {
   if (listing->new_layout) return true;
   if (listing->old_layout) return false;
   for (uint64_t i = 0; i < listing->schemas.count; i++)
-    if (tsr__array_schema_version(array, listing->schemas.items[i].name) < NEW_LAYOUT) return false;
+    if (!layout_has_commits_folder(tsr__array_schema_version(array, listing->schemas.items[i].name))) return false;
   return listing->new_layout = true;
 }
 

@@ -10,8 +10,6 @@
 #include "model/name.h"
 #include "format/commits.h"
 
-#define TSR_STAGED_VACUUM ".vac.new" /* .NAME.vac.new counts as NAME.vac once NAME is committed */
-
 /* A decoded .con, .ign, .vac or .meta file. These files never change once they are written. But TileDB writes them in
  * place, and a list (.con, .ign, .vac) that is cut between two lines cannot be told from a complete one. So lists are
  * checked for changes whenever the array is listed again, and for 2 seconds after they were read also if no directory

@@ -7,6 +7,7 @@
 
 #include "model/datatype.h"
 #include "format/metadata.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/timed_files.h"
@@ -71,7 +72,7 @@ static int metadata_open_fill(tsr_environment *environment, tsr_store *store, co
                               uint64_t as_of, metadata_made *made, tsr_error *error) {
   tsr_timed_files files;
   tsr_buffer all = {.memory = &environment->memory};
-  int rc = tsr__timed_files(environment, store, "__meta", since, as_of, &made->arena, &files, error);
+  int rc = tsr__timed_files(environment, store, TSR_DIR_META, since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
     rc = tsr__environment_cancelled(environment, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 
@@ -36,11 +37,11 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
     const char *name;
     bool directory;
     tsr_object_kind kind;
-  } marks[] = {{"__schema", true, TSR_OBJECT_ARRAY},
-               {"__array_schema.tdb", false, TSR_OBJECT_ARRAY},
-               {"__kv_schema.tdb", false, TSR_OBJECT_ARRAY},
-               {"__group", true, TSR_OBJECT_GROUP},
-               {"__tiledb_group.tdb", false, TSR_OBJECT_GROUP}};
+  } marks[] = {{TSR_DIR_SCHEMA, true, TSR_OBJECT_ARRAY},
+               {TSR_FILE_OLD_SCHEMA, false, TSR_OBJECT_ARRAY},
+               {TSR_FILE_KV_SCHEMA, false, TSR_OBJECT_ARRAY},
+               {TSR_DIR_GROUP, true, TSR_OBJECT_GROUP},
+               {TSR_FILE_OLD_GROUP, false, TSR_OBJECT_GROUP}};
   tsr_buffer mark = {.memory = store->memory};
   tsr_object_kind found = TSR_OBJECT_NONE;
   int rc = TSR_OK;

@@ -26,12 +26,10 @@
 #include "store/store_posix.h"
 #include "model/name.h"
 #include "format/commits.h"
+#include "format/layout.h"
 
-#define OWNER_WORD       "owner "
-#define MARKER_MAX       (1u << 20)
-#define PENDING_COMMITS  "__commits/"
-#define FRAGMENTS        "__fragments/"
-#define PENDING_METADATA "__fragment_metadata.tdb"
+#define OWNER_WORD "owner "
+#define MARKER_MAX (1u << 20)
 
 typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
 
@@ -41,9 +39,13 @@ static commit_form pending_parse(const char *commit, const char **name, int *siz
   static const struct {
     const char *suffix;
     commit_form form;
-  } forms[] = {{".wrt", WRT}, {".con", STAGED}, {".del", STAGED}, {".ok", OK}, {"/" PENDING_METADATA, PENDING_OLD}};
-  bool new_layout = strncmp(commit, PENDING_COMMITS, strlen(PENDING_COMMITS)) == 0;
-  *name = new_layout ? commit + strlen(PENDING_COMMITS) : commit;
+  } forms[] = {{TSR_SUFFIX_WRITE, WRT},
+               {TSR_SUFFIX_CONSOLIDATED, STAGED},
+               {TSR_SUFFIX_DELETE, STAGED},
+               {TSR_SUFFIX_OLD_WRITE, OK},
+               {"/" TSR_FILE_FRAGMENT_METADATA, PENDING_OLD}};
+  bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  *name = new_layout ? commit + strlen(TSR_DIR_COMMITS "/") : commit;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     uint64_t stem;
     tsr_name parsed;
@@ -62,10 +64,10 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
   *staged = 0;
   switch (pending_parse(commit, &name, &size)) {
   case NO_COMMIT: return false;
-  case STAGED: snprintf(staged, TSR_COMMIT_PATH, PENDING_COMMITS ".%.*s", size, name); /* fall through */
-  case WRT: snprintf(marker, TSR_COMMIT_PATH, PENDING_COMMITS "%.*s" TSR_PENDING_SUFFIX, size, name); return true;
-  case PENDING_OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/.metadata", size, name); /* fall through */
-  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_PENDING_FILE, size, name); return true;
+  case STAGED: snprintf(staged, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/.%.*s", size, name); /* fall through */
+  case WRT: snprintf(marker, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/%.*s" TSR_SUFFIX_PENDING, size, name); return true;
+  case PENDING_OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_STAGED_METADATA, size, name); /* fall through */
+  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_OLD_PENDING, size, name); return true;
   }
   return false;
 }
@@ -301,7 +303,7 @@ static int pending_write_atomically(tsr_store *store, const char *path, const ts
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
-  snprintf(provisional, sizeof provisional, PENDING_COMMITS ".%.120s.%s", commit->name, name.uuid);
+  snprintf(provisional, sizeof provisional, TSR_DIR_COMMITS "/.%.120s.%s", commit->name, name.uuid);
   int rc = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
   if (rc >= 0) rc = tsr__store_rename_exclusive(store, provisional, path, error);
   if (rc < 0 && rc != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
@@ -310,7 +312,7 @@ static int pending_write_atomically(tsr_store *store, const char *path, const ts
 
 static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
-  snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
+  snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
   int rc = is_there(store, path, error);
   return rc ? (rc < 0 ? rc : TSR_OK) : pending_write_atomically(store, path, commit, durable, error);
 }
@@ -318,7 +320,7 @@ static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool d
 static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   (void)durable;
-  snprintf(path, sizeof path, PENDING_COMMITS "%.120s.del", commit->name);
+  snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
   return tsr__pending_unmark(store, path, error);
 }
 
@@ -338,7 +340,7 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
   }
   for (uint64_t i = 0, deletes = 0; rc >= 0 && i < commits.count; i++) {
     if (commits.commits[i].kind != TSR_COMMIT_DELETE) continue;
-    if (durable && deletes++ == 0) rc = tsr__store_sync_directory(store, "__commits", error);
+    if (durable && deletes++ == 0) rc = tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
     if (rc >= 0) rc = change(store, &commits.commits[i], durable, error);
   }
   tsr__arena_release(&arena);
@@ -352,7 +354,8 @@ static int pending_has_content(tsr_store *store, commit_form form, const char *n
                                tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
   if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
-  snprintf(path, sizeof path, "%s%.*s/" PENDING_METADATA, form == WRT ? FRAGMENTS : "", size, name);
+  snprintf(path, sizeof path, "%s%.*s/" TSR_FILE_FRAGMENT_METADATA, form == WRT ? TSR_DIR_FRAGMENTS "/" : "", size,
+           name);
   return is_there(store, path, error);
 }
 
@@ -371,7 +374,7 @@ int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *
   if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
   int rc = pending_has_content(store, form, name, size, staged, error);
   for (uint64_t i = 0; rc > 0 && form == STAGED && i < pending->fragment_count; i++) {
-    snprintf(path, sizeof path, FRAGMENTS "%.127s/" PENDING_METADATA, pending->fragments[i]);
+    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, pending->fragments[i]);
     rc = is_there(store, path, error);
   }
   return rc;
@@ -386,7 +389,7 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   commit_form form = pending_parse(commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
-  bool con = form == STAGED && strcmp(name + size, ".con") == 0;
+  bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
   int rc = is_there(store, commit, error);
   if (rc < 0) return rc;
   if (rc > 0)
@@ -412,10 +415,11 @@ int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error
   uint64_t stem;
   int rc = is_there(store, commit, error);
   if (rc <= 0) return rc;
-  if (tsr__name_suffix(commit, ".con", &stem)) TSR_TRY(each_delete(store, commit, false, remove_delete, error));
+  if (tsr__name_suffix(commit, TSR_SUFFIX_CONSOLIDATED, &stem))
+    TSR_TRY(each_delete(store, commit, false, remove_delete, error));
   return tsr__pending_unmark(store, commit, error);
 }
 
 void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
-  snprintf(path, TSR_PENDING_PATH, ".pending%s", schema_name);
+  snprintf(path, TSR_PENDING_PATH, TSR_PREFIX_CREATED "%s", schema_name);
 }

@@ -13,9 +13,7 @@
  * reader takes it for a schema. */
 void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]);
 
-#define TSR_PENDING_SUFFIX ".pending" /* of a marker in __commits */
-#define TSR_PENDING_FILE   ".pending" /* below version 12: name of the marker in the fragment's directory */
-#define TSR_COMMIT_PATH    224 /* bytes for the path of a commit, a marker or a staged file */
+#define TSR_COMMIT_PATH 224 /* bytes for the path of a commit, a marker or a staged file */
 
 typedef struct tsr_pending { /* a decoded marker; an arena owns the strings */
   /* path that publishes it: __commits/NAME.wrt, .con, .del, NAME.ok, NAME/__fragment_metadata.tdb */

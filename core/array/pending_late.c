@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/timed_write.h"
 
 #define RECORD_MAX 1024 /* bytes */
@@ -28,10 +29,10 @@ bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   if (!tsr__pending_paths(commit, marker, staged)) return false;
   const char *slash = strchr(commit, '/'), *name = commit;
-  const bool new_layout = strncmp(commit, "__commits/", 10) == 0;
+  const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   if (new_layout) name = slash + 1;
   const int size = (int)strcspn(name, "./");
-  snprintf(path, TSR_COMMIT_PATH, "%s.%.*s" TSR_LATE_SUFFIX, new_layout ? "__commits/" : "", size, name);
+  snprintf(path, TSR_COMMIT_PATH, "%s.%.*s" TSR_SUFFIX_LATE, new_layout ? TSR_DIR_COMMITS "/" : "", size, name);
   return true;
 }
 
@@ -84,7 +85,7 @@ int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, 
                               (unsigned long long)late->dropped, (unsigned long long)late->total);
   if (rc >= 0) rc = tsr__write_claim(store, path, &text, error);
   tsr__buffer_release(&text);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, *path == '.' ? "" : "__commits", error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, *path == '.' ? "" : TSR_DIR_COMMITS, error);
   return rc;
 }
 

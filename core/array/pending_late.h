@@ -5,8 +5,6 @@
 
 #include "array/pending.h"
 
-#define TSR_LATE_SUFFIX ".late"
-
 typedef struct tsr_late { /* the record of a prepared commit */
   char commit[TSR_COMMIT_PATH]; /* path of the commit that is published in its place; "": no cell was left to publish */
   uint64_t dropped, total; /* cells of the prepared commit: not published again; all */

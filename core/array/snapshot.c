@@ -19,6 +19,7 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/fragment.h"
@@ -209,7 +210,7 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
 /* ---- Choosing the fragments in view ------------------------------------------------------------------------------ */
 
 static bool snapshot_in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
-  if (!snapshot->schema->dense && name->version >= TSR_TIMED_VERSION)
+  if (!snapshot->schema->dense && layout_has_timed_merges(name->version))
     return name->start <= snapshot->as_of && name->end >= snapshot->since;
   return name->start >= snapshot->since && name->end <= snapshot->as_of;
 }
@@ -316,7 +317,7 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
     const uint8_t *bytes;
     if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
     /* footers of these versions are not used from such files (commits.c) */
-    if (item->parsed.version == 0 || item->parsed.version == 11) continue;
+    if (layout_miscounts_footers(item->parsed.version)) continue;
     if (!tsr__map_get(&s->array->fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
   }
   return count;
@@ -377,7 +378,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) {
     /* a consolidated footer may outlive the fragment, so look for the fragment itself */
     const tsr_path path =
-        tsr__path_of(committed->old_layout ? "" : "__fragments", committed->name, "/__fragment_metadata.tdb");
+        tsr__path_of(committed->old_layout ? "" : TSR_DIR_FRAGMENTS, committed->name, "/" TSR_FILE_FRAGMENT_METADATA);
     bool exists;
     TSR_TRY(tsr__store_find(s->array->store, path.text, &exists, s->error));
     if (!exists) return TSR_OK;

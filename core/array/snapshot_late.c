@@ -23,13 +23,14 @@
 
 #include "base/arithmetic.h"
 #include "model/domain_boxes.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/fragment.h"
 #include "array/listing.h"
 #include "array/snapshot.h"
 
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
-  return merged->start <= time && merged->end > time && (dense || merged->version < TSR_TIMED_VERSION);
+  return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
 }
 
 int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {

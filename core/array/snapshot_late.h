@@ -6,8 +6,6 @@
 
 typedef struct tsr_committed tsr_committed;
 
-#define TSR_TIMED_VERSION 15 /* first version whose sparse fragments may have times of cells */
-
 /* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
  * and does not say which. `dense`: the array is dense. */
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);

@@ -14,6 +14,7 @@
 #include "store/store.h"
 #include "model/name.h"
 #include "format/commits.h"
+#include "format/layout.h"
 #include "array/environment.h"
 
 #define NAMES_MAX (256u << 20) /* bytes of a .vac */
@@ -70,7 +71,8 @@ static int timed_files_choose(tsr_store *store, const char *directory, const tsr
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path;
     uint64_t stem;
-    if (!tsr__name_suffix(name, ".vac", &stem) || !timed_files_in_view(name, stem, since, as_of, &parsed)) continue;
+    if (!tsr__name_suffix(name, TSR_SUFFIX_VACUUM, &stem) || !timed_files_in_view(name, stem, since, as_of, &parsed))
+      continue;
     TSR_TRY(timed_files_join(arena, directory, name, &path, error));
     TSR_TRY(hide(store, path, arena, hidden, error));
   }

@@ -19,6 +19,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/listing.h"
 
@@ -94,19 +95,19 @@ static int last_change(const tsr_unfinished *known, const char *directory, uint6
 }
 
 static int unfinished_is_whole(const tsr_unfinished *known, const char *directory, bool *whole, tsr_error *error) {
-  const tsr_path metadata = tsr__path_of(directory, "__fragment_metadata.tdb", "");
+  const tsr_path metadata = tsr__path_of(directory, TSR_FILE_FRAGMENT_METADATA, "");
   return tsr__store_find(known->store, metadata.text, whole, error);
 }
 
 /* Returns 1 and fills the error. */
 static int tell_fragment(const doubt *d, const char *name, const tsr_name *parsed) {
-  const bool old = parsed->version < 12;
+  const bool old = !layout_has_commits_folder(parsed->version);
   (void)tsr__fail(
       d->error, TSR_CORRUPT,
       "%s: the file is cut, and nothing else commits fragment %s, which it may have named. Bring the file back "
       "from a copy of the array. Or, if there is none: make an empty file %s%s%s for this fragment, if its cells "
       "are to stay, or remove its directory; the same for others that are named then",
-      d->con, name, old ? "" : "__commits/", name, old ? ".ok" : ".wrt");
+      d->con, name, old ? "" : TSR_DIR_COMMITS "/", name, old ? TSR_SUFFIX_OLD_WRITE : TSR_SUFFIX_WRITE);
   return 1;
 }
 
@@ -126,12 +127,12 @@ static int look_at_fragment(const doubt *d, const char *directory, const char *n
   TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
   if (!whole) return 0; /* being written, or debris: no commit can have named it */
   const tsr_path commit =
-      tsr__path_of(parsed->version < 12 ? "" : "__commits", name, parsed->version < 12 ? ".ok" : ".wrt");
+      tsr__path_of(layout_commits_folder(parsed->version), name, layout_commit_suffix(parsed->version));
   TSR_TRY(tsr__store_find(d->known->store, commit.text, &whole, d->error));
   if (whole) return 0; /* committed since the commits were listed */
   TSR_TRY(last_change(d->known, path.text, &changed, d->error));
   if (changed > d->written && parsed->end > d->written) return 0;
-  if (changed > d->written) *d->path = tsr__path_of(path.text, "__fragment_metadata.tdb", "");
+  if (changed > d->written) *d->path = tsr__path_of(path.text, TSR_FILE_FRAGMENT_METADATA, "");
   return tell_fragment(d, name, parsed);
 }
 
@@ -141,7 +142,8 @@ static int look_at_directory(const doubt *d, const char *directory, const tsr_li
     tsr_name parsed;
     if (entry->kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(entry->name, strlen(entry->name), &parsed)) continue;
     /* no .con names fragments of these versions in the array's directory */
-    if (!*directory && (parsed.version < 5 || parsed.version >= 12)) continue;
+    if (!*directory && (!layout_has_commit_files(parsed.version) || layout_has_commits_folder(parsed.version)))
+      continue;
     if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->settled, entry->name)) continue;
     const int rc = look_at_fragment(d, directory, entry->name, &parsed);
     if (rc) return rc;
@@ -151,9 +153,9 @@ static int look_at_directory(const doubt *d, const char *directory, const tsr_li
 
 static int look_at_fragments(const doubt *d) {
   tsr_listing entries = {.memory = d->known->memory};
-  int rc = tsr__store_list(d->known->store, "__fragments", &entries, d->error);
+  int rc = tsr__store_list(d->known->store, TSR_DIR_FRAGMENTS, &entries, d->error);
   if (rc == TSR_NOT_FOUND) return 0;
-  if (rc >= 0) rc = look_at_directory(d, "__fragments", &entries);
+  if (rc >= 0) rc = look_at_directory(d, TSR_DIR_FRAGMENTS, &entries);
   tsr__listing_release(&entries);
   return rc;
 }
@@ -168,7 +170,7 @@ static int look_at_entries(const doubt *d, const tsr_commits *rest) {
       return tell_delete(d, commit->name);
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->settled, commit->name)) continue;
-    const tsr_path path = tsr__path_of(parsed.version < 12 ? "" : "__fragments", commit->name, "");
+    const tsr_path path = tsr__path_of(layout_fragments_folder(parsed.version), commit->name, "");
     TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
     if (whole) return tell_fragment(d, commit->name, &parsed);
   }

@@ -25,6 +25,7 @@
 #include "format/enumeration.h"
 #include "format/metadata.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/objects.h"
@@ -36,11 +37,9 @@
 
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
 #define CHECK_THREADS_MAX 8
-#define CHECK_OLD_SCHEMA  "__array_schema.tdb"
-#define CHECK_KV_SCHEMA   "__kv_schema.tdb"
 #define PROOFS_MAX        64 /* files to try for telling a wrong key from a damaged schema */
 
-/* ---- Findings --------------------------------------------------------------------------------------------------- */
+/* ---- Findings ---------------------------------------------------------------------------------------------------- */
 
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c) {
   snprintf(path->text, sizeof path->text, "%s%s%s%s%s", a, *a && *b ? "/" : "", b, *c ? "/" : "", c);
@@ -98,7 +97,7 @@ static int say_late(tsr_checker *c, const char *path) {
   tsr_late late;
   tsr_error fault = {0};
   uint64_t stem;
-  if (!tsr__name_suffix(path, TSR_LATE_SUFFIX, &stem)) return 0;
+  if (!tsr__name_suffix(path, TSR_SUFFIX_LATE, &stem)) return 0;
   int rc = tsr__late_read_file(c->store, path, &late, &fault);
   if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   if (rc <= 0) return rc;
@@ -145,7 +144,7 @@ const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_
   return "?";
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 int tsr__check_list(tsr_checker *c, const char *path, tsr_listing *listing, bool *found) {
   tsr_error fault = {0};
@@ -223,7 +222,7 @@ int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, 
   return tsr__check_fault(c, path, &fault, NULL);
 }
 
-/* ---- Schemas ---------------------------------------------------------------------------------------------------- */
+/* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
 typedef struct schema_tally { /* counts of schema files */
   uint64_t files;
@@ -306,9 +305,9 @@ static int verify_key(tsr_checker *c, const schema_tally *tally) {
   if (tally->opened > 0 || tally->refused == 0) return TSR_OK;
   if (tally->plain == tally->refused)
     return tsr__fail(c->error, TSR_AUTH, "the key does not fit array %s: it is not encrypted", path);
-  TSR_TRY(prove_in(c, "__fragments", "__fragment_metadata.tdb", &tries, &proven));
-  TSR_TRY(prove_in(c, "", "__fragment_metadata.tdb", &tries, &proven));
-  TSR_TRY(prove_in(c, "__meta", "", &tries, &proven));
+  TSR_TRY(prove_in(c, TSR_DIR_FRAGMENTS, TSR_FILE_FRAGMENT_METADATA, &tries, &proven));
+  TSR_TRY(prove_in(c, "", TSR_FILE_FRAGMENT_METADATA, &tries, &proven));
+  TSR_TRY(prove_in(c, TSR_DIR_META, "", &tries, &proven));
   if (proven) return TSR_OK;
   if (!c->key) return tsr__fail(c->error, TSR_AUTH, "array %s is encrypted: a key is needed", path);
   return tsr__fail(c->error, TSR_AUTH, "the key does not fit array %s", path);
@@ -358,21 +357,22 @@ static bool root_has(const tsr_checker *c, const char *name) {
 static int find_schemas(tsr_checker *c, const tsr_listing *entries, tsr_buffer *found) {
   tsr_checked_schema *schema;
   tsr_name parsed;
-  bool kv = !root_has(c, CHECK_OLD_SCHEMA) && root_has(c, CHECK_KV_SCHEMA);
-  if (kv || root_has(c, CHECK_OLD_SCHEMA)) {
-    TSR_TRY(add_schema(c, "", kv ? CHECK_KV_SCHEMA : CHECK_OLD_SCHEMA, CHECK_OLD_SCHEMA, &schema));
+  bool kv = !root_has(c, TSR_FILE_OLD_SCHEMA) && root_has(c, TSR_FILE_KV_SCHEMA);
+  if (kv || root_has(c, TSR_FILE_OLD_SCHEMA)) {
+    TSR_TRY(add_schema(c, "", kv ? TSR_FILE_KV_SCHEMA : TSR_FILE_OLD_SCHEMA, TSR_FILE_OLD_SCHEMA, &schema));
     TSR_TRY(tsr__buffer_append(found, &schema, sizeof schema, c->error));
   }
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     bool named = tsr__name_parse(entry->name, strlen(entry->name), &parsed);
-    if (entry->kind == TSR_ENTRY_DIRECTORY ? strcmp(entry->name, "__enumerations") == 0 : named) {
+    if (entry->kind == TSR_ENTRY_DIRECTORY ? strcmp(entry->name, TSR_DIR_ENUMERATIONS) == 0 : named) {
       if (!named) continue;
-      TSR_TRY(add_schema(c, "__schema", entry->name, entry->name, &schema));
+      TSR_TRY(add_schema(c, TSR_DIR_SCHEMA, entry->name, entry->name, &schema));
       TSR_TRY(tsr__buffer_append(found, &schema, sizeof schema, c->error));
     } else {
       tsr_check_path path;
-      TSR_TRY(tsr__check_stray(c, tsr__check_join(&path, "__schema", entry->name, ""), entry->kind, "__schema"));
+      TSR_TRY(
+          tsr__check_stray(c, tsr__check_join(&path, TSR_DIR_SCHEMA, entry->name, ""), entry->kind, TSR_DIR_SCHEMA));
     }
   }
   return TSR_OK;
@@ -399,7 +399,7 @@ static int check_schema_files(tsr_checker *c, const tsr_buffer *found) {
     c->newest = &schemas[i]->schema;
   }
   if (count == 0) {
-    TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, "__schema", "the array has no schema: its cells cannot be read"));
+    TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, TSR_DIR_SCHEMA, "the array has no schema: its cells cannot be read"));
   }
   for (uint64_t i = 0; i < count; i++)
     if (schemas[i]->sound) TSR_TRY(check_labels(c, schemas[i]));
@@ -410,7 +410,7 @@ static int check_schemas(tsr_checker *c) {
   tsr_listing entries;
   bool listed;
   tsr_buffer found = {.memory = &c->memory};
-  int rc = tsr__check_list(c, "__schema", &entries, &listed);
+  int rc = tsr__check_list(c, TSR_DIR_SCHEMA, &entries, &listed);
   if (rc >= 0) rc = find_schemas(c, &entries, &found);
   if (rc >= 0) rc = check_schema_files(c, &found);
   tsr__buffer_release(&found);
@@ -418,7 +418,7 @@ static int check_schemas(tsr_checker *c) {
   return rc;
 }
 
-/* ---- Enumerations ----------------------------------------------------------------------------------------------- */
+/* ---- Enumerations ------------------------------------------------------------------------------------------------ */
 
 static int check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, const tsr_enumeration *enumeration,
                              const char *path) {
@@ -443,7 +443,7 @@ static int check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, c
 }
 
 static int check_enumerations(tsr_checker *c) {
-  static const char directory[] = "__schema/__enumerations";
+  static const char directory[] = TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS;
   tsr_map seen = {.memory = &c->memory};
   tsr_listing entries;
   bool found;
@@ -478,7 +478,7 @@ static int check_enumerations(tsr_checker *c) {
   return rc;
 }
 
-/* ---- Metadata --------------------------------------------------------------------------------------------------- */
+/* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 static int check_metadata_file(tsr_checker *c, const char *path) {
   tsr_buffer content = {.memory = &c->memory};
@@ -504,7 +504,7 @@ static int check_metadata_vacuum(tsr_checker *c, const tsr_listing *entries, con
   tsr_names names = {0};
   tsr_error fault = {0};
   tsr_check_path path;
-  tsr__check_join(&path, "__meta", name, "");
+  tsr__check_join(&path, TSR_DIR_META, name, "");
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
@@ -529,24 +529,24 @@ static int check_metadata_vacuum(tsr_checker *c, const tsr_listing *entries, con
 static int check_metadata(tsr_checker *c) {
   tsr_listing entries;
   bool found;
-  int rc = tsr__check_list(c, "__meta", &entries, &found);
+  int rc = tsr__check_list(c, TSR_DIR_META, &entries, &found);
   for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
     const tsr_entry *entry = &entries.entries[i];
     tsr_check_path path;
     tsr_name parsed;
     uint64_t stem;
-    bool vacuum = tsr__name_suffix(entry->name, ".vac", &stem);
+    bool vacuum = tsr__name_suffix(entry->name, TSR_SUFFIX_VACUUM, &stem);
     if (!vacuum) stem = strlen(entry->name);
-    tsr__check_join(&path, "__meta", entry->name, "");
+    tsr__check_join(&path, TSR_DIR_META, entry->name, "");
     if (entry->kind != TSR_ENTRY_FILE || !tsr__name_parse(entry->name, stem, &parsed))
-      rc = tsr__check_stray(c, path.text, entry->kind, "__meta");
+      rc = tsr__check_stray(c, path.text, entry->kind, TSR_DIR_META);
     else rc = vacuum ? check_metadata_vacuum(c, &entries, entry->name, stem) : check_metadata_file(c, path.text);
   }
   if (found) tsr__listing_release(&entries);
   return rc;
 }
 
-/* ---- The array -------------------------------------------------------------------------------------------------- */
+/* ---- The array --------------------------------------------------------------------------------------------------- */
 
 /* Reports names that do not belong into the array's directory. check_commits.c checks the names of fragments and their
  * commits. */
@@ -554,11 +554,12 @@ static int check_root(tsr_checker *c) {
   static const struct {
     const char *name;
     tsr_entry_kind kind;
-  } known[] = {
-      {"__schema", TSR_ENTRY_DIRECTORY},  {"__fragments", TSR_ENTRY_DIRECTORY},     {"__commits", TSR_ENTRY_DIRECTORY},
-      {"__meta", TSR_ENTRY_DIRECTORY},    {"__fragment_meta", TSR_ENTRY_DIRECTORY}, {"__labels", TSR_ENTRY_DIRECTORY},
-      {CHECK_OLD_SCHEMA, TSR_ENTRY_FILE}, {CHECK_KV_SCHEMA, TSR_ENTRY_FILE},        {"__lock.tdb", TSR_ENTRY_FILE}};
-  static const char *const suffixes[] = {"", ".ok", ".vac", ".meta"};
+  } known[] = {{TSR_DIR_SCHEMA, TSR_ENTRY_DIRECTORY},  {TSR_DIR_FRAGMENTS, TSR_ENTRY_DIRECTORY},
+               {TSR_DIR_COMMITS, TSR_ENTRY_DIRECTORY}, {TSR_DIR_META, TSR_ENTRY_DIRECTORY},
+               {TSR_DIR_FOOTERS, TSR_ENTRY_DIRECTORY}, {TSR_DIR_LABELS, TSR_ENTRY_DIRECTORY},
+               {TSR_FILE_OLD_SCHEMA, TSR_ENTRY_FILE},  {TSR_FILE_KV_SCHEMA, TSR_ENTRY_FILE},
+               {TSR_FILE_OLD_LOCK, TSR_ENTRY_FILE}};
+  static const char *const suffixes[] = {"", TSR_SUFFIX_OLD_WRITE, TSR_SUFFIX_VACUUM, TSR_SUFFIX_FOOTERS};
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];
     bool belongs = false;
@@ -603,7 +604,8 @@ static int check_all(tsr_checker *c) {
 }
 
 static int check_list_root(tsr_checker *c) {
-  static const char *const marks[] = {"__schema", CHECK_OLD_SCHEMA, CHECK_KV_SCHEMA, "__fragments", "__commits"};
+  static const char *const marks[] = {TSR_DIR_SCHEMA, TSR_FILE_OLD_SCHEMA, TSR_FILE_KV_SCHEMA, TSR_DIR_FRAGMENTS,
+                                      TSR_DIR_COMMITS};
   tsr_error fault = {0};
   int rc = tsr__store_list(c->store, "", &c->root, &fault);
   if (rc < 0) {
@@ -614,7 +616,7 @@ static int check_list_root(tsr_checker *c) {
   }
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (root_has(c, marks[i])) return TSR_OK;
-  bool group = root_has(c, "__group") || root_has(c, "__tiledb_group.tdb");
+  bool group = root_has(c, TSR_DIR_GROUP) || root_has(c, TSR_FILE_OLD_GROUP);
   return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s: %s", c->store->name,
                    group ? "it is a group, not an array" : "the directory holds no schema");
 }

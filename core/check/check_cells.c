@@ -21,6 +21,7 @@
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/progress.h"
@@ -32,7 +33,7 @@
 
 typedef struct dense_box dense_box;
 
-/* ---- Loading ---------------------------------------------------------------------------------------------------- */
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opened_slot {
   uint32_t slot;
@@ -215,7 +216,7 @@ static void drop_window(check_cells_window *w) {
   w->jobs = NULL;
 }
 
-/* ---- Coordinates ------------------------------------------------------------------------------------------------ */
+/* ---- Coordinates ------------------------------------------------------------------------------------------------- */
 
 typedef struct cell_block { /* the coordinates of one tile */
   tsr_arena arena;
@@ -404,7 +405,7 @@ static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d,
   tsr_check_bound *kept = &f->cell_boxes[at];
   for (unsigned end = 0; end < 2; end++) {
     tsr_check_label x, y;
-    if (text && end == 1 && f->metadata.version < 10 && should[0].key == 0)
+    if (text && end == 1 && !layout_has_string_high_ends(f->metadata.version) && should[0].key == 0)
       continue; /* these versions lose such a high end */
     if (tsr__check_compare_bounds(text, &stored[end], &should[end]) == 0) continue;
     TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
@@ -460,7 +461,7 @@ static int check_dimension(coordinates_check *k, const cell_block *b, uint32_t d
   return nan ? TSR_OK : check_tile_box(k, b, d, low, high);
 }
 
-/* ---- Times of cells --------------------------------------------------------------------------------------------- */
+/* ---- Times of cells ---------------------------------------------------------------------------------------------- */
 
 static int report_time(coordinates_check *k, const cell_block *b, int64_t slot, uint64_t cell, uint64_t value,
                        const char *fault) {
@@ -497,7 +498,7 @@ static int check_times(coordinates_check *k, const cell_block *b) {
   return TSR_OK;
 }
 
-/* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
+/* ---- Sparse fragments -------------------------------------------------------------------------------------------- */
 
 static void drop_block(coordinates_check *k, cell_block *b) {
   for (uint32_t s = 0; b->tiles && s < k->slot_count; s++) tsr__tile_drop(b->tiles[s]);
@@ -567,8 +568,8 @@ static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_system
  * - 9 to 15: INT8 and INT16 were taken for unsigned if the domain begins below 0
  * - Hilbert codes up to 8: the divisor for integers was greater by one; up to 15: empty strings gave arbitrary codes */
 static bool has_old_order(const tsr_schema *schema, uint32_t version) {
-  if (version >= 16) return false;
-  if (schema->cell_order == TSR_ORDER_HILBERT && version <= 8) return true;
+  if (layout_has_exact_order(version)) return false;
+  if (schema->cell_order == TSR_ORDER_HILBERT && layout_has_other_hilbert_divisor(version)) return true;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &schema->fields[d];
     tsr_kind kind = tsr_datatype_kind(field->datatype);
@@ -580,10 +581,11 @@ static bool has_old_order(const tsr_schema *schema, uint32_t version) {
     if (!field->has_extent) continue;
     uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
     uint64_t zero = tsr__key(field->datatype, (const uint8_t[8]){0});
-    if (kind == TSR_KIND_FLOAT && version <= 4) return true;
+    if (kind == TSR_KIND_FLOAT && layout_has_float_tile_numbers(version)) return true;
     if (kind == TSR_KIND_FLOAT) continue;
-    if (version <= 8 && high - low >= UINT64_C(1) << (8 * size - 1)) return true;
-    if (version >= 9 && size <= 2 && kind == TSR_KIND_SIGNED && low < zero) return true;
+    if (layout_overflows_wide_domains(version) && high - low >= UINT64_C(1) << (8 * size - 1)) return true;
+    if (layout_takes_small_integers_for_unsigned(version) && size <= 2 && kind == TSR_KIND_SIGNED && low < zero)
+      return true;
   }
   return false;
 }
@@ -717,7 +719,7 @@ static int make_mask(dense_box *box, uint64_t number, const uint8_t **mask, tsr_
   return TSR_OK;
 }
 
-/* ---- Attributes ------------------------------------------------------------------------------------------------- */
+/* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
 static int check_validity(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile) {
   tsr_check_path path;

@@ -12,6 +12,7 @@
 #include "format/condition.h"
 #include "format/generic_tile.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/pending.h"
@@ -28,8 +29,8 @@ typedef struct commits_check {
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 
-static const char root_directory[] = "", check_commits_commits_directory[] = "__commits",
-                  check_commits_fragments_directory[] = "__fragments", footers_directory[] = "__fragment_meta";
+static const char root_directory[] = "", check_commits_commits_directory[] = TSR_DIR_COMMITS,
+                  check_commits_fragments_directory[] = TSR_DIR_FRAGMENTS, footers_directory[] = TSR_DIR_FOOTERS;
 
 int tsr__check_compare_fragments(const void *a, const void *b) {
   const tsr_checked_fragment *x = *(const tsr_checked_fragment *const *)a, *y = *(const tsr_checked_fragment *const *)b;
@@ -69,7 +70,7 @@ static int check_empty(tsr_checker *c, const char *path) {
                         (unsigned long long)size);
 }
 
-/* ---- Delete conditions ------------------------------------------------------------------------------------------ */
+/* ---- Delete conditions ------------------------------------------------------------------------------------------- */
 
 static bool any_schema_has(const tsr_checker *c, const char *field) {
   for (uint64_t i = 0; i < c->schemas.capacity; i++) {
@@ -121,7 +122,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
   return rc;
 }
 
-/* ---- Lists of names --------------------------------------------------------------------------------------------- */
+/* ---- Lists of names ---------------------------------------------------------------------------------------------- */
 
 /* Reads an .ign or .vac. The names live in the check's arena. */
 static int check_commits_read_names(tsr_checker *c, const char *path, tsr_names *names) {
@@ -142,7 +143,7 @@ static int check_commits_read_ignored(commits_check *k, const tsr_listing *entri
     uint64_t stem;
     tsr_names names;
     const char *kept;
-    if (!tsr__name_suffix(entries->entries[i].name, ".ign", &stem)) continue;
+    if (!tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_IGNORED, &stem)) continue;
     tsr__check_join(&path, check_commits_commits_directory, entries->entries[i].name, "");
     TSR_TRY(check_commits_keep(c, path.text, strlen(path.text), &kept));
     TSR_TRY(check_commits_read_names(c, path.text, &names));
@@ -158,11 +159,11 @@ static const char *ignored_by(const commits_check *k, const char *name, const ts
   uint64_t size = strlen(name);
   if (k->ignored.count == 0 || size + 5 > sizeof text) return NULL;
   memcpy(text, name, size);
-  strcpy(text + size, parsed->version < 12 ? ".ok" : ".wrt");
+  strcpy(text + size, layout_commit_suffix(parsed->version));
   return tsr__map_get(&k->ignored, text);
 }
 
-/* ---- __commits -------------------------------------------------------------------------------------------------- */
+/* ---- __commits --------------------------------------------------------------------------------------------------- */
 
 /* Takes one entry of a .con into account. */
 static int add_entry(commits_check *k, const char *path, const tsr_commit *commit) {
@@ -177,7 +178,8 @@ static int add_entry(commits_check *k, const char *path, const tsr_commit *commi
   case TSR_COMMIT_WRITE: break;
   }
   if (ignored_by(k, commit->name, &parsed)) return TSR_OK;
-  if (parsed.version >= 12) return check_commits_add_fragment(c, commit->name, &parsed, false, path);
+  if (layout_has_commits_folder(parsed.version))
+    return check_commits_add_fragment(c, commit->name, &parsed, false, path);
   const char *name, *kept;
   TSR_TRY(check_commits_keep(c, commit->name, strlen(commit->name), &name));
   TSR_TRY(check_commits_keep(c, path, strlen(path), &kept));
@@ -235,7 +237,8 @@ static int say_prepared(tsr_checker *c, const char *path) {
 }
 
 static int check_commit(commits_check *k, const tsr_entry *entry) {
-  static const char *const suffixes[] = {".wrt", ".del", ".upd", ".vac", ".pending"};
+  static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_DELETE, TSR_SUFFIX_UPDATE, TSR_SUFFIX_VACUUM,
+                                         TSR_SUFFIX_PENDING};
   enum { WRITE, DELETE, UPDATE, VACUUM, PENDING, NONE };
   tsr_checker *c = k->c;
   tsr_check_path path;
@@ -245,7 +248,9 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   tsr__check_join(&path, check_commits_commits_directory, entry->name, "");
   if (entry->kind != TSR_ENTRY_FILE)
     return tsr__check_stray(c, path.text, entry->kind, check_commits_commits_directory);
-  if (tsr__name_suffix(entry->name, ".con", &stem) || tsr__name_suffix(entry->name, ".ign", &stem)) return TSR_OK;
+  if (tsr__name_suffix(entry->name, TSR_SUFFIX_CONSOLIDATED, &stem) ||
+      tsr__name_suffix(entry->name, TSR_SUFFIX_IGNORED, &stem))
+    return TSR_OK;
   while (kind < NONE && !tsr__name_suffix(entry->name, suffixes[kind], &stem)) kind++;
   if (kind == NONE) return tsr__check_stray(c, path.text, entry->kind, check_commits_commits_directory);
   const char *name;
@@ -274,14 +279,14 @@ static int check_commits_list_commits(commits_check *k) {
       rc = tsr__environment_cancelled(k->c->environment, k->c->error);
       if (rc < 0) break;
       if (pass == 1) rc = check_commit(k, entry);
-      else if (tsr__name_suffix(entry->name, ".con", &stem) && entry->kind == TSR_ENTRY_FILE)
+      else if (tsr__name_suffix(entry->name, TSR_SUFFIX_CONSOLIDATED, &stem) && entry->kind == TSR_ENTRY_FILE)
         rc = check_consolidated(k, tsr__check_join(&path, check_commits_commits_directory, entry->name, ""));
     }
   if (found) tsr__listing_release(&entries);
   return rc;
 }
 
-/* ---- The old layout --------------------------------------------------------------------------------------------- */
+/* ---- The old layout ---------------------------------------------------------------------------------------------- */
 
 static int say_uncommitted(commits_check *k, const char *path, const char *name, const tsr_name *parsed) {
   const char *file = ignored_by(k, name, parsed);
@@ -296,13 +301,13 @@ static int check_commits_add_old_fragment(commits_check *k, const char *name, co
   tsr_check_path path;
   const char *con = tsr__map_get(&k->in_con, name);
   if (con) return check_commits_add_fragment(c, name, parsed, true, con);
-  if (parsed->version >= 5) {
+  if (layout_has_commit_files(parsed->version)) {
     tsr__check_join(&path, name, "", "");
-    strcat(path.text, ".ok"); /* a name is much shorter than a path */
+    strcat(path.text, TSR_SUFFIX_OLD_WRITE); /* a name is much shorter than a path */
     if (tsr__check_root_has(c, path.text, TSR_ENTRY_FILE))
       return check_commits_add_fragment(c, name, parsed, true, path.text);
   } else {
-    tsr__check_join(&path, name, "__fragment_metadata.tdb", "");
+    tsr__check_join(&path, name, TSR_FILE_FRAGMENT_METADATA, "");
     if (tsr__check_is_there(c, path.text)) return check_commits_add_fragment(c, name, parsed, true, path.text);
   }
   return say_uncommitted(k, name, name, parsed);
@@ -342,7 +347,7 @@ static int check_commits_list_root(commits_check *k) {
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];
     uint64_t stem;
-    if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".ok", &stem))
+    if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, TSR_SUFFIX_OLD_WRITE, &stem))
       TSR_TRY(check_old_commit(c, entry->name, stem));
   }
   return TSR_OK;
@@ -359,7 +364,8 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
     void *room;
     const char *name;
     uint64_t stem;
-    if (entries->entries[i].kind != TSR_ENTRY_FILE || !tsr__name_suffix(entries->entries[i].name, ".vac", &stem))
+    if (entries->entries[i].kind != TSR_ENTRY_FILE ||
+        !tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_VACUUM, &stem))
       continue;
     TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_names), &room, c->error));
     TSR_TRY(check_commits_keep(c, entries->entries[i].name, stem, &name));
@@ -391,13 +397,13 @@ static int find_settled(commits_check *k, const tsr_listing *commits) {
   for (uint64_t i = 0; i < commits->count; i++) {
     tsr_check_path path;
     uint64_t stem;
-    if (!tsr__name_suffix(commits->entries[i].name, TSR_PENDING_SUFFIX, &stem)) continue;
+    if (!tsr__name_suffix(commits->entries[i].name, TSR_SUFFIX_PENDING, &stem)) continue;
     TSR_TRY(add_prepared(k, tsr__check_join(&path, check_commits_commits_directory, commits->entries[i].name, "")));
   }
   for (uint64_t i = 0; i < c->root.count; i++) {
     tsr_check_path path;
     if (c->root.entries[i].kind != TSR_ENTRY_DIRECTORY || c->root.entries[i].name[0] != '_') continue;
-    TSR_TRY(add_prepared(k, tsr__check_join(&path, c->root.entries[i].name, TSR_PENDING_FILE, "")));
+    TSR_TRY(add_prepared(k, tsr__check_join(&path, c->root.entries[i].name, TSR_FILE_OLD_PENDING, "")));
   }
   for (uint64_t i = 0; i < k->ignored.capacity; i++) {
     const char *name = k->ignored.entries[i].key, *kept;
@@ -455,7 +461,7 @@ static int check_unfinished_work(commits_check *k) {
   return rc;
 }
 
-/* ---- Fragments of the new layout -------------------------------------------------------------------------------- */
+/* ---- Fragments of the new layout --------------------------------------------------------------------------------- */
 
 static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
   const char *merged = tsr__map_get(&k->covered, f->name);
@@ -513,7 +519,7 @@ static int list_fragments(commits_check *k) {
   return rc;
 }
 
-/* ---- Vacuum files ----------------------------------------------------------------------------------------------- */
+/* ---- Vacuum files ------------------------------------------------------------------------------------------------ */
 
 /* Checks a .vac: readers skip the fragments that it names, so if any of them exists, the merged fragment must be
  * committed, or its cells must be in another one. */
@@ -537,14 +543,14 @@ static int check_vacuums(const commits_check *k, const char *directory, const ts
     tsr_check_path path;
     tsr_name parsed;
     uint64_t stem;
-    if (entry->kind != TSR_ENTRY_FILE || !tsr__name_suffix(entry->name, ".vac", &stem)) continue;
+    if (entry->kind != TSR_ENTRY_FILE || !tsr__name_suffix(entry->name, TSR_SUFFIX_VACUUM, &stem)) continue;
     if (!tsr__name_parse(entry->name, stem, &parsed)) continue;
     TSR_TRY(check_vacuum(k, tsr__check_join(&path, directory, entry->name, ""), entry->name, stem));
   }
   return TSR_OK;
 }
 
-/* ---- Consolidated footers --------------------------------------------------------------------------------------- */
+/* ---- Consolidated footers ---------------------------------------------------------------------------------------- */
 
 /* Gives the footers of a .meta to their fragments; check_fragment.c compares them with the fragments' own. */
 static int give_footers(tsr_checker *c, const char *path, const tsr_footers *footers, const uint8_t *content) {
@@ -570,7 +576,7 @@ static int check_variant(tsr_checker *c, const char *path, const char *name, con
   tsr_error fault = {0};
   tsr_check_path con;
   tsr__check_join(&con, check_commits_commits_directory, name, "");
-  strcpy(con.text + strlen(con.text) - strlen(".meta"), ".con");
+  strcpy(con.text + strlen(con.text) - strlen(TSR_SUFFIX_FOOTERS), TSR_SUFFIX_CONSOLIDATED);
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, con.text, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
@@ -616,7 +622,7 @@ static int check_footer_files(tsr_checker *c, const char *directory, const tsr_l
     tsr_check_path path;
     tsr_name parsed;
     uint64_t stem;
-    bool named = entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".meta", &stem) &&
+    bool named = entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, TSR_SUFFIX_FOOTERS, &stem) &&
                  tsr__name_parse(entry->name, stem, &parsed);
     tsr__check_join(&path, directory, entry->name, "");
     if (named) TSR_TRY(check_footers(c, path.text, *directory ? entry->name : NULL));
@@ -625,7 +631,7 @@ static int check_footer_files(tsr_checker *c, const char *directory, const tsr_l
   return TSR_OK;
 }
 
-/* ---- All -------------------------------------------------------------------------------------------------------- */
+/* ---- All --------------------------------------------------------------------------------------------------------- */
 
 static int check_rest(const commits_check *k) {
   tsr_checker *c = k->c;

@@ -18,14 +18,13 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "format/generic_tile.h"
+#include "format/layout.h"
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "check/check_cells.h"
 #include "check/check_statistics.h"
 
-#define METADATA_FILE "__fragment_metadata.tdb"
-
-/* ---- Names ------------------------------------------------------------------------------------------------------ */
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label) {
   tsr_system_column system_column;
@@ -52,7 +51,7 @@ int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind par
   return rc;
 }
 
-/* ---- Metadata and schema ---------------------------------------------------------------------------------------- */
+/* ---- Metadata and schema ----------------------------------------------------------------------------------------- */
 
 /* Callback of tsr__fragment_metadata_read: finds a schema that the check has loaded. */
 static int check_fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
@@ -112,7 +111,7 @@ static int check_footer(tsr_fragment_check *f) {
                         "the footer of fragment %s differs from the fragment's own", fragment->name);
 }
 
-/* ---- Files ------------------------------------------------------------------------------------------------------ */
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 static int check_file(tsr_fragment_check *f, uint32_t slot, unsigned part, const char *name) {
   tsr_checker *c = f->c;
@@ -145,10 +144,10 @@ static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
     tsr_check_path path;
     uint64_t stem;
     if (entry->kind == TSR_ENTRY_FILE &&
-        (strcmp(entry->name, METADATA_FILE) == 0 || tsr__map_get(expected, entry->name)))
+        (strcmp(entry->name, TSR_FILE_FRAGMENT_METADATA) == 0 || tsr__map_get(expected, entry->name)))
       continue;
     tsr__check_join(&path, f->directory.text, entry->name, "");
-    if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, ".pending", &stem))
+    if (entry->kind == TSR_ENTRY_FILE && tsr__name_suffix(entry->name, TSR_SUFFIX_PENDING, &stem))
       rc = tsr__check_say(f->c, TSR_SEVERITY_NOTE, path.text, "a marker of the database that prepared this fragment");
     else rc = tsr__check_stray(f->c, path.text, entry->kind, "this fragment");
   }
@@ -174,7 +173,7 @@ static int check_files(tsr_fragment_check *f) {
   return rc;
 }
 
-/* ---- Generic tiles of the metadata file ------------------------------------------------------------------------- */
+/* ---- Generic tiles of the metadata file -------------------------------------------------------------------------- */
 
 typedef enum metadata_tile_kind {
   METADATA_OTHER,
@@ -222,13 +221,15 @@ static int list_metadata_tiles(tsr_fragment_check *f, metadata_tile **tiles, uin
   t[n++] = (metadata_tile){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
   for (uint32_t slot = 0; slot < m->slot_count; slot++)
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
-      if (m->version < rows[r].since || (rows[r].variable && m->version < 5 && slot + 1 == m->slot_count)) continue;
+      if (m->version < rows[r].since ||
+          (rows[r].variable && !layout_has_dimension_files(m->version) && slot + 1 == m->slot_count))
+        continue;
       t[n] = (metadata_tile){.slot = slot, .kind = rows[r].kind, .what = rows[r].what};
       memcpy(&t[n++].at, (const uint8_t *)&m->slots[slot] + rows[r].member, sizeof(uint64_t));
     }
-  if (m->version >= 12)
+  if (layout_has_fragment_statistics(m->version))
     t[n++] = (metadata_tile){.at = m->fragment_statistics_at, .slot = UINT32_MAX, .what = "fragment statistics"};
-  if (m->version >= 16)
+  if (layout_has_delete_conditions(m->version))
     t[n++] = (metadata_tile){.at = m->processed_conditions_at, .slot = UINT32_MAX, .what = "processed conditions"};
   *tiles = t;
   *count = n;
@@ -283,7 +284,8 @@ static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t coun
   bool known = true; /* `end` is the end of the tile before */
   for (uint64_t i = 0; i <= count; i++) {
     uint64_t at = i < count ? tiles[i].at : m->footer_at;
-    if (i == count && m->version == 15) break; /* the footer of this version does not name the processed conditions */
+    if (i == count && layout_hides_processed_conditions(m->version))
+      break; /* the footer of this version does not name the processed conditions */
     if (known && at != end)
       TSR_TRY(
           tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
@@ -298,7 +300,7 @@ static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t coun
 static int check_metadata_tiles(tsr_fragment_check *f) {
   metadata_tile *tiles;
   uint64_t count;
-  if (f->metadata.version < 3) return TSR_OK;
+  if (!layout_has_footers(f->metadata.version)) return TSR_OK;
   TSR_TRY(list_metadata_tiles(f, &tiles, &count));
   qsort(tiles, count, sizeof *tiles, by_place);
   for (uint64_t i = 0; i < count; i++) {
@@ -307,11 +309,11 @@ static int check_metadata_tiles(tsr_fragment_check *f) {
   }
   /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its place in the metadata
    * file is not known. */
-  if (f->metadata.version >= 23 || f->metadata.footer_at == f->metadata.file_size) return TSR_OK;
+  if (layout_has_footer_sections(f->metadata.version) || f->metadata.footer_at == f->metadata.file_size) return TSR_OK;
   return check_gaps(f, tiles, count);
 }
 
-/* ---- Tile offsets ----------------------------------------------------------------------------------------------- */
+/* ---- Tile offsets ------------------------------------------------------------------------------------------------ */
 
 /* Loads the offsets of a slot's tiles, and checks that the first tile begins at 0. */
 static int check_tile_offsets(tsr_fragment_check *f, uint32_t slot) {
@@ -336,7 +338,7 @@ static int check_slots(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
     if (!f->metadata.slots[slot].present) continue;
     if (f->slot_sound[slot]) TSR_TRY(check_tile_offsets(f, slot));
-    if (f->metadata.version < 11 || !f->statistics_sound[slot]) continue;
+    if (!layout_has_tile_statistics(f->metadata.version) || !f->statistics_sound[slot]) continue;
     tsr_statistics statistics;
     tsr_error fault = {0};
     if (tsr__fragment_metadata_statistics(&f->metadata, slot, f->file, f->c->key, &statistics, &fault) < 0) {
@@ -355,7 +357,7 @@ static int check_processed(tsr_fragment_check *f) {
   return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
 }
 
-/* ---- Boxes ------------------------------------------------------------------------------------------------------ */
+/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
 /* Returns true for ends of floats that come from NaN coordinates: these are not compared. */
 static bool is_open_end(const tsr_field *field, uint64_t key) {
@@ -439,7 +441,9 @@ static bool end_differs(const tsr_fragment_check *f, uint32_t d, const tsr_check
                         const tsr_check_bound *should, unsigned end) {
   bool text = tsr__check_is_text(f, d);
   if (f->box_open[d]) return false;
-  if (text && end == 1 && f->metadata.version < 10 && (is_top(&should[1]) || should[0].key == 0)) return false;
+  if (text && end == 1 && !layout_has_string_high_ends(f->metadata.version) &&
+      (is_top(&should[1]) || should[0].key == 0))
+    return false;
   return tsr__check_compare_bounds(text, &stored[end], &should[end]) != 0;
 }
 
@@ -494,7 +498,7 @@ static int check_levels(tsr_fragment_check *f, const tsr_buffer *content) {
   uint64_t below = f->metadata.tile_count;
   for (uint32_t level = rtree->levels - 1; level-- > 0;) {
     tsr_input in = tsr__input(content->data, content->size);
-    (void)tsr__input_take(&in, f->metadata.version < 5 ? 13 : 8);
+    (void)tsr__input_take(&in, layout_has_dimension_datatypes(f->metadata.version) ? 8 : 13);
     merge_level(f, below, rtree->fanout);
     below = rtree->counts[level];
     for (uint32_t i = 0; i <= level; i++) TSR_TRY(check_level(f, &in, i, i == level));
@@ -531,7 +535,7 @@ static int check_boxes(tsr_fragment_check *f) {
   tsr_error fault = {0};
   int rc = TSR_OK;
   if (!f->boxes) return TSR_OK;
-  if (m->version >= 3 && m->rtree->levels > 1) {
+  if (layout_has_footers(m->version) && m->rtree->levels > 1) {
     rc = tsr__fragment_metadata_tile(m, f->file, m->rtree_at, f->c->key, UINT64_MAX, &content, &fault);
     if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
     else rc = check_levels(f, &content);
@@ -581,7 +585,7 @@ static int check_tile_count(tsr_fragment_check *f, bool *sound) {
                         (unsigned long long)m->tile_count, (unsigned long long)count);
 }
 
-/* ---- All -------------------------------------------------------------------------------------------------------- */
+/* ---- All --------------------------------------------------------------------------------------------------------- */
 
 /* Checks a fragment whose footer has been read. */
 static int check_opened(tsr_fragment_check *f) {
@@ -611,8 +615,8 @@ static int check_opened(tsr_fragment_check *f) {
 int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment) {
   tsr_fragment_check f = {.c = c, .fragment = fragment};
   bool opened;
-  tsr__check_join(&f.directory, fragment->old_layout ? "" : "__fragments", fragment->name, "");
-  tsr__check_join(&f.metadata_path, f.directory.text, METADATA_FILE, "");
+  tsr__check_join(&f.directory, fragment->old_layout ? "" : TSR_DIR_FRAGMENTS, fragment->name, "");
+  tsr__check_join(&f.metadata_path, f.directory.text, TSR_FILE_FRAGMENT_METADATA, "");
   tsr__arena_init(&f.arena, &c->memory);
   int rc = tsr__environment_cancelled(c->environment, c->error);
   if (rc >= 0) rc = check_fragment_open_metadata(&f, &opened);

@@ -23,6 +23,7 @@
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "check/check_fragment.h"
 
 typedef enum statistics_kind { KIND_NONE, KIND_NUMBER, KIND_TEXT } statistics_kind;
@@ -71,8 +72,10 @@ static statistics_field check_statistics_field_of(const tsr_fragment_check *f, u
   if (field->datatype == TSR_CHAR || field->datatype == TSR_ASCII) {
     made.kind = KIND_TEXT;
     made.has_sum = field->datatype == TSR_CHAR && made.size == 1;
-    if (f->metadata.version < 18) made.kind = KIND_NONE;
-    if (f->metadata.dense && (made.size == 0 || (made.nullable && f->metadata.version < 21))) made.kind = KIND_NONE;
+    if (!layout_has_string_statistics(f->metadata.version)) made.kind = KIND_NONE;
+    if (f->metadata.dense &&
+        (made.size == 0 || (made.nullable && !layout_has_nullable_string_statistics(f->metadata.version))))
+      made.kind = KIND_NONE;
     return made;
   }
   tsr_kind kind = tsr_datatype_kind(field->datatype);
@@ -81,7 +84,7 @@ static statistics_field check_statistics_field_of(const tsr_fragment_check *f, u
   return made;
 }
 
-/* ---- Measuring -------------------------------------------------------------------------------------------------- */
+/* ---- Measuring --------------------------------------------------------------------------------------------------- */
 
 /* Minimum and maximum start as in TileDB, at the greatest and least finite values. So if all cells are +infinity, the
  * minimum is the greatest finite value. */
@@ -165,7 +168,7 @@ static check_statistics_measured check_statistics_measure(const statistics_field
   return m;
 }
 
-/* ---- A tile's statistics ---------------------------------------------------------------------------------------- */
+/* ---- A tile's statistics ----------------------------------------------------------------------------------------- */
 
 typedef struct stored { /* the stored statistics of a tile; NULL where there are none */
   const uint8_t *min, *max;
@@ -291,7 +294,7 @@ static int report_tile(tsr_fragment_check *f, uint32_t slot, uint64_t number, co
                         (unsigned long long)*s->null_count, (unsigned long long)m->nulls);
 }
 
-/* ---- Summaries -------------------------------------------------------------------------------------------------- */
+/* ---- Summaries --------------------------------------------------------------------------------------------------- */
 
 /* Merges the minimum and maximum of a tile into a summary. As in TileDB, the new value replaces the kept one unless the
  * kept one is certainly less (or greater). So NaN replaces every value, and every value replaces NaN. */
@@ -409,13 +412,14 @@ int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t nu
                                const uint8_t *mask) {
   const tsr_statistics *all = f->metadata.slots[slot].statistics;
   const statistics_field field = check_statistics_field_of(f, slot);
-  if (f->metadata.version < 11 || !f->statistics_sound[slot] || !all || field.kind == KIND_NONE) return TSR_OK;
+  if (!layout_has_tile_statistics(f->metadata.version) || !f->statistics_sound[slot] || !all || field.kind == KIND_NONE)
+    return TSR_OK;
   stored s = find_stored(all, number);
   verdict v = {true, true, true, true};
   check_statistics_measured m = {0};
   if (tile) {
     m = check_statistics_measure(&field, tile, mask);
-    v = judge(&field, &s, &m, mask && f->metadata.version < 16);
+    v = judge(&field, &s, &m, mask && !layout_has_statistics_of_cells_alone(f->metadata.version));
     if (!all_right(v) && mask) {
       check_statistics_measured padded = check_statistics_measure(&field, tile, NULL);
       verdict other = judge(&field, &s, &padded, false);
@@ -428,7 +432,7 @@ int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t nu
   return add_to_summary(f, &f->summaries[2 * slot + 1], number, &field, &s, &m, v);
 }
 
-/* ---- Statistics of the fragment --------------------------------------------------------------------------------- */
+/* ---- Statistics of the fragment ---------------------------------------------------------------------------------- */
 
 typedef struct fragment_totals { /* stored statistics of a slot of the whole fragment */
   const uint8_t *min, *max;
@@ -492,7 +496,7 @@ int tsr__check_fragment_statistics(tsr_fragment_check *f) {
   tsr_fragment_metadata *m = &f->metadata;
   tsr_buffer content = {.memory = &f->c->memory};
   tsr_error fault = {0};
-  if (m->version < 12 || !f->summary_sound) return TSR_OK;
+  if (!layout_has_fragment_statistics(m->version) || !f->summary_sound) return TSR_OK;
   int rc = tsr__fragment_metadata_tile(m, f->file, m->fragment_statistics_at, f->c->key, UINT64_MAX, &content, &fault);
   if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "fragment statistics");
   tsr_input in = tsr__input(content.data, content.size);

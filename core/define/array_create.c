@@ -19,15 +19,14 @@
 #include "format/enumeration.h"
 #include "format/schema_rules.h"
 #include "format/schema_write.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/objects.h"
 #include "array/pending.h"
 
-#define ARRAY_CREATE_OLD_SCHEMA "__array_schema.tdb"
-#define OLD_LOCK                "__lock.tdb"
-#define DEFAULT_CHUNK           65536u
-#define PATH_SIZE_MAX           (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
+#define DEFAULT_CHUNK 65536u
+#define PATH_SIZE_MAX (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
 
 struct tsr_creation {
   tsr_environment *environment;
@@ -42,7 +41,7 @@ struct tsr_creation {
   const char *owner; /* path of the database file whose commit comes first; from `arena`, or NULL */
 };
 
-/* ---- Schemas as callers fill them in -------------------------------------------------------- */
+/* ---- Schemas as callers fill them in ----------------------------------------------------------------------------- */
 
 static void complete_pipeline(tsr_pipeline *pipeline) {
   if (!pipeline->max_chunk_size && !pipeline->uncut) pipeline->max_chunk_size = DEFAULT_CHUNK;
@@ -100,7 +99,7 @@ int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr
   return rc;
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 static int array_create_new_name(uint64_t time, tsr_arena *arena, char **name, tsr_error *error) {
   uint8_t random[16];
@@ -132,21 +131,26 @@ static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *err
 
 static int name_schema(tsr_creation *c, uint64_t time, tsr_error *error) {
   void *copy;
-  c->schema.time = c->schema.version < 10 ? 0 : time;
-  if (c->schema.version >= 10) return array_create_new_name(time, &c->arena, &c->schema.name, error);
-  TSR_TRY(tsr__arena_copy(&c->arena, ARRAY_CREATE_OLD_SCHEMA, strlen(ARRAY_CREATE_OLD_SCHEMA), &copy, error));
+  c->schema.time = !layout_has_schema_folder(c->schema.version) ? 0 : time;
+  if (layout_has_schema_folder(c->schema.version))
+    return array_create_new_name(time, &c->arena, &c->schema.name, error);
+  TSR_TRY(tsr__arena_copy(&c->arena, TSR_FILE_OLD_SCHEMA, strlen(TSR_FILE_OLD_SCHEMA), &copy, error));
   c->schema.name = copy;
   return TSR_OK;
 }
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 typedef struct array_create_place {
   const char *path;
   uint32_t since; /* the first format version with this directory */
 } array_create_place;
 static const array_create_place array_create_directories[] = {
-    {"__fragments", 12}, {"__commits", 12}, {"__meta", 4}, {"__labels", 18}, {"__fragment_meta", 12},
+    {TSR_DIR_FRAGMENTS, TSR_SINCE_COMMITS_FOLDER},
+    {TSR_DIR_COMMITS, TSR_SINCE_COMMITS_FOLDER},
+    {TSR_DIR_META, TSR_SINCE_METADATA},
+    {TSR_DIR_LABELS, TSR_SINCE_LABELS},
+    {TSR_DIR_FOOTERS, TSR_SINCE_COMMITS_FOLDER},
 };
 #define DIRECTORIES (sizeof array_create_directories / sizeof *array_create_directories)
 
@@ -178,7 +182,7 @@ static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(c->schema.name, pending);
   path->size = 0;
-  TSR_TRY(tsr__buffer_printf(path, error, "%s/__enumerations/%s", pending, e->file));
+  TSR_TRY(tsr__buffer_printf(path, error, "%s/" TSR_DIR_ENUMERATIONS "/%s", pending, e->file));
   return tsr__buffer_append_u8(path, 0, error);
 }
 
@@ -203,9 +207,9 @@ static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, 
 static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(c->schema.name, pending);
-  snprintf(file, PATH_SIZE_MAX, "%s%s%s", pending, c->schema.version < 10 ? "" : "/",
-           c->schema.version < 10 ? "" : c->schema.name);
-  snprintf(enumerations, PATH_SIZE_MAX, "%s/__enumerations", pending);
+  snprintf(file, PATH_SIZE_MAX, "%s%s%s", pending, !layout_has_schema_folder(c->schema.version) ? "" : "/",
+           !layout_has_schema_folder(c->schema.version) ? "" : c->schema.name);
+  snprintf(enumerations, PATH_SIZE_MAX, "%s/" TSR_DIR_ENUMERATIONS, pending);
 }
 
 static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
@@ -226,24 +230,24 @@ static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error
   for (unsigned i = 0; i < DIRECTORIES; i++)
     if (version >= array_create_directories[i].since)
       TSR_TRY(tsr__store_make_directory(c->store, array_create_directories[i].path, error));
-  if (version < 10) TSR_TRY(write_file(c, OLD_LOCK, NULL, 0, NULL, error));
-  if (version >= 10) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
-  if (version >= 20) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
+  if (!layout_has_schema_folder(version)) TSR_TRY(write_file(c, TSR_FILE_OLD_LOCK, NULL, 0, NULL, error));
+  if (layout_has_schema_folder(version)) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
+  if (layout_has_enumerations(version)) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
   TSR_TRY(array_create_write_enumerations(c, key, error));
   if (!c->durable) return array_create_write_schema(c, key, NULL, error);
   tsr_file *schema;
   TSR_TRY(array_create_write_schema(c, key, &schema, error));
   const char *made[3] = {""};
   uint64_t count = 1;
-  if (version >= 10) made[count++] = pending;
-  if (version >= 20 && c->schema.enumeration_count > 0) made[count++] = enumerations;
+  if (layout_has_schema_folder(version)) made[count++] = pending;
+  if (layout_has_enumerations(version) && c->schema.enumeration_count > 0) made[count++] = enumerations;
   const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count + 1;
   int rc = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
   tsr__store_close_file(schema);
   return rc;
 }
 
-/* ---- Directories above the array ------------------------------------------------------------ */
+/* ---- Directories above the array --------------------------------------------------------------------------------- */
 
 /* Cuts the last part off a path. Returns false if the path has no directory before its last part. */
 static bool cut_path(char *path) {
@@ -275,7 +279,7 @@ static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
   return n;
 }
 
-/* ---- Abandon -------------------------------------------------------------------------------- */
+/* ---- Abandon ----------------------------------------------------------------------------------------------------- */
 
 /* Removes a path, which may be missing. Only the first failure goes into *code and `error`. */
 static void array_create_remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
@@ -308,10 +312,10 @@ static void remove_within(tsr_creation *c, const char *directory, bool may_hold_
 /* Removes the metadata, and the fragments and commits that writers have put into the array before it was published.
  * Below version 12 fragments are directories of the array's root: ".UUID" while they are written, then their names. */
 static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
-  if (c->schema.version >= 4) remove_within(c, "__meta", false, code, error);
-  if (c->schema.version >= 12) {
-    remove_within(c, "__fragments", true, code, error);
-    remove_within(c, "__commits", false, code, error);
+  if (layout_has_metadata(c->schema.version)) remove_within(c, TSR_DIR_META, false, code, error);
+  if (layout_has_commits_folder(c->schema.version)) {
+    remove_within(c, TSR_DIR_FRAGMENTS, true, code, error);
+    remove_within(c, TSR_DIR_COMMITS, false, code, error);
     return;
   }
   tsr_listing entries = {0};
@@ -342,11 +346,11 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
     if (c->schema.enumerations[i].file && enumeration_path(c, &c->schema.enumerations[i], &path, error) >= 0)
       array_create_remove_path(c, (const char *)path.data, &rc, error);
   tsr__buffer_release(&path);
-  if (c->schema.version < 10) array_create_remove_path(c, OLD_LOCK, &rc, error);
-  if (c->schema.version >= 20) array_create_remove_path(c, enumerations, &rc, error);
-  if (c->made_root && c->schema.version >= 10)
+  if (!layout_has_schema_folder(c->schema.version)) array_create_remove_path(c, TSR_FILE_OLD_LOCK, &rc, error);
+  if (layout_has_enumerations(c->schema.version)) array_create_remove_path(c, enumerations, &rc, error);
+  if (c->made_root && layout_has_schema_folder(c->schema.version))
     remove_within(c, pending, false, &rc, error); /* schemas that tsr_array_schema_without has added */
-  if (c->schema.version >= 10) array_create_remove_path(c, pending, &rc, error);
+  if (layout_has_schema_folder(c->schema.version)) array_create_remove_path(c, pending, &rc, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= array_create_directories[i].since)
       array_create_remove_path(c, array_create_directories[i].path, &rc, error);
@@ -364,10 +368,11 @@ void tsr_creation_close(tsr_creation *creation) {
   tsr__free(creation);
 }
 
-/* ---- Prepare, publish ----------------------------------------------------------------------- */
+/* ---- Prepare, publish -------------------------------------------------------------------------------------------- */
 
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
-  static const char *const marks[] = {".pending__", ".copying", "__commits", "__fragments", "__meta"};
+  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_DIR_COMMITS, TSR_DIR_FRAGMENTS,
+                                      TSR_DIR_META};
   tsr_listing entries = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;
   bool unfinished = false;
@@ -445,12 +450,12 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
   return rc;
 }
 
-static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, ARRAY_CREATE_OLD_SCHEMA) == 0; }
+static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, TSR_FILE_OLD_SCHEMA) == 0; }
 
 static int publish_schema(tsr_store *store, const char *schema_name, tsr_error *error) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(schema_name, pending);
-  return tsr__store_rename_exclusive(store, pending, array_create_is_old(schema_name) ? schema_name : "__schema",
+  return tsr__store_rename_exclusive(store, pending, array_create_is_old(schema_name) ? schema_name : TSR_DIR_SCHEMA,
                                      error);
 }
 

@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/objects.h"
 
-#define DROPPED_PREFIX       ".dropped"
+#define DROPPED_PREFIX       TSR_PREFIX_DROPPED
 #define ARRAY_DROP_DEPTH_MAX 32 /* nested directories */
 
 static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
@@ -52,8 +53,8 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
 
 /* Sets *unfinished if an earlier drop of this array was cut off. */
 static int find_unfinished_drop(tsr_store *store, bool *unfinished, tsr_error *error) {
-  TSR_TRY(tsr__directory_find(store, DROPPED_PREFIX "__schema", unfinished, error));
-  return *unfinished ? TSR_OK : tsr__store_find(store, DROPPED_PREFIX "__array_schema.tdb", unfinished, error);
+  TSR_TRY(tsr__directory_find(store, DROPPED_PREFIX TSR_DIR_SCHEMA, unfinished, error));
+  return *unfinished ? TSR_OK : tsr__store_find(store, DROPPED_PREFIX TSR_FILE_OLD_SCHEMA, unfinished, error);
 }
 
 static int hide_schema(tsr_store *store, const char *name, tsr_error *error) {
@@ -76,9 +77,9 @@ static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error 
                      : exists                 ? "the directory is no array"
                                               : "no such directory");
   }
-  TSR_TRY(hide_schema(store, "__kv_schema.tdb", error));
-  TSR_TRY(hide_schema(store, "__array_schema.tdb", error));
-  TSR_TRY(hide_schema(store, "__schema", error));
+  TSR_TRY(hide_schema(store, TSR_FILE_KV_SCHEMA, error));
+  TSR_TRY(hide_schema(store, TSR_FILE_OLD_SCHEMA, error));
+  TSR_TRY(hide_schema(store, TSR_DIR_SCHEMA, error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
   return remove_tree(environment, store, "", 0, error);
 }

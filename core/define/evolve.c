@@ -22,6 +22,7 @@
 #include "format/enumeration.h"
 #include "format/schema_rules.h"
 #include "format/schema_write.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/listing.h"
 #include "array/timed_write.h"
@@ -111,7 +112,7 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   tsr_buffer content = {.memory = &v->array->memory};
   int rc = tsr__enumeration_encode(e, &content, error);
   if (rc >= 0)
-    rc = tsr__write_named(v->array->store, "__schema/__enumerations", e->file, tsr__array_key(v->array),
+    rc = tsr__write_named(v->array->store, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, e->file, tsr__array_key(v->array),
                           v->schema.version, &content, error);
   tsr__buffer_release(&content);
   return rc < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
@@ -127,7 +128,8 @@ static int evolve_write_schema(evolution *v, tsr_error *error) {
   if (rc >= 0) rc = tsr__schema_publish(v->array, v->newest, v->schema.version, &content, v->names[v->written], error);
   v->written += rc > 0;
   if (rc == 0 && v->fresh)
-    (void)tsr__store_remove(v->array->store, tsr__path_of("__schema/__enumerations", v->fresh->file, "").text, NULL);
+    (void)tsr__store_remove(v->array->store,
+                            tsr__path_of(TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, v->fresh->file, "").text, NULL);
   tsr__buffer_release(&content);
   return rc;
 }

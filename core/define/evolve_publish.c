@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"
@@ -35,7 +36,7 @@ static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
   return list->count > 0 && strcmp(list->items[list->count - 1].name, base) == 0;
 }
 
-static tsr_path evolve_publish_path_of(const char *name) { return tsr__path_of("__schema", name, ""); }
+static tsr_path evolve_publish_path_of(const char *name) { return tsr__path_of(TSR_DIR_SCHEMA, name, ""); }
 
 static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
   bool exists;
@@ -49,7 +50,7 @@ static int rename_staged(tsr_store *store, const char *staged, const char *name,
   tsr_error one = {0};
   int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
   if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return schema_exists(store, name, error);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, "__schema", &one);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, TSR_DIR_SCHEMA, &one);
   if (rc < 0 && error) *error = one;
   return rc < 0 ? rc : 1;
 }

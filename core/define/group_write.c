@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/group_open.h"
@@ -18,16 +19,14 @@
 #include "array/timed_write.h"
 #include "define/metadata_write.h"
 
-#define GROUP_DIRECTORY "__group"
-#define GROUP_FILE      "__tiledb_group.tdb"
-#define GROUP_VERSION   2
+#define GROUP_VERSION 2
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
 /* Makes the directories and the file of a group. made[i] says whether this call has made the directory i: the group's
  * own, __meta and __group. */
 static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
-  static const char *const directories[3] = {"", "__meta", GROUP_DIRECTORY};
+  static const char *const directories[3] = {"", TSR_DIR_META, TSR_DIR_GROUP};
   tsr_object_kind kind;
   for (int i = 0; i < 3; i++) {
     int rc = tsr__store_make_directory(store, directories[i], error);
@@ -40,11 +39,11 @@ static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
       return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
   }
   tsr_file *file;
-  int rc = tsr__store_create_exclusive(store, GROUP_FILE, &file, error);
+  int rc = tsr__store_create_exclusive(store, TSR_FILE_OLD_GROUP, &file, error);
   if (rc < 0) return rc == TSR_EXISTS ? TSR_OK : rc;
   rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (rc < 0) (void)tsr__store_remove(store, GROUP_FILE, NULL);
+  if (rc < 0) (void)tsr__store_remove(store, TSR_FILE_OLD_GROUP, NULL);
   return rc < 0 ? rc : tsr__store_sync_directory(store, "", error);
 }
 
@@ -56,8 +55,8 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   bool made[3] = {false};
   int rc = group_write_make(store, made, error);
   if (rc < 0) { /* a directory that is not empty stays */
-    if (made[2]) (void)tsr__store_remove(store, GROUP_DIRECTORY, NULL);
-    if (made[1]) (void)tsr__store_remove(store, "__meta", NULL);
+    if (made[2]) (void)tsr__store_remove(store, TSR_DIR_GROUP, NULL);
+    if (made[1]) (void)tsr__store_remove(store, TSR_DIR_META, NULL);
     if (made[0]) (void)tsr__store_remove(store, "", NULL);
     tsr__wrap(error, "group %s", directory);
   }
@@ -78,7 +77,7 @@ typedef struct group_write_change {
 
 static int group_write_load(group_write_change *c, tsr_error *error) {
   tsr_timed_files files;
-  TSR_TRY(tsr__timed_files(c->group->environment, c->group->store, GROUP_DIRECTORY, TSR_TIME_BEGIN, TSR_TIME_NOW,
+  TSR_TRY(tsr__timed_files(c->group->environment, c->group->store, TSR_DIR_GROUP, TSR_TIME_BEGIN, TSR_TIME_NOW,
                            &c->arena, &files, error));
   TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
   return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
@@ -104,9 +103,9 @@ static int write_change(group_write_change *c, const tsr_member *member, bool de
   if (rc >= 0) rc = group_write_add(&list, member, deleted, error);
   const tsr_members members = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
   if (rc >= 0) rc = tsr__group_encode(&members, &content, error);
-  if (rc >= 0) rc = tsr__timed_last(c->group->store, GROUP_DIRECTORY, &last, error);
+  if (rc >= 0) rc = tsr__timed_last(c->group->store, TSR_DIR_GROUP, &last, error);
   if (rc >= 0)
-    rc = tsr__write_timed(c->group->environment, c->group->store, GROUP_DIRECTORY, last, GROUP_VERSION,
+    rc = tsr__write_timed(c->group->environment, c->group->store, TSR_DIR_GROUP, last, GROUP_VERSION,
                           tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
   tsr__buffer_release(&list);
   tsr__buffer_release(&content);

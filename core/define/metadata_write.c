@@ -5,14 +5,13 @@
 
 #include "model/datatype.h"
 #include "format/schema_rules.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/group_open.h"
 #include "array/listing.h"
 #include "array/timed_write.h"
 #include "define/group_write.h"
-
-#define META "__meta"
 
 static int metadata_write_check(const tsr_metadata_entry *entry, tsr_error *error) {
   if (entry->key_size > UINT32_MAX)
@@ -31,9 +30,9 @@ int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const ui
   tsr_buffer content = {.memory = store->memory};
   uint64_t last = 0;
   TSR_TRY(metadata_write_check(entry, error));
-  int rc = tsr__timed_last(store, META, &last, error);
+  int rc = tsr__timed_last(store, TSR_DIR_META, &last, error);
   if (rc >= 0) rc = tsr__metadata_encode(entry, &content, error);
-  if (rc >= 0) rc = tsr__write_timed(environment, store, META, last, 0, key, version, &content, NULL, error);
+  if (rc >= 0) rc = tsr__write_timed(environment, store, TSR_DIR_META, last, 0, key, version, &content, NULL, error);
   tsr__buffer_release(&content);
   return rc;
 }
@@ -56,7 +55,8 @@ static int metadata_version(tsr_array *array, uint32_t *version, tsr_error *erro
   TSR_TRY(tsr__array_list(array, false, true, error));
   TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, version, error));
-  if (*version < 4) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no metadata: it needs 4", *version);
+  if (!layout_has_metadata(*version))
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no metadata: it needs 4", *version);
   return TSR_OK;
 }
 

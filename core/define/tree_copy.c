@@ -12,6 +12,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"
@@ -21,11 +22,10 @@
 
 #define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
 #define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */
-#define COPYING             ".copying" /* and an index of schema_names: their names until the copy is complete */
 
 /* The names that make a directory an array, in the order in which the copy gets them. An old array whose schema has
  * been evolved has both a file and __schema, and is complete with the last of them. */
-static const char *const schema_names[] = {"__array_schema.tdb", "__kv_schema.tdb", "__schema"};
+static const char *const schema_names[] = {TSR_FILE_OLD_SCHEMA, TSR_FILE_KV_SCHEMA, TSR_DIR_SCHEMA};
 #define SCHEMA_NAMES (sizeof schema_names / sizeof *schema_names)
 
 typedef struct tree_copy_item { /* one file or directory to copy */
@@ -69,8 +69,9 @@ static int tree_copy_add(copying *c, const char *directory, const char *name, bo
 
 static bool tree_copy_skips(const tsr_entry *entry) {
   uint64_t stem;
-  if (tsr__name_suffix(entry->name, TSR_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
-  return *entry->name == '.' || tsr__name_suffix(entry->name, ".pending", &stem) || entry->kind == TSR_ENTRY_OTHER;
+  if (tsr__name_suffix(entry->name, TSR_SUFFIX_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
+  return *entry->name == '.' || tsr__name_suffix(entry->name, TSR_SUFFIX_PENDING, &stem) ||
+         entry->kind == TSR_ENTRY_OTHER;
 }
 
 static int add_entries(copying *c, const char *directory, uint32_t depth) {
@@ -82,7 +83,7 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
   int rc = TSR_OK;
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_entry *entry = &entries.entries[i];
-    bool known = depth == 0 && strcmp(entry->name, "__commits") == 0; /* the first item of the list */
+    bool known = depth == 0 && strcmp(entry->name, TSR_DIR_COMMITS) == 0; /* the first item of the list */
     if (!tree_copy_skips(entry) && !known)
       rc = tree_copy_add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
   }
@@ -93,10 +94,10 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
 /* Fills c->items, breadth first: the entries of each directory go to the end of the list. */
 static int tree_copy_list_all(copying *c) {
   bool exists;
-  TSR_TRY(tsr__directory_find(c->from, "__commits", &exists, c->error));
+  TSR_TRY(tsr__directory_find(c->from, TSR_DIR_COMMITS, &exists, c->error));
   if (exists) {
-    TSR_TRY(tree_copy_add(c, "", "__commits", true, 1));
-    TSR_TRY(add_entries(c, "__commits", 1));
+    TSR_TRY(tree_copy_add(c, "", TSR_DIR_COMMITS, true, 1));
+    TSR_TRY(add_entries(c, TSR_DIR_COMMITS, 1));
     tree_copy_item_at(c, 0)->depth = 0;
   }
   TSR_TRY(add_entries(c, "", 0));
@@ -108,7 +109,7 @@ static int tree_copy_list_all(copying *c) {
   return TSR_OK;
 }
 
-/* ---- The copy --------------------------------------------------------------------------------------------------- */
+/* ---- The copy ---------------------------------------------------------------------------------------------------- */
 
 /* Sets *path to an item's present path in the copy: schemas that are not in place yet have another name. */
 static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
@@ -116,7 +117,7 @@ static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer
   for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
     const size_t length = strlen(schema_names[m]);
     if (strncmp(one->path, schema_names[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
-    TSR_TRY(tsr__buffer_printf(path, c->error, COPYING "%u%s", m, one->path + length));
+    TSR_TRY(tsr__buffer_printf(path, c->error, TSR_PREFIX_COPYING "%u%s", m, one->path + length));
     return tsr__buffer_append_u8(path, 0, c->error);
   }
   TSR_TRY(tsr__buffer_printf(path, c->error, "%s", one->path));
@@ -179,9 +180,9 @@ static int copy_items(copying *c, tsr_buffer *path) {
   }
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
   for (; c->published < SCHEMA_NAMES; c->published++) {
-    char hidden[sizeof COPYING + 10];
+    char hidden[sizeof TSR_PREFIX_COPYING + 10];
     const char *name = schema_names[c->published];
-    snprintf(hidden, sizeof hidden, COPYING "%u", c->published);
+    snprintf(hidden, sizeof hidden, TSR_PREFIX_COPYING "%u", c->published);
     if (c->has_schema[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, name, c->error));
   }
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;

@@ -12,6 +12,7 @@
  * one chunk; its offsets tile has no chunks.
  */
 #include "filter/filter.h"
+#include "filter/filter_version.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@
 #define ASK_CHUNKS       64u /* the host is asked whether to go on after so many chunks, however small, */
 #define FILTER_ASK_BYTES (4u << 20) /* or after so many bytes */
 
-/* ---- Which filters there are ------------------------------------------------------------------------------------ */
+/* ---- Which filters there are ------------------------------------------------------------------------------------- */
 
 /* No filter, in older arrays also as one of a list. */
 static int decode_none(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
@@ -80,7 +81,7 @@ tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype) 
   return size == 1 ? TSR_INT8 : size == 2 ? TSR_INT16 : size == 4 ? TSR_INT32 : TSR_INT64;
 }
 
-/* ---- A pipeline in use ------------------------------------------------------------------------------------------ */
+/* ---- A pipeline in use ------------------------------------------------------------------------------------------- */
 
 typedef struct filter_stage {
   const tsr_filter *filter;
@@ -185,7 +186,7 @@ int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, 
   return TSR_OK;
 }
 
-/* ---- Backward --------------------------------------------------------------------------------------------------- */
+/* ---- Backward ---------------------------------------------------------------------------------------------------- */
 
 /* How many bytes of metadata and data a filter can make of `total`, for the largest of writers: what is more is a
  * decompression bomb. */
@@ -387,8 +388,7 @@ bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype data
   if (pipeline->count == 0 || values_per_cell != TSR_VARIABLE) return false;
   tsr_filter_type first = pipeline->filters[0].type;
   if (first != TSR_FILTER_RLE && first != TSR_FILTER_DICTIONARY) return false;
-  if (datatype == TSR_UTF8) return version >= 17;
-  return datatype == TSR_ASCII && version >= (first == TSR_FILTER_RLE ? 12 : 13);
+  return filter_version_holds_offsets(version, first, datatype);
 }
 
 int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *size, tsr_error *error) {
@@ -405,7 +405,7 @@ int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *s
   return TSR_OK;
 }
 
-/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+/* ---- Forward ----------------------------------------------------------------------------------------------------- */
 
 /* A tile on its way into chunks. */
 typedef struct chunker {

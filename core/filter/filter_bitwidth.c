@@ -12,6 +12,7 @@
 
 #include "base/arithmetic.h"
 #include "filter/filter_parts.h"
+#include "filter/filter_version.h"
 
 /* Bytes of a value; 0 where the filter does nothing. */
 static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign) {
@@ -22,12 +23,12 @@ static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign)
   case TSR_KIND_SIGNED:
   case TSR_KIND_UNSIGNED: return width == 1 ? 0 : width;
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return context->shape->version < 20 ? 0 : 8;
+  case TSR_KIND_TIME: return filter_version_packs_times(context->shape->version) ? 8 : 0;
   default: return 0;
   }
 }
 
-/* ---- One window ------------------------------------------------------------------------------------------------- */
+/* ---- One window -------------------------------------------------------------------------------------------------- */
 
 /* widen: `count` narrow integers + offset -> wide ones; narrow: the way back */
 #define DEFINE_WIDEN(wide, type, name)                                                                                 \
@@ -105,7 +106,7 @@ static unsigned bitwidth_measure(unsigned width, bool has_sign, const uint8_t *i
   return bits;
 }
 
-/* ---- Backward --------------------------------------------------------------------------------------------------- */
+/* ---- Backward ---------------------------------------------------------------------------------------------------- */
 
 typedef struct bitwidth_window {
   uint64_t offset;
@@ -166,7 +167,7 @@ static int bitwidth_decode(const tsr_filter_context *context, tsr_input *metadat
   return TSR_OK;
 }
 
-/* ---- Forward ---------------------------------------------------------------------------------------------------- */
+/* ---- Forward ----------------------------------------------------------------------------------------------------- */
 
 /* One window to *record and *to. */
 static void encode_window(unsigned width, bool has_sign, const uint8_t *in, uint64_t bytes, uint8_t **record,

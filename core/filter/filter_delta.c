@@ -24,6 +24,7 @@
 #include "base/arithmetic.h"
 #include "filter/filter_compress.h"
 #include "filter/filter_parts.h"
+#include "filter/filter_version.h"
 
 /* sums: the running sums of `count` steps, from `value` on. steps: the way back. */
 #define DEFINE_STEPS(bits)                                                                                             \
@@ -73,7 +74,7 @@ static uint64_t delta_load(unsigned width, const uint8_t *p) {
   return value;
 }
 
-/* ---- Delta ------------------------------------------------------------------------------------------------------ */
+/* ---- Delta ------------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the values that delta and double delta take, and whether they have a sign. */
 static int value_width(const tsr_filter_context *context, int rc, unsigned *width, bool *has_sign, tsr_error *error) {
@@ -118,7 +119,7 @@ static int compress_delta(const tsr_filter_context *context, const uint8_t *in, 
 
 static const tsr_codec codec_delta = {.bound = bound_delta, .compress = compress_delta, .decompress = decompress_delta};
 
-/* ---- Double delta ----------------------------------------------------------------------------------------------- */
+/* ---- Double delta ------------------------------------------------------------------------------------------------ */
 
 #define DOUBLE_DELTA_HEADER 9u
 
@@ -285,7 +286,7 @@ static int compress_double_delta(const tsr_filter_context *context, const uint8_
 static const tsr_codec codec_double_delta = {
     .bound = bound_double_delta, .compress = compress_double_delta, .decompress = decompress_double_delta};
 
-/* ---- The compressors' frame ------------------------------------------------------------------------------------- */
+/* ---- The compressors' frame -------------------------------------------------------------------------------------- */
 
 static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) {
   uint32_t kept = 0;
@@ -306,7 +307,7 @@ static int encode_compressed(const tsr_filter_context *context, const tsr_chunk 
   return tsr__compress_encode(context, &full, out, error);
 }
 
-/* ---- Positive delta --------------------------------------------------------------------------------------------- */
+/* ---- Positive delta ---------------------------------------------------------------------------------------------- */
 
 /* Bytes of a value; 0 where the filter does nothing. */
 static unsigned positive_width(const tsr_filter_context *context) {
@@ -315,7 +316,7 @@ static unsigned positive_width(const tsr_filter_context *context) {
   case TSR_KIND_UNSIGNED:
   case TSR_KIND_BOOLEAN: return (unsigned)tsr_datatype_size(context->datatype);
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return context->shape->version < 20 ? 0 : 8;
+  case TSR_KIND_TIME: return filter_version_packs_times(context->shape->version) ? 8 : 0;
   default:
     return context->datatype == TSR_BLOB || context->datatype == TSR_GEOM_WKB || context->datatype == TSR_GEOM_WKT;
   }

@@ -28,6 +28,7 @@
  * footers never fall and lie behind the table.
  */
 #include "format/commits.h"
+#include "format/layout.h"
 
 #include <string.h>
 
@@ -81,8 +82,10 @@ static int copy_name(tsr_arena *arena, const char *name, uint64_t size, char **c
 static const struct suffix {
   const char *text;
   tsr_commit_kind kind;
-} suffixes[] = {
-    {".wrt", TSR_COMMIT_WRITE}, {".ok", TSR_COMMIT_WRITE}, {".del", TSR_COMMIT_DELETE}, {".upd", TSR_COMMIT_UPDATE}};
+} suffixes[] = {{TSR_SUFFIX_WRITE, TSR_COMMIT_WRITE},
+                {TSR_SUFFIX_OLD_WRITE, TSR_COMMIT_WRITE},
+                {TSR_SUFFIX_DELETE, TSR_COMMIT_DELETE},
+                {TSR_SUFFIX_UPDATE, TSR_COMMIT_UPDATE}};
 
 static bool has_suffix(const char *text, uint64_t size, const char *suffix) {
   uint64_t length = strlen(suffix);
@@ -226,7 +229,7 @@ static uint64_t count_placed(const tsr_footers *all) {
   uint64_t count = 0;
   tsr_name parsed;
   while (count < all->count && tsr__name_parse(all->footers[count].name, strlen(all->footers[count].name), &parsed) &&
-         parsed.version != 0 && parsed.version != 11)
+         !layout_miscounts_footers(parsed.version))
     count++;
   return count;
 }
@@ -251,22 +254,23 @@ bool tsr__commits_match(const tsr_commits *commits, const tsr_footers *footers) 
     const tsr_commit *commit = &commits->commits[i];
     tsr_name parsed;
     if (commit->kind != TSR_COMMIT_WRITE || strcmp(commit->name, footers->footers[i].name) != 0) return false;
-    if (!tsr__name_parse(commit->name, strlen(commit->name), &parsed) || parsed.version < 12) return false;
+    if (!tsr__name_parse(commit->name, strlen(commit->name), &parsed) || !layout_has_commits_folder(parsed.version))
+      return false;
   }
   return true;
 }
 
 static int encode_line(const char *name, const char *suffix, tsr_buffer *out, tsr_error *error) {
-  return tsr__buffer_printf(out, error, "__commits/%s%s\n", name, suffix);
+  return tsr__buffer_printf(out, error, TSR_DIR_COMMITS "/%s%s\n", name, suffix);
 }
 
 int tsr__commits_encode_write(const char *name, tsr_buffer *out, tsr_error *error) {
-  return encode_line(name, ".wrt", out, error);
+  return encode_line(name, TSR_SUFFIX_WRITE, out, error);
 }
 
 int tsr__commits_encode_delete(const char *name, const void *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int rc = encode_line(name, ".del", out, error);
+  int rc = encode_line(name, TSR_SUFFIX_DELETE, out, error);
   if (rc >= 0) rc = tsr__buffer_append_u64(out, size, error);
   if (rc >= 0) rc = tsr__buffer_append(out, bytes, size, error);
   if (rc < 0) out->size = before;

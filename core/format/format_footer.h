@@ -5,9 +5,9 @@
 #define TSR_FORMAT_FOOTER_H
 
 #include "format/fragment_metadata.h"
+#include "format/layout.h"
 
-#define TSR_OLD_SCHEMA "__array_schema.tdb" /* the name of schemas below version 10 */
-#define COUNT(array)   (sizeof(array) / sizeof *(array))
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* One row of the footer: the same value of all slots, in the order of slots. */
 typedef struct footer_row {
@@ -18,18 +18,18 @@ typedef struct footer_row {
 static const footer_row footer_sizes[] = {
     {offsetof(tsr_slot, file_size[TSR_PART_FIXED]), 0, false},
     {offsetof(tsr_slot, file_size[TSR_PART_VARIABLE]), 0, true},
-    {offsetof(tsr_slot, file_size[TSR_PART_VALIDITY]), 7, false},
+    {offsetof(tsr_slot, file_size[TSR_PART_VALIDITY]), TSR_SINCE_VALIDITY, false},
 };
 /* between these two tables the footer has the u64 offset of the R-tree */
 static const footer_row footer_offsets[] = {
     {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false},
     {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true},
     {offsetof(tsr_slot, var_sizes_at), 0, true},
-    {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), 7, false},
-    {offsetof(tsr_slot, min_at), 11, false},
-    {offsetof(tsr_slot, max_at), 11, false},
-    {offsetof(tsr_slot, sum_at), 11, false},
-    {offsetof(tsr_slot, null_count_at), 11, false},
+    {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), TSR_SINCE_VALIDITY, false},
+    {offsetof(tsr_slot, min_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, max_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, sum_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, null_count_at), TSR_SINCE_TILE_STATISTICS, false},
 };
 
 #endif

@@ -50,6 +50,7 @@
 #include "format/generic_tile.h"
 #include "format/rtree.h"
 #include "format/schema.h"
+#include "format/layout.h"
 
 /* ---- Parts that footers and the metadata of versions 1 and 2 share ----------------------------------------------- */
 
@@ -72,7 +73,7 @@ static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena,
   if (!bytes) return TSR_OK; /* the input ended: the caller checks for that */
   const uint8_t *high_bytes = bytes + low_size;
   uint64_t high_size = size - low_size;
-  if (low_size == 0 && version < 10) {
+  if (low_size == 0 && !layout_has_string_high_ends(version)) {
     high_bytes = tsr__top_text;
     high_size = TSR_TOP_TEXT_SIZE;
   }
@@ -138,7 +139,7 @@ static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error
 static void read_row(tsr_input *in, const footer_row *r, tsr_fragment_metadata *metadata) {
   if (metadata->version < r->since) return;
   uint32_t count = metadata->slot_count;
-  if (r->variable && metadata->version < 5) count--;
+  if (r->variable && !layout_has_dimension_files(metadata->version)) count--;
   for (uint32_t slot = 0; slot < count; slot++) {
     uint64_t value = tsr__input_u64(in);
     memcpy((uint8_t *)&metadata->slots[slot] + r->member, &value, sizeof value);
@@ -189,7 +190,9 @@ static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
     tsr_slot *slot = &metadata->slots[s];
     bool coordinates = field >= 0 ? field < schema->dimension_count : system_column == TSR_SLOT_COORDS;
     slot->present = metadata->tile_count > 0 && (!coordinates || !metadata->dense);
-    if (field < 0 && system_column == TSR_SLOT_COORDS && metadata->version >= 5) { slot->present = false; }
+    if (field < 0 && system_column == TSR_SLOT_COORDS && layout_has_dimension_files(metadata->version)) {
+      slot->present = false;
+    }
     for (int part = 0; part < TSR_PART_COUNT && slot->present; part++) {
       if (!tsr__fragment_slot_has_part(metadata, s, part)) continue;
       if (slot->file_size[part] / 8 < metadata->tile_count) { /* a tile begins with a u64 */
@@ -206,7 +209,7 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
   const tsr_schema *schema = metadata->schema;
   metadata->slot_count =
       schema->attribute_count + 1 + (metadata->has_times ? 1 : 0) + (metadata->has_delete_metadata ? 2 : 0);
-  if (metadata->version >= 5) metadata->slot_count += schema->dimension_count;
+  if (layout_has_dimension_files(metadata->version)) metadata->slot_count += schema->dimension_count;
   void *slots;
   TSR_TRY(tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_slot), &slots, error));
   metadata->slots = slots;
@@ -216,9 +219,9 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
 /* ---- The footer -------------------------------------------------------------------------------------------------- */
 
 static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
-  const uint8_t *name = (const uint8_t *)TSR_OLD_SCHEMA;
-  uint64_t size = strlen(TSR_OLD_SCHEMA);
-  if (metadata->version >= 10) {
+  const uint8_t *name = (const uint8_t *)TSR_FILE_OLD_SCHEMA;
+  uint64_t size = strlen(TSR_FILE_OLD_SCHEMA);
+  if (layout_has_schema_folder(metadata->version)) {
     size = tsr__input_u64(in);
     name = tsr__input_take(in, size);
     TSR_TRY(tsr__input_check(in, "schema name", error));
@@ -277,7 +280,7 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u; %u is the newest that can be read", metadata->version,
                      TSR_FORMAT_READ_MAX);
   }
-  if (metadata->version < 3) {
+  if (!layout_has_footers(metadata->version)) {
     return tsr__fail(error, TSR_CORRUPT, "format version %u, which has no footers", metadata->version);
   }
   TSR_TRY(read_schema_name(in, metadata, error));
@@ -287,20 +290,22 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
   TSR_TRY(read_domain(in, metadata, error));
   metadata->sparse_tile_count = tsr__input_u64(in);
   metadata->last_tile_cells = tsr__input_u64(in);
-  if (metadata->version >= 14) { TSR_TRY(fragment_metadata_read_flag(in, "'has times'", &metadata->has_times, error)); }
-  if (metadata->version >= 15) {
+  if (layout_has_cell_times(metadata->version)) {
+    TSR_TRY(fragment_metadata_read_flag(in, "'has times'", &metadata->has_times, error));
+  }
+  if (layout_has_delete_metadata(metadata->version)) {
     TSR_TRY(fragment_metadata_read_flag(in, "'has delete metadata'", &metadata->has_delete_metadata, error));
   }
   TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
   for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
   metadata->rtree_at = tsr__input_u64(in);
   for (size_t r = 0; r < COUNT(footer_offsets); r++) read_row(in, &footer_offsets[r], metadata);
-  if (metadata->version >= 12) metadata->fragment_statistics_at = tsr__input_u64(in);
-  if (metadata->version >= 16) metadata->processed_conditions_at = tsr__input_u64(in);
+  if (layout_has_fragment_statistics(metadata->version)) metadata->fragment_statistics_at = tsr__input_u64(in);
+  if (layout_has_delete_conditions(metadata->version)) metadata->processed_conditions_at = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "footer", error));
-  if (metadata->version >= 23) TSR_TRY(skip_sections(in, error));
+  if (layout_has_footer_sections(metadata->version)) TSR_TRY(skip_sections(in, error));
   /* Newer versions of TileDB write one more u64 into footers of version 11, which no reader uses. */
-  if (metadata->version == 11 && tsr__input_left(in) == 8) (void)tsr__input_u64(in);
+  if (layout_has_longer_footers(metadata->version) && tsr__input_left(in) == 8) (void)tsr__input_u64(in);
   if (tsr__input_left(in)) {
     return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to a footer of version %u",
                      (unsigned long long)tsr__input_left(in), (unsigned long long)in->size, metadata->version);
@@ -364,7 +369,7 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
                       tsr_error *error) {
   metadata->version = tsr__input_u32(in);
   TSR_TRY(tsr__input_check(in, "version", error));
-  if (metadata->version < TSR_FORMAT_READ_MIN || metadata->version >= 3) {
+  if (metadata->version < TSR_FORMAT_READ_MIN || layout_has_footers(metadata->version)) {
     return tsr__fail(error, TSR_CORRUPT, "format version %u in metadata of version 1 or 2", metadata->version);
   }
   TSR_TRY(read_schema_name(in, metadata, error));
@@ -428,7 +433,7 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
 /* Returns the size in bytes of a footer that is not followed by its size: versions 3 to 9, all dimensions of fixed
  * size. */
 static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
-  bool own_files = version >= 5;
+  bool own_files = layout_has_dimension_files(version);
   uint64_t slots = schema->attribute_count + UINT64_C(1) + (own_files ? schema->dimension_count : 0);
   uint64_t size = 4 + 1 + 1 + 8 + 8 + 8; /* version, two flags, two counts, the R-tree's offset */
   for (uint32_t d = 0; d < schema->dimension_count; d++) size += 2 * tsr_datatype_size(schema->fields[d].datatype);
@@ -443,7 +448,7 @@ static int fragment_metadata_find_footer(tsr_file *file, uint32_t version, tsr_s
                                          uint64_t *at, uint64_t *size, tsr_error *error) {
   uint64_t found, behind = 0;
   const tsr_schema *schema = NULL;
-  if (version < 10) TSR_TRY(find(argument, TSR_OLD_SCHEMA, &schema, error));
+  if (!layout_has_footer_sizes(version)) TSR_TRY(find(argument, TSR_FILE_OLD_SCHEMA, &schema, error));
   if (!schema || tsr__schema_has_text(schema)) {
     uint8_t bytes[8];
     if (file->size < sizeof bytes) {
@@ -471,12 +476,12 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
     uint8_t bytes[4];
     TSR_TRY(tsr__store_read_at(file, 0, bytes, sizeof bytes, error));
     version = tsr__load32(bytes);
-    if (version < TSR_FORMAT_READ_MIN || version >= 5) {
+    if (version < TSR_FORMAT_READ_MIN || layout_has_commit_files(version)) {
       return tsr__fail(error, TSR_CORRUPT, "the fragment's name has no version, and its metadata begins with %u",
                        version);
     }
   }
-  if (version < 3) return read_old(file, key, find, argument, memory, metadata, error);
+  if (!layout_has_footers(version)) return read_old(file, key, find, argument, memory, metadata, error);
   if (version > TSR_FORMAT_READ_MAX) {
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u; %u is the newest that can be read", version,
                      TSR_FORMAT_READ_MAX);
@@ -573,7 +578,7 @@ static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
       return tsr__fail(error, TSR_CORRUPT, "marker %llu has a NUL in it", (unsigned long long)i);
     char *slash = strrchr(copy, '/'), *name = slash ? slash + 1 : copy;
     uint64_t stem;
-    if (tsr__name_suffix(name, ".del", &stem)) name[stem] = 0;
+    if (tsr__name_suffix(name, TSR_SUFFIX_DELETE, &stem)) name[stem] = 0;
     processed[i] = name;
   }
   if (tsr__input_left(in)) {
@@ -588,7 +593,7 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
                                           tsr_error *error) {
   if (metadata->processed_loaded) return TSR_OK;
   int rc = TSR_OK;
-  if (metadata->version >= 16) {
+  if (layout_has_delete_conditions(metadata->version)) {
     tsr_buffer content = {.memory = metadata->arena.memory};
     uint64_t at = metadata->processed_conditions_at;
     rc = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MAX, &content, error);

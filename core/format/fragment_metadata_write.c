@@ -17,6 +17,7 @@
 #include "format/fragment_statistics.h"
 #include "format/generic_tile.h"
 #include "format/rtree.h"
+#include "format/layout.h"
 
 #define FLUSH_SIZE (UINT64_C(1) << 20)
 
@@ -85,15 +86,15 @@ static int put_slots(fragment_metadata_write_writer *w) {
   tsr_slot *slots = m->slots;
   uint32_t count = m->slot_count;
   /* below version 5 the rows of variable parts leave out __coords */
-  uint32_t variable = m->version < 5 ? count - 1 : count;
+  uint32_t variable = !layout_has_dimension_files(m->version) ? count - 1 : count;
   for (uint32_t s = 0; s < count; s++)
     TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_FIXED], &slots[s].offsets_at[TSR_PART_FIXED]));
   for (uint32_t s = 0; s < variable; s++)
     TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_VARIABLE], &slots[s].offsets_at[TSR_PART_VARIABLE]));
   for (uint32_t s = 0; s < variable; s++) TSR_TRY(put_list(w, slots[s].var_sizes, &slots[s].var_sizes_at));
-  for (uint32_t s = 0; s < count && m->version >= 7; s++)
+  for (uint32_t s = 0; s < count && layout_has_validity(m->version); s++)
     TSR_TRY(put_list(w, slots[s].offsets[TSR_PART_VALIDITY], &slots[s].offsets_at[TSR_PART_VALIDITY]));
-  if (m->version < 11) return TSR_OK;
+  if (!layout_has_tile_statistics(m->version)) return TSR_OK;
   for (uint32_t s = 0; s < count; s++)
     TSR_TRY(put_bounds(w, &w->statistics[s].min, &w->statistics[s].min_text, &slots[s].min_at));
   for (uint32_t s = 0; s < count; s++)
@@ -104,7 +105,7 @@ static int put_slots(fragment_metadata_write_writer *w) {
 }
 
 static int put_fragment_statistics(fragment_metadata_write_writer *w) {
-  if (w->metadata->version < 12) return TSR_OK;
+  if (!layout_has_fragment_statistics(w->metadata->version)) return TSR_OK;
   for (uint32_t s = 0; s < w->metadata->slot_count; s++) {
     tsr_cell_statistics all;
     tsr__statistics_of_fragment(&w->statistics[s], &all);
@@ -120,9 +121,9 @@ static int put_fragment_statistics(fragment_metadata_write_writer *w) {
 }
 
 static int put_processed(fragment_metadata_write_writer *w) {
-  static const char before[] = "__commits/", behind[] = ".del";
+  static const char before[] = TSR_DIR_COMMITS "/", behind[] = TSR_SUFFIX_DELETE;
   const tsr_fragment_metadata *m = w->metadata;
-  if (m->version < 16) return TSR_OK;
+  if (!layout_has_delete_conditions(m->version)) return TSR_OK;
   TSR_TRY(tsr__buffer_append_u64(&w->content, m->processed_count, w->error));
   for (uint32_t i = 0; i < m->processed_count; i++) {
     uint64_t size = strlen(before) + strlen(m->processed[i]) + strlen(behind);
@@ -153,7 +154,7 @@ static int put_interval(fragment_metadata_write_writer *w, const tsr_field *fiel
 static int put_row(fragment_metadata_write_writer *w, const footer_row *row) {
   const tsr_fragment_metadata *m = w->metadata;
   if (m->version < row->since) return TSR_OK;
-  uint32_t count = row->variable && m->version < 5 ? m->slot_count - 1 : m->slot_count;
+  uint32_t count = row->variable && !layout_has_dimension_files(m->version) ? m->slot_count - 1 : m->slot_count;
   for (uint32_t s = 0; s < count; s++) {
     uint64_t value;
     memcpy(&value, (const uint8_t *)&m->slots[s] + row->member, sizeof value);
@@ -166,7 +167,7 @@ static int put_footer_body(fragment_metadata_write_writer *w) {
   const tsr_fragment_metadata *m = w->metadata;
   tsr_buffer *out = &w->out;
   TSR_TRY(tsr__buffer_append_u32(out, m->version, w->error));
-  if (m->version >= 10) {
+  if (layout_has_schema_folder(m->version)) {
     TSR_TRY(tsr__buffer_append_u64(out, strlen(m->schema_name), w->error));
     TSR_TRY(tsr__buffer_append(out, m->schema_name, strlen(m->schema_name), w->error));
   }
@@ -176,19 +177,21 @@ static int put_footer_body(fragment_metadata_write_writer *w) {
     TSR_TRY(put_interval(w, &m->schema->fields[d], m->empty_domain ? NULL : &m->non_empty_domain[d]));
   TSR_TRY(tsr__buffer_append_u64(out, m->dense ? 0 : m->tile_count, w->error));
   TSR_TRY(tsr__buffer_append_u64(out, m->last_tile_cells, w->error));
-  if (m->version >= 14) TSR_TRY(tsr__buffer_append_u8(out, m->has_times, w->error));
-  if (m->version >= 15) TSR_TRY(tsr__buffer_append_u8(out, m->has_delete_metadata, w->error));
+  if (layout_has_cell_times(m->version)) TSR_TRY(tsr__buffer_append_u8(out, m->has_times, w->error));
+  if (layout_has_delete_metadata(m->version)) TSR_TRY(tsr__buffer_append_u8(out, m->has_delete_metadata, w->error));
   for (size_t r = 0; r < COUNT(footer_sizes); r++) TSR_TRY(put_row(w, &footer_sizes[r]));
   TSR_TRY(tsr__buffer_append_u64(out, m->rtree_at, w->error));
   for (size_t r = 0; r < COUNT(footer_offsets); r++) TSR_TRY(put_row(w, &footer_offsets[r]));
-  if (m->version >= 12) TSR_TRY(tsr__buffer_append_u64(out, m->fragment_statistics_at, w->error));
-  if (m->version >= 16) TSR_TRY(tsr__buffer_append_u64(out, m->processed_conditions_at, w->error));
+  if (layout_has_fragment_statistics(m->version))
+    TSR_TRY(tsr__buffer_append_u64(out, m->fragment_statistics_at, w->error));
+  if (layout_has_delete_conditions(m->version))
+    TSR_TRY(tsr__buffer_append_u64(out, m->processed_conditions_at, w->error));
   return TSR_OK;
 }
 
 static int put_footer(fragment_metadata_write_writer *w) {
   tsr_fragment_metadata *m = w->metadata;
-  bool sized = m->version >= 10;
+  bool sized = layout_has_footer_sizes(m->version);
   for (uint32_t d = 0; d < m->schema->dimension_count; d++) sized = sized || !m->schema->fields[d].cell_size;
   uint64_t begin = w->out.size;
   m->footer_at = w->file->size + begin;

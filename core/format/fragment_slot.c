@@ -25,14 +25,15 @@
 
 #include "base/arithmetic.h"
 #include "format/generic_tile.h"
+#include "format/layout.h"
 
-static const char *const system_column_names[] = {"__coords", "t", "dt", "dci"};
+static const char *const system_column_names[] = {TSR_SLOT_NAME_COORDS, "t", "dt", "dci"};
 
 int64_t tsr__fragment_slot_field(const tsr_fragment_metadata *metadata, uint32_t slot,
                                  tsr_system_column *system_column) {
   const tsr_schema *schema = metadata->schema;
   uint32_t attributes = schema->attribute_count;
-  uint32_t dimensions = metadata->version >= 5 ? schema->dimension_count : 0;
+  uint32_t dimensions = layout_has_dimension_files(metadata->version) ? schema->dimension_count : 0;
   if (slot < attributes) return (int64_t)schema->dimension_count + slot;
   if (slot == attributes) {
     *system_column = TSR_SLOT_COORDS;
@@ -63,7 +64,7 @@ int64_t tsr__fragment_slot(const tsr_fragment_metadata *metadata, uint32_t field
   uint32_t slot = attributes; /* __coords */
   if (field >= dimensions) {
     slot = field - dimensions;
-  } else if (metadata->version >= 5) {
+  } else if (layout_has_dimension_files(metadata->version)) {
     slot = attributes + 1 + field;
   }
   return metadata->slots[slot].present ? (int64_t)slot : -1;
@@ -96,20 +97,20 @@ static const char *escape(char c) {
 
 int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part, tsr_arena *arena,
                             char **name, tsr_error *error) {
-  static const char *const suffixes[TSR_PART_COUNT] = {".tdb", "_var.tdb", "_validity.tdb"};
+  static const char *const suffixes[TSR_PART_COUNT] = {TSR_SUFFIX_DATA, TSR_SUFFIX_VARIABLE, TSR_SUFFIX_VALIDITY};
   tsr_system_column system_column;
   int64_t field = tsr__fragment_slot_field(metadata, slot, &system_column);
   const char *stem = tsr__fragment_slot_name(metadata, slot);
   char index[32];
-  if (field >= 0 && metadata->version >= 9) {
+  if (field >= 0 && layout_has_numbered_files(metadata->version)) {
     uint32_t dimensions = metadata->schema->dimension_count;
     bool attribute = field >= dimensions;
     snprintf(index, sizeof index, "%c%u", attribute ? 'a' : 'd', (unsigned)(attribute ? field - dimensions : field));
     stem = index;
   }
-  bool escapes = field >= 0 && metadata->version == 8;
+  bool escapes = field >= 0 && layout_has_escaped_files(metadata->version);
   void *made;
-  TSR_TRY(tsr__arena_alloc(arena, strlen(stem) * 3 + sizeof "_validity.tdb", &made, error));
+  TSR_TRY(tsr__arena_alloc(arena, strlen(stem) * 3 + sizeof TSR_SUFFIX_VALIDITY, &made, error));
   char *to = made;
   for (const char *from = stem; *from; from++) {
     const char *code = escapes ? escape(*from) : NULL;
@@ -292,7 +293,7 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
     void *made;
     TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_statistics), &made, error));
     ((tsr_statistics *)made)->count = metadata->tile_count;
-    if (metadata->version >= 11 && slot->present) {
+    if (layout_has_tile_statistics(metadata->version) && slot->present) {
       int rc = load_statistics(metadata, number, file, key, made, error);
       if (rc < 0) return tsr__wrap(error, "statistics of '%s'", tsr__fragment_slot_name(metadata, number));
     }
@@ -331,7 +332,7 @@ static int decode_own(const tsr_fragment_metadata *metadata, tsr_input *in, tsr_
 
 int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
                                           const uint8_t *key, tsr_statistics *statistics, tsr_error *error) {
-  if (metadata->version < 12) {
+  if (!layout_has_fragment_statistics(metadata->version)) {
     *statistics = (tsr_statistics){0};
     return TSR_OK;
   }

@@ -10,6 +10,8 @@
  */
 #include "format/group.h"
 
+#include "format/layout.h"
+
 #include <string.h>
 
 #define MEMBER_MIN 15 /* bytes of the smallest member */
@@ -29,7 +31,8 @@ static int read_member(tsr_input *in, tsr_arena *arena, tsr_member *member, tsr_
   uint32_t version = tsr__input_u32(in);
   uint8_t type = tsr__input_u8(in), relative = tsr__input_u8(in);
   TSR_TRY(tsr__input_check(in, "it", error));
-  if (version < 1 || version > 2) return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
+  if (version < TSR_GROUP_LISTS_MEMBERS || version > TSR_GROUP_LISTS_CHANGES)
+    return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
   if (type < 1 || type > 2) return tsr__fail(error, TSR_CORRUPT, "type %u is neither group nor array", type);
   member->is_array = type == 2;
   member->relative = relative != 0;
@@ -37,7 +40,7 @@ static int read_member(tsr_input *in, tsr_arena *arena, tsr_member *member, tsr_
   if (!member->uri[0]) return tsr__fail(error, TSR_CORRUPT, "its URI is empty");
   member->named = tsr__input_u8(in) != 0;
   TSR_TRY(group_read_text(in, member->named ? tsr__input_u64(in) : 0, arena, &member->name, error));
-  if (version >= 2) member->deleted = tsr__input_u8(in) != 0;
+  if (version >= TSR_GROUP_LISTS_CHANGES) member->deleted = tsr__input_u8(in) != 0;
   return tsr__input_check(in, "it", error);
 }
 
@@ -45,7 +48,8 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
   uint32_t version = members->version = tsr__input_u32(in);
   members->count = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "it", error));
-  if (version < 1 || version > 2) return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
+  if (version < TSR_GROUP_LISTS_MEMBERS || version > TSR_GROUP_LISTS_CHANGES)
+    return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
   if (!tsr__input_fits(in, members->count, MEMBER_MIN))
     return tsr__fail(error, TSR_CORRUPT, "%llu members cannot stand in %llu bytes", (unsigned long long)members->count,
                      (unsigned long long)tsr__input_left(in));
@@ -78,7 +82,7 @@ static int group_write_text(tsr_buffer *out, const char *text, tsr_error *error)
 }
 
 static int write_member(const tsr_member *member, tsr_buffer *out, tsr_error *error) {
-  TSR_TRY(tsr__buffer_append_u32(out, 2, error));
+  TSR_TRY(tsr__buffer_append_u32(out, TSR_GROUP_LISTS_CHANGES, error));
   TSR_TRY(tsr__buffer_append_u8(out, member->is_array ? 2 : 1, error));
   TSR_TRY(tsr__buffer_append_u8(out, member->relative, error));
   TSR_TRY(group_write_text(out, member->uri, error));
@@ -89,7 +93,7 @@ static int write_member(const tsr_member *member, tsr_buffer *out, tsr_error *er
 
 int tsr__group_encode(const tsr_members *members, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int rc = tsr__buffer_append_u32(out, 2, error);
+  int rc = tsr__buffer_append_u32(out, TSR_GROUP_LISTS_CHANGES, error);
   if (rc >= 0) rc = tsr__buffer_append_u64(out, members->count, error);
   for (uint64_t i = 0; i < members->count && rc >= 0; i++) rc = write_member(members->members + i, out, error);
   if (rc < 0) out->size = before;

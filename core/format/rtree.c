@@ -19,6 +19,7 @@
  * NaN. Versions 5 to 9 do not store the high end of a string MBR whose low end is '' (errata.md).
  */
 #include "format/rtree.h"
+#include "format/layout.h"
 
 #include <string.h>
 
@@ -63,7 +64,7 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version,
     keys[1] = keys[0] + low_size;
     sizes[0] = low_size;
     sizes[1] = size - low_size;
-    if (low_size == 0 && version < 10) {
+    if (low_size == 0 && !layout_has_string_high_ends(version)) {
       keys[1] = in->size; /* tsr__top_text stands there in the text */
       sizes[1] = TSR_TOP_TEXT_SIZE;
     }
@@ -162,9 +163,9 @@ static int make_levels(tsr_input *in, const tsr_schema *schema, uint32_t levels,
 
 int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version, tsr_arena *arena, tsr_rtree *rtree,
                       tsr_error *error) {
-  uint32_t dimensions = version < 5 ? tsr__input_u32(in) : schema->dimension_count;
+  uint32_t dimensions = !layout_has_dimension_datatypes(version) ? tsr__input_u32(in) : schema->dimension_count;
   uint32_t fanout = tsr__input_u32(in);
-  if (version < 5) (void)tsr__input_u8(in); /* the datatype: the schema has it, too */
+  if (!layout_has_dimension_datatypes(version)) (void)tsr__input_u8(in); /* the datatype: the schema has it, too */
   uint32_t levels = tsr__input_u32(in);
   TSR_TRY(tsr__input_check(in, "R-tree", error));
   if (dimensions != schema->dimension_count) {
@@ -328,10 +329,11 @@ static int encode_range(const tsr_rtree *rtree, const tsr_field *field, uint32_t
 
 static int rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                         tsr_error *error) {
-  if (version < 5) TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
+  if (!layout_has_dimension_datatypes(version)) TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
   /* the fanout of a decoded list of MBRs is 0 */
   TSR_TRY(tsr__buffer_append_u32(out, rtree->fanout ? rtree->fanout : FANOUT, error));
-  if (version < 5) TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
+  if (!layout_has_dimension_datatypes(version))
+    TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, rtree->levels, error));
   for (uint32_t level = 0; level < rtree->levels; level++) {
     TSR_TRY(tsr__buffer_append_u64(out, rtree->counts[level], error));

@@ -31,6 +31,7 @@
  *  - Dimensions that labels name, and enumerations that attributes name, exist.
  */
 #include "format/schema.h"
+#include "format/layout.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -167,7 +168,7 @@ static int read_dimension_body(schema_decoder *d, tsr_datatype common, tsr_field
   field->filters.max_chunk_size = d->schema->coords_filters.max_chunk_size;
   field->filters.uncut = d->schema->coords_filters.uncut;
   uint64_t domain_size = 2 * tsr_datatype_size(common);
-  if (d->version >= 5) {
+  if (layout_has_dimension_datatypes(d->version)) {
     TSR_TRY(read_datatype(d, &field->datatype));
     field->values_per_cell = tsr__input_u32(d->in);
     TSR_TRY(read_pipeline(d, "filters", &field->filters));
@@ -188,8 +189,8 @@ static int read_dimension_body(schema_decoder *d, tsr_datatype common, tsr_field
 static int read_dimensions(schema_decoder *d, tsr_field **fields) {
   tsr_schema *s = d->schema;
   tsr_datatype common = TSR_INT32;
-  if (d->version < 5) TSR_TRY(read_datatype(d, &common));
-  TSR_TRY(read_count(d, d->version < 5 ? 5 : 26, "dimensions", &s->dimension_count));
+  if (!layout_has_dimension_datatypes(d->version)) TSR_TRY(read_datatype(d, &common));
+  TSR_TRY(read_count(d, !layout_has_dimension_datatypes(d->version) ? 5 : 26, "dimensions", &s->dimension_count));
   if (!s->dimension_count) return tsr__fail(d->error, TSR_CORRUPT, "it has no dimension");
   if (s->dimension_count > TSR_MAX_DIMENSIONS)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "%u dimensions are more than %d", s->dimension_count,
@@ -232,7 +233,7 @@ static int default_fill(schema_decoder *d, tsr_field *field) {
 }
 
 static int read_fill(schema_decoder *d, tsr_field *field) {
-  if (d->version < 6) return default_fill(d, field);
+  if (!layout_has_fill_values(d->version)) return default_fill(d, field);
   uint64_t size = tsr__input_u64(d->in);
   const uint8_t *bytes = tsr__input_take(d->in, size);
   if (!bytes) return check_input(d);
@@ -257,12 +258,12 @@ static int read_attribute_body(schema_decoder *d, tsr_field *field) {
     field->cell_size = field->values_per_cell * tsr_datatype_size(field->datatype);
   TSR_TRY(read_pipeline(d, "filters", &field->filters));
   TSR_TRY(read_fill(d, field));
-  if (d->version >= 7) {
+  if (layout_has_validity(d->version)) {
     TSR_TRY(schema_read_flag(d, "'nullable'", &field->nullable));
     field->fill_validity = tsr__input_u8(d->in) != 0;
   }
-  if (d->version >= 17) TSR_TRY(read_choice(d, 2, "its order", &field->data_order));
-  if (d->version >= 20) {
+  if (layout_has_data_order(d->version)) TSR_TRY(read_choice(d, 2, "its order", &field->data_order));
+  if (layout_has_enumerations(d->version)) {
     uint32_t length = tsr__input_u32(d->in);
     if (length) TSR_TRY(schema_read_text(d, length, "the name of its enumeration", &field->enumeration));
   }
@@ -370,7 +371,8 @@ static int read_current_domain(schema_decoder *d) {
   tsr_schema *s = d->schema;
   uint32_t version = tsr__input_u32(d->in);
   TSR_TRY(check_input(d));
-  if (version > 1) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of version %u", version);
+  if (version > TSR_CURRENT_DOMAIN_MAX)
+    return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of version %u", version);
   bool none;
   TSR_TRY(schema_read_flag(d, "'no current domain'", &none));
   if (none) return TSR_OK;
@@ -464,7 +466,7 @@ static int read_head(schema_decoder *d) {
   if (s->version > TSR_FORMAT_READ_MAX)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "format version %u is newer than %d, the newest that is known",
                      s->version, TSR_FORMAT_READ_MAX);
-  if (s->version >= 5) TSR_TRY(schema_read_flag(d, "'allows duplicates'", &s->allows_duplicates));
+  if (layout_has_duplicates(s->version)) TSR_TRY(schema_read_flag(d, "'allows duplicates'", &s->allows_duplicates));
   bool sparse = false;
   uint8_t tile_order = 0;
   TSR_TRY(schema_read_flag(d, "the array type", &sparse));
@@ -481,7 +483,7 @@ static int read_head(schema_decoder *d) {
   TSR_TRY(read_pipeline(d, "filters of offsets", &s->offsets_filters));
   s->validity_filters.max_chunk_size = s->offsets_filters.max_chunk_size;
   s->validity_filters.uncut = s->offsets_filters.uncut;
-  if (s->version >= 7) TSR_TRY(read_pipeline(d, "filters of validity", &s->validity_filters));
+  if (layout_has_validity(s->version)) TSR_TRY(read_pipeline(d, "filters of validity", &s->validity_filters));
   return TSR_OK;
 }
 
@@ -490,16 +492,16 @@ static int read_schema(schema_decoder *d) {
   tsr_field *dimensions = NULL;
   TSR_TRY(read_dimensions(d, &dimensions));
   TSR_TRY(read_attributes(d, dimensions));
-  if (d->version >= 18) TSR_TRY(read_labels(d));
-  if (d->version >= 20) TSR_TRY(read_enumerations(d));
-  if (d->version >= 22) TSR_TRY(read_current_domain(d));
+  if (layout_has_labels(d->version)) TSR_TRY(read_labels(d));
+  if (layout_has_enumerations(d->version)) TSR_TRY(read_enumerations(d));
+  if (layout_has_current_domain(d->version)) TSR_TRY(read_current_domain(d));
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
   return schema_check_fields(d);
 }
 
 int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
-  tsr_schema s = {.key_value = !strcmp(name, "__kv_schema.tdb")};
+  tsr_schema s = {.key_value = !strcmp(name, TSR_FILE_KV_SCHEMA)};
   schema_decoder d = {.in = in, .arena = arena, .schema = &s, .error = error};
   tsr_name parsed;
   void *copy;
@@ -532,5 +534,6 @@ const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t fiel
   const tsr_field *f = schema->fields + field;
   /* Below version 5 dimensions have no filter lists, and only __coords goes through coords_filters. Where a newer
    * fragment of such an array stores dimensions in files of their own, these are not filtered. */
-  return f->is_dimension && !f->filters.count && schema->version >= 5 ? &schema->coords_filters : &f->filters;
+  return f->is_dimension && !f->filters.count && layout_has_dimension_filters(schema->version) ? &schema->coords_filters
+                                                                                               : &f->filters;
 }

@@ -13,6 +13,7 @@
 #include "filter/filter.h"
 #include "filter/filter_pipeline.h"
 #include "format/enumeration.h"
+#include "format/layout.h"
 
 #define SCHEMA_RULES_HILBERT_MAX_DIMENSIONS 16
 
@@ -24,7 +25,7 @@ int tsr__schema_write_version(const tsr_schema *schema, uint32_t *version, tsr_e
   if (schema->version > TSR_FORMAT_WRITE_MAX)
     return tsr__fail(error, TSR_READONLY, "format version %u can be read, not written: %d is the newest that can",
                      schema->version, TSR_FORMAT_WRITE_MAX);
-  *version = schema->version == 3 || schema->version >= 7 ? schema->version : TSR_FORMAT_WRITE_MAX;
+  *version = layout_is_written(schema->version) ? schema->version : TSR_FORMAT_WRITE_MAX;
   return TSR_OK;
 }
 
@@ -37,25 +38,26 @@ static int needs(const tsr_schema *schema, uint32_t since, const char *what, tsr
 static int check_datatype_version(const tsr_schema *schema, tsr_datatype datatype, tsr_error *error) {
   switch (datatype) {
   case TSR_GEOM_WKB:
-  case TSR_GEOM_WKT: return needs(schema, 21, "geometries", error);
-  case TSR_BOOL: return needs(schema, 12, "BOOL values", error);
-  case TSR_BLOB: return needs(schema, 12, "BLOB values", error);
+  case TSR_GEOM_WKT: return needs(schema, TSR_SINCE_GEOMETRIES, "geometries", error);
+  case TSR_BOOL: return needs(schema, TSR_SINCE_BOOL_AND_BLOB, "BOOL values", error);
+  case TSR_BLOB: return needs(schema, TSR_SINCE_BOOL_AND_BLOB, "BLOB values", error);
   default: break;
   }
-  return tsr_datatype_kind(datatype) == TSR_KIND_TIME ? needs(schema, 9, "times of day", error) : TSR_OK;
+  return tsr_datatype_kind(datatype) == TSR_KIND_TIME ? needs(schema, TSR_SINCE_TIMES_OF_DAY, "times of day", error)
+                                                      : TSR_OK;
 }
 
 static int check_filter_version(const tsr_schema *schema, const tsr_filter *filter, tsr_error *error) {
   uint32_t since = 0;
   switch (filter->type) {
   case TSR_FILTER_MD5:
-  case TSR_FILTER_SHA256: since = 5; break;
-  case TSR_FILTER_DICTIONARY: since = 13; break;
-  case TSR_FILTER_SCALE_FLOAT: since = 15; break;
-  case TSR_FILTER_XOR: since = 16; break;
-  case TSR_FILTER_DELTA: since = 19; break;
+  case TSR_FILTER_SHA256: since = TSR_SINCE_CHECKSUM_FILTERS; break;
+  case TSR_FILTER_DICTIONARY: since = TSR_SINCE_DICTIONARY_FILTER; break;
+  case TSR_FILTER_SCALE_FLOAT: since = TSR_SINCE_SCALE_FLOAT_FILTER; break;
+  case TSR_FILTER_XOR: since = TSR_SINCE_XOR_FILTER; break;
+  case TSR_FILTER_DELTA: since = TSR_SINCE_DELTA_FILTER; break;
   case TSR_FILTER_DOUBLE_DELTA:
-    if (filter->reinterpret != TSR_ANY) since = 20;
+    if (filter->reinterpret != TSR_ANY) since = TSR_SINCE_REINTERPRETED_DOUBLE_DELTA;
     break;
   default: break;
   }
@@ -108,7 +110,7 @@ int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatype, uint3
 /* ---- Dimensions -------------------------------------------------------------------------------------------------- */
 
 static int check_text_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
-  TSR_TRY(needs(schema, 5, "string dimensions", error));
+  TSR_TRY(needs(schema, TSR_SINCE_STRING_DIMENSIONS, "string dimensions", error));
   if (field->values_per_cell != TSR_VARIABLE)
     return tsr__fail(error, TSR_CONSTRAINT, "a dimension of ASCII holds strings of any length");
   if (field->has_domain || field->has_extent)
@@ -186,8 +188,8 @@ static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_fiel
     return tsr__fail(error, TSR_CONSTRAINT, "%s is not a dimension's datatype", tsr_datatype_name(field->datatype));
   TSR_TRY(check_datatype_version(schema, field->datatype, error));
   bool text = field->datatype == TSR_ASCII;
-  if (schema->version < 5 && field->datatype != schema->fields[0].datatype)
-    TSR_TRY(needs(schema, 5, "dimensions of several datatypes", error));
+  if (!layout_has_dimension_datatypes(schema->version) && field->datatype != schema->fields[0].datatype)
+    TSR_TRY(needs(schema, TSR_SINCE_DIMENSION_DATATYPES, "dimensions of several datatypes", error));
   if (text) {
     TSR_TRY(check_text_dimension(schema, field, error));
   } else {
@@ -198,7 +200,7 @@ static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_fiel
   }
   if (schema->dense) TSR_TRY(check_dense_dimension(schema, field, error));
   if (schema->cell_order == TSR_ORDER_HILBERT) TSR_TRY(check_hilbert_dimension(field, error));
-  if (schema->version < 5 && field->filters.count) TSR_TRY(needs(schema, 5, "filters of single dimensions", error));
+  if (field->filters.count) TSR_TRY(needs(schema, TSR_SINCE_DIMENSION_FILTERS, "filters of single dimensions", error));
   const tsr_pipeline *pipeline = field->filters.count ? &field->filters : &schema->coords_filters;
   TSR_TRY(check_pipeline(schema, pipeline, field->datatype, field->values_per_cell, true, error));
   return check_chunks(&field->filters, error);
@@ -227,7 +229,7 @@ static const tsr_enumeration *schema_rules_find_enumeration(const tsr_schema *sc
 
 static int check_ordered(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   if (!field->data_order) return TSR_OK;
-  TSR_TRY(needs(schema, 17, "ordered attributes", error));
+  TSR_TRY(needs(schema, TSR_SINCE_DATA_ORDER, "ordered attributes", error));
   if (field->data_order > 2) return tsr__fail(error, TSR_CONSTRAINT, "its order is %u, not 0 to 2", field->data_order);
   if (!schema->dense || schema->dimension_count != 1)
     return tsr__fail(error, TSR_CONSTRAINT, "ordered attributes are for dense arrays of one dimension");
@@ -243,13 +245,13 @@ static int check_fill(const tsr_schema *schema, const tsr_field *field, tsr_erro
   if (field->cell_size && field->fill_size != field->cell_size)
     return tsr__fail(error, TSR_CONSTRAINT, "its fill value has %llu bytes, its cells %llu",
                      (unsigned long long)field->fill_size, (unsigned long long)field->cell_size);
-  if (schema->version >= 6) return TSR_OK;
+  if (layout_has_fill_values(schema->version)) return TSR_OK;
   uint8_t standard[8];
   uint64_t size = tsr_datatype_size(field->datatype);
   tsr__datatype_fill(field->datatype, standard);
   for (uint64_t at = 0; at < field->fill_size; at += size)
     if (field->fill_size - at < size || memcmp(field->fill + at, standard, size) != 0)
-      return needs(schema, 6, "fill values other than the datatype's", error);
+      return needs(schema, TSR_SINCE_FILL_VALUES, "fill values other than the datatype's", error);
   return TSR_OK;
 }
 
@@ -265,7 +267,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
   bool variable = field->values_per_cell == TSR_VARIABLE;
   if (field->cell_size != (variable ? 0 : field->values_per_cell * tsr_datatype_size(field->datatype)))
     return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are no cell of it", (unsigned long long)field->cell_size);
-  if (field->nullable) TSR_TRY(needs(schema, 7, "nullable attributes", error));
+  if (field->nullable) TSR_TRY(needs(schema, TSR_SINCE_VALIDITY, "nullable attributes", error));
   if (field->fill_validity > field->nullable)
     return tsr__fail(error, TSR_CONSTRAINT, "the validity of its fill value is %u", field->fill_validity);
   TSR_TRY(check_fill(schema, field, error));
@@ -331,7 +333,7 @@ static int schema_rules_check_names(const tsr_schema *schema, tsr_memory *memory
 }
 
 static int check_kind(const tsr_schema *schema, tsr_error *error) {
-  if (schema->version != 3 && (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX))
+  if (!layout_is_created(schema->version) || schema->version > TSR_FORMAT_WRITE_MAX)
     return tsr__fail(error, TSR_UNSUPPORTED, "arrays are created in format version 3 and 12 to %d, not %u",
                      TSR_FORMAT_WRITE_MAX, schema->version);
   if (schema->key_value || schema->label_count)
@@ -345,7 +347,7 @@ static int check_kind(const tsr_schema *schema, tsr_error *error) {
     return tsr__fail(error, TSR_CONSTRAINT, "the tile order is row- or column-major");
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     if (schema->dense) return tsr__fail(error, TSR_CONSTRAINT, "Hilbert order is for sparse arrays only");
-    TSR_TRY(needs(schema, 7, "cells in Hilbert order", error));
+    TSR_TRY(needs(schema, TSR_SINCE_HILBERT, "cells in Hilbert order", error));
     if (schema->dimension_count > SCHEMA_RULES_HILBERT_MAX_DIMENSIONS)
       return tsr__fail(error, TSR_CONSTRAINT, "Hilbert order takes %d dimensions at most, not %u",
                        SCHEMA_RULES_HILBERT_MAX_DIMENSIONS, schema->dimension_count);
@@ -358,7 +360,7 @@ static int check_kind(const tsr_schema *schema, tsr_error *error) {
     return tsr__fail(error, TSR_CONSTRAINT, "duplicates are for sparse arrays only");
   if (!schema->dense && !schema->capacity)
     return tsr__fail(error, TSR_CONSTRAINT, "the capacity, the cells of a tile, must be above 0");
-  if (schema->allows_duplicates) TSR_TRY(needs(schema, 5, "duplicates", error));
+  if (schema->allows_duplicates) TSR_TRY(needs(schema, TSR_SINCE_DUPLICATES, "duplicates", error));
   return TSR_OK;
 }
 
@@ -387,12 +389,12 @@ static int schema_rules_check_fields(const tsr_schema *schema, tsr_error *error)
 int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   TSR_TRY(check_kind(schema, error));
   TSR_TRY(schema_rules_check_names(schema, memory, error));
-  if (schema->enumeration_count) TSR_TRY(needs(schema, 20, "enumerations", error));
+  if (schema->enumeration_count) TSR_TRY(needs(schema, TSR_SINCE_ENUMERATIONS, "enumerations", error));
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *e = &schema->enumerations[i];
     if (schema_rules_check_enumeration(e, memory, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
   }
-  if (schema->current_domain) TSR_TRY(needs(schema, 22, "current domains", error));
+  if (schema->current_domain) TSR_TRY(needs(schema, TSR_SINCE_CURRENT_DOMAIN, "current domains", error));
   TSR_TRY(schema_rules_check_fields(schema, error));
   const tsr_pipeline *lists[] = {&schema->coords_filters, &schema->offsets_filters, &schema->validity_filters};
   static const char *const names[] = {"filters of coordinates", "filters of offsets", "filters of validity"};

@@ -4,6 +4,7 @@
  * something by that.
  */
 #include "format/schema_write.h"
+#include "format/layout.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static int schema_write_write_text(tsr_buffer *out, const char *text, tsr_error 
 static int write_dimension(const tsr_field *field, uint32_t version, tsr_buffer *out, tsr_error *error) {
   uint64_t size = tsr_datatype_size(field->datatype);
   TSR_TRY(schema_write_write_text(out, field->name, error));
-  if (version >= 5) {
+  if (layout_has_dimension_datatypes(version)) {
     TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)field->datatype, error));
     TSR_TRY(tsr__buffer_append_u32(out, field->values_per_cell, error));
     TSR_TRY(tsr__pipeline_write(&field->filters, version, out, error));
@@ -36,16 +37,17 @@ static int write_attribute(const tsr_field *field, uint32_t version, tsr_buffer 
   TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)field->datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, field->values_per_cell, error));
   TSR_TRY(tsr__pipeline_write(&field->filters, version, out, error));
-  if (version >= 6) {
+  if (layout_has_fill_values(version)) {
     TSR_TRY(tsr__buffer_append_u64(out, field->fill_size, error));
     TSR_TRY(tsr__buffer_append(out, field->fill, field->fill_size, error));
   }
-  if (version >= 7) {
+  if (layout_has_validity(version)) {
     TSR_TRY(tsr__buffer_append_u8(out, field->nullable, error));
     TSR_TRY(tsr__buffer_append_u8(out, field->fill_validity, error));
   }
-  if (version >= 17) TSR_TRY(tsr__buffer_append_u8(out, field->data_order, error));
-  if (version >= 20) TSR_TRY(schema_write_write_text(out, field->enumeration ? field->enumeration : "", error));
+  if (layout_has_data_order(version)) TSR_TRY(tsr__buffer_append_u8(out, field->data_order, error));
+  if (layout_has_enumerations(version))
+    TSR_TRY(schema_write_write_text(out, field->enumeration ? field->enumeration : "", error));
   return TSR_OK;
 }
 
@@ -82,15 +84,16 @@ static int write_current_domain(const tsr_schema *schema, tsr_buffer *out, tsr_e
 static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   uint32_t version = schema->version;
   TSR_TRY(tsr__buffer_append_u32(out, version, error));
-  if (version >= 5) TSR_TRY(tsr__buffer_append_u8(out, schema->allows_duplicates, error));
+  if (layout_has_duplicates(version)) TSR_TRY(tsr__buffer_append_u8(out, schema->allows_duplicates, error));
   TSR_TRY(tsr__buffer_append_u8(out, !schema->dense, error));
   TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->tile_order, error));
   TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->cell_order, error));
   TSR_TRY(tsr__buffer_append_u64(out, schema->capacity, error));
   TSR_TRY(tsr__pipeline_write(&schema->coords_filters, version, out, error));
   TSR_TRY(tsr__pipeline_write(&schema->offsets_filters, version, out, error));
-  if (version >= 7) TSR_TRY(tsr__pipeline_write(&schema->validity_filters, version, out, error));
-  if (version < 5) TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
+  if (layout_has_validity(version)) TSR_TRY(tsr__pipeline_write(&schema->validity_filters, version, out, error));
+  if (!layout_has_dimension_datatypes(version))
+    TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)schema->fields[0].datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, schema->dimension_count, error));
   for (uint32_t i = 0; i < schema->dimension_count; i++)
     TSR_TRY(write_dimension(&schema->fields[i], version, out, error));
@@ -99,9 +102,9 @@ static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, 
     TSR_TRY(write_attribute(&schema->fields[schema->dimension_count + i], version, out, error));
   if (schema->label_count)
     return tsr__fail(error, TSR_UNSUPPORTED, "dimension labels ('%s') cannot be written", schema->labels[0].name);
-  if (version >= 18) TSR_TRY(tsr__buffer_append_u32(out, 0, error));
-  if (version >= 20) TSR_TRY(schema_write_write_enumerations(schema, out, error));
-  return version >= 22 ? write_current_domain(schema, out, error) : TSR_OK;
+  if (layout_has_labels(version)) TSR_TRY(tsr__buffer_append_u32(out, 0, error));
+  if (layout_has_enumerations(version)) TSR_TRY(schema_write_write_enumerations(schema, out, error));
+  return layout_has_current_domain(version) ? write_current_domain(schema, out, error) : TSR_OK;
 }
 
 int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {

@@ -31,6 +31,7 @@
 #include "filter/filter.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 
 void tsr__tile_hold(tsr_tile *tile) { atomic_fetch_add_explicit(&tile->references, 1, memory_order_relaxed); }
 
@@ -76,7 +77,8 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
   } else if (system_column == TSR_SLOT_COORDS) {
     made.datatype = schema->fields[0].datatype;
     made.coordinate_dimensions = schema->dimension_count;
-    made.coordinates_split = metadata->version > 1 || tile_has_compressor(&schema->coords_filters);
+    made.coordinates_split =
+        layout_has_split_coordinates(metadata->version) || tile_has_compressor(&schema->coords_filters);
   }
   *format = made;
   return TSR_OK;

@@ -20,6 +20,7 @@
 #include "filter/filter_pipeline.h"
 #include "format/schema.h"
 #include "format/schema_rules.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"
@@ -69,7 +70,7 @@ static consolidate_item *consolidate_item_at(const consolidation *c, uint64_t i)
 }
 static uint64_t item_count(const consolidation *c) { return c->items.size / sizeof(consolidate_item); }
 
-/* ---- The fragments of the array ------------------------------------------------------------- */
+/* ---- The fragments of the array ---------------------------------------------------------------------------------- */
 
 static int add_item(consolidation *c, const char *name, const tsr_name *parsed, bool prepared, tsr_error *error) {
   void *copy;
@@ -159,7 +160,7 @@ static int find_items(consolidation *c, tsr_error *error) {
   return rc;
 }
 
-/* ---- Sequences ------------------------------------------------------------------------------ */
+/* ---- Sequences --------------------------------------------------------------------------------------------------- */
 
 typedef struct fragment_sequence { /* the items first..first + count - 1 */
   uint64_t first, count;
@@ -257,7 +258,7 @@ static int cut_dense(consolidation *c, fragment_sequence *sequence, tsr_error *e
     rc = consolidate_add_box(c, sequence->first + n - 1, &set, error);
     const uint64_t boxes = tsr__box_set_count(&set);
     const fragment_sequence part = {sequence->first, n};
-    if (rc < 0 || boxes >= n || n - boxes <= gain || (c->version < 12 && boxes > 1)) continue;
+    if (rc < 0 || boxes >= n || n - boxes <= gain || (!layout_has_commits_folder(c->version) && boxes > 1)) continue;
     if (boxes > TSR_BOXES_MAX || overlaps_others(c, &part)) continue;
     gain = n - boxes;
     best = n;
@@ -267,7 +268,7 @@ static int cut_dense(consolidation *c, fragment_sequence *sequence, tsr_error *e
   return rc;
 }
 
-/* ---- Writing merged fragments --------------------------------------------------------------- */
+/* ---- Writing merged fragments ------------------------------------------------------------------------------------ */
 
 typedef struct merging { /* the merge of one sequence */
   consolidation *c;
@@ -283,7 +284,7 @@ static tsr_fragment_target consolidate_target_of(merging *m, const char *directo
   return (tsr_fragment_target){.environment = c->array->environment,
                                .store = c->array->store,
                                .directory = directory,
-                               .metadata_name = "__fragment_metadata.tdb",
+                               .metadata_name = TSR_FILE_FRAGMENT_METADATA,
                                .schema = m->schema,
                                .version = c->version,
                                .key = tsr__array_key(c->array),
@@ -349,7 +350,7 @@ static int consolidate_write_dense(merging *m, tsr_error *error) {
   return rc;
 }
 
-/* ---- Merging one sequence ------------------------------------------------------------------- */
+/* ---- Merging one sequence ---------------------------------------------------------------------------------------- */
 
 /* Returns true if the merge may drop deleted cells. It must not if a fragment outside the sequence may hold older
  * versions of these cells: without the deleted cell such a version would become visible. */
@@ -433,7 +434,7 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
   return rc;
 }
 
-/* ---- All sequences -------------------------------------------------------------------------- */
+/* ---- All sequences ----------------------------------------------------------------------------------------------- */
 
 /* Fails if a fragment that the caller has named does not exist or may not be merged. */
 static int consolidate_check_names(const consolidation *c, tsr_error *error) {
@@ -553,7 +554,7 @@ static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error)
   if (what == TSR_MAINTAIN_METADATA) return tsr__consolidate_metadata(&object, c->since, c->as_of, &c->merged, error);
   if (what != TSR_MAINTAIN_FRAGMENTS)
     return tsr__fail(error, TSR_ERROR, "only one kind of object is consolidated at a time");
-  if (c->version < 7)
+  if (!layout_is_consolidated(c->version))
     return tsr__fail(error, TSR_UNSUPPORTED, "fragments of format version %u are not consolidated", c->version);
   return consolidate_fragments(c, schema, error);
 }

@@ -21,6 +21,7 @@
 #include "model/datatype.h"
 #include "format/metadata.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/group_open.h"
@@ -34,7 +35,7 @@
 #define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */
 
-/* ---- Publishing files ----------------------------------------------------------------------- */
+/* ---- Publishing files -------------------------------------------------------------------------------------------- */
 
 static void consolidate_files_split(const char *path, char directory[160], const char **name) {
   const char *slash = strrchr(path, '/');
@@ -131,7 +132,8 @@ static int consolidate_files_publish(tsr_store *store, const consolidated_file *
  * .con. The caller gives one of the two; the other is NULL. */
 static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers,
                         consolidated_file *file, tsr_error *error) {
-  const char *directory = commits ? "__fragment_meta" : "__commits", *suffix = commits ? ".meta" : ".con";
+  const char *directory = commits ? TSR_DIR_FOOTERS : TSR_DIR_COMMITS,
+             *suffix = commits ? TSR_SUFFIX_FOOTERS : TSR_SUFFIX_CONSOLIDATED;
   tsr_listing entries = {.memory = &array->memory};
   int rc = tsr__store_list(array->store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -157,7 +159,7 @@ int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const 
                      tsr_error *error) {
   char here[4096];
   const char *slash = *directory ? "/" : "";
-  if (object->version >= 19 && object->array)
+  if (layout_has_relative_vacuum_names(object->version) && object->array)
     return tsr__buffer_printf(out, error, "/%s%s%s\n", directory, slash, name);
   const bool absolute = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
   return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", absolute ? "" : here, absolute ? "" : "/",
@@ -185,12 +187,12 @@ int tsr__file_path(const char *directory, uint64_t start, uint64_t end, uint32_t
   return TSR_OK;
 }
 
-/* ---- Commits -------------------------------------------------------------------------------- */
+/* ---- Commits ----------------------------------------------------------------------------------------------------- */
 
 /* Counts the commit files (.wrt, .del) that no .con names, *loose, and the .con files, *consolidated. */
 static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidated, tsr_error *error) {
   tsr_listing entries = {.memory = &array->memory};
-  int rc = tsr__store_list(array->store, "__commits", &entries, error);
+  int rc = tsr__store_list(array->store, TSR_DIR_COMMITS, &entries, error);
   *loose = *consolidated = 0;
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   tsr_map known = {.memory = &array->memory};
@@ -198,8 +200,8 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
     uint64_t stem;
     const tsr_commit_file *file;
     char path[300];
-    if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
-    snprintf(path, sizeof path, "__commits/%.280s", entries.entries[i].name);
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
+    snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.280s", entries.entries[i].name);
     tsr_error one;
     rc = tsr__array_commit_file(array, path, &file, &one);
     if (rc == TSR_NOT_FOUND) { /* vacuumed meanwhile */
@@ -214,7 +216,7 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name;
     uint64_t stem;
-    if (!tsr__name_suffix(name, ".wrt", &stem) && !tsr__name_suffix(name, ".del", &stem)) continue;
+    if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) && !tsr__name_suffix(name, TSR_SUFFIX_DELETE, &stem)) continue;
     name[stem] = 0;
     *loose += !tsr__map_get(&known, name);
   }
@@ -278,14 +280,14 @@ static int cancel_missing(tsr_array *array, const char *con, uint32_t version, t
     tsr_name parsed;
     bool exists = false;
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
-    snprintf(path, sizeof path, "__fragments/%.200s", commit->name);
+    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.200s", commit->name);
     rc = tsr__directory_find(array->store, path, &exists, error);
     if (rc < 0 || exists) continue;
     note_times(&parsed, &start, &end);
-    rc = tsr__buffer_printf(&lines, error, "__commits/%s.wrt\n", commit->name);
+    rc = tsr__buffer_printf(&lines, error, TSR_DIR_COMMITS "/%s" TSR_SUFFIX_WRITE "\n", commit->name);
   }
   if (rc >= 0 && lines.size) {
-    rc = tsr__file_path("__commits", start, end, version, ".ign", path, error);
+    rc = tsr__file_path(TSR_DIR_COMMITS, start, end, version, TSR_SUFFIX_IGNORED, path, error);
     if (rc >= 0) rc = tsr__file_publish(array->store, path, lines.data, lines.size, error);
   }
   tsr__buffer_release(&lines);
@@ -313,7 +315,8 @@ static int still_committed(void *argument, tsr_error *error) {
 
 static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines, uint64_t start, uint64_t end,
                      tsr_error *error) {
-  consolidated_file file = {.directory = "__commits", .suffix = ".con", .start = start, .end = end, .version = version};
+  consolidated_file file = {
+      .directory = TSR_DIR_COMMITS, .suffix = TSR_SUFFIX_CONSOLIDATED, .start = start, .end = end, .version = version};
   tsr_input in = tsr__input(lines->data, lines->size);
   con_content g = {.array = array};
   tsr_arena arena;
@@ -344,7 +347,7 @@ static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool 
 /* Writes the .del file of a delete that a .con holds, if it is missing. When TileDB consolidates commits it opens these
  * files, and fails if a vacuum has removed one. Readers count a delete once although both files have it. */
 static int restore_delete(tsr_store *store, const tsr_committed *item, bool *restored, tsr_error *error) {
-  const tsr_path path = tsr__path_of("__commits", item->name, ".del");
+  const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_DELETE);
   char staged[STAGED_SIZE];
   tsr_error one;
   bool exists;
@@ -363,7 +366,7 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
   bool restored = false;
   for (uint64_t i = 0; i < deletes->count; i++)
     if (deletes->items[i].bytes) TSR_TRY(restore_delete(array->store, &deletes->items[i], &restored, error));
-  return restored ? tsr__store_sync_directory(array->store, "__commits", error) : TSR_OK;
+  return restored ? tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error) : TSR_OK;
 }
 
 /* A .con that is cut counts as not written (unfinished.c). Its writer may still be writing it, and may remove the
@@ -389,14 +392,15 @@ int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr
     if (rc < 0) return *error = one, rc;
     (*removed)++;
   }
-  TSR_TRY(tsr__store_sync_directory(array->store, "__commits", error));
+  TSR_TRY(tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error));
   return tsr__array_list(array, true, true, error);
 }
 
 int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
   uint64_t loose, consolidated, mended = 0;
   bool written = false;
-  if (version < 12) return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
+  if (!layout_has_commits_folder(version))
+    return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
   if (array->listing->unfinished.count) {
@@ -407,7 +411,7 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   return restore_deletes(array, error);
 }
 
-/* ---- Footers -------------------------------------------------------------------------------- */
+/* ---- Footers ----------------------------------------------------------------------------------------------------- */
 
 /* Appends a fragment's footer to `out`, without the 8 bytes of its length that may stand behind it. */
 static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
@@ -416,7 +420,7 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
   uint8_t size_bytes[8];
   uint64_t at = m->footer_at, size;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  bool sized = m->version >= 10 || tsr__schema_has_text(m->schema);
+  bool sized = layout_has_footer_sizes(m->version) || tsr__schema_has_text(m->schema);
   if (sized && file->size >= sizeof size_bytes) {
     TSR_TRY(tsr__store_read_at(file, file->size - sizeof size_bytes, size_bytes, sizeof size_bytes, error));
     size = tsr__load64(size_bytes);
@@ -436,8 +440,8 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
  * in the fragment's own file. */
 static bool has_footer(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
-  if (m->version < 5 || m->version == 11 || fragment->parsed.version != m->version) return false;
-  return m->version >= 10 || tsr__schema_has_text(m->schema) || m->footer_at;
+  if (layout_miscounts_footers(m->version) || fragment->parsed.version != m->version) return false;
+  return layout_has_footer_sizes(m->version) || tsr__schema_has_text(m->schema) || m->footer_at;
 }
 
 typedef struct footers {
@@ -481,7 +485,8 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
     for (uint64_t i = 0; i < count && rc >= 0; i++) {
       uint64_t before = table.size;
       rc = tsr__buffer_append_u64(&table, 0, error);
-      if (rc >= 0 && object->version >= 9) rc = tsr__buffer_printf(&table, error, "%s", names[i]);
+      if (rc >= 0 && layout_has_relative_footer_names(object->version))
+        rc = tsr__buffer_printf(&table, error, "%s", names[i]);
       else if (rc >= 0) rc = tsr__buffer_printf(&table, error, "file://%s/%s", object->path, names[i]);
       if (rc < 0) break;
       tsr__store64(table.data + before, table.size - before - 8);
@@ -512,7 +517,9 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
   const tsr_maintained object = {.store = array->store, .array = array, .version = version, .path = array->path};
   footers f = {.names.memory = memory, .starts.memory = memory, .bytes.memory = memory, .start = UINT64_MAX};
   tsr_buffer content = {.memory = memory}, tile = {.memory = memory};
-  consolidated_file file = {.directory = version < 12 ? "" : "__fragment_meta", .suffix = ".meta", .version = version};
+  consolidated_file file = {.directory = layout_has_commits_folder(version) ? TSR_DIR_FOOTERS : "",
+                            .suffix = TSR_SUFFIX_FOOTERS,
+                            .version = version};
   char path[160];
   int rc = collect_footers(array, since, as_of, &f, error);
   uint64_t count = f.starts.size / sizeof(uint64_t);
@@ -535,7 +542,7 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
   return rc;
 }
 
-/* ---- Metadata ------------------------------------------------------------------------------- */
+/* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 typedef struct consolidate_files_ranked { /* an entry and its number in the order of time */
   tsr_metadata_entry entry;
@@ -595,15 +602,15 @@ static int consolidate_files_write_metadata(const tsr_maintained *object, const 
     tsr_name parsed;
     rc = tsr__environment_cancelled(object->environment, error);
     if (rc >= 0) rc = read_metadata(object, files->paths[i], arena, &all, error);
-    if (rc >= 0) rc = tsr__vacuum_line(object, "__meta", name, lines, error);
+    if (rc >= 0) rc = tsr__vacuum_line(object, TSR_DIR_META, name, lines, error);
     if (rc >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);
   }
   if (rc >= 0) rc = encode_metadata(&all, out, error);
   if (rc >= 0) rc = tsr__generic_tile_encode(out->data, out->size, object->version, object->key, &tile, error);
-  if (rc >= 0) rc = tsr__file_path("__meta", start, end, 0, "", path, error);
+  if (rc >= 0) rc = tsr__file_path(TSR_DIR_META, start, end, 0, "", path, error);
   if (rc >= 0) rc = tsr__file_publish(object->store, path, tile.data, tile.size, error);
   if (rc >= 0) {
-    snprintf(vacuum, sizeof vacuum, "%s.vac", path);
+    snprintf(vacuum, sizeof vacuum, "%s" TSR_SUFFIX_VACUUM, path);
     rc = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
     tsr_error unseen;
     /* Without its vacuum file the consolidated file is not needed and goes. If the vacuum file may exist after all, it
@@ -624,7 +631,7 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   tsr_timed_files files = {0};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int rc = tsr__timed_files(object->environment, object->store, "__meta", since, as_of, &arena, &files, error);
+  int rc = tsr__timed_files(object->environment, object->store, TSR_DIR_META, since, as_of, &arena, &files, error);
   if (rc >= 0 && files.count >= 2) {
     rc = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
     if (rc >= 0) *merged = files.count;

@@ -16,6 +16,7 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
@@ -58,7 +59,7 @@ typedef struct sparse_merge {
 
 static const uint64_t never = UINT64_MAX;
 
-/* ---- The current tile ----------------------------------------------------------------------- */
+/* ---- The current tile -------------------------------------------------------------------------------------------- */
 
 static void return_tiles(tile_source *s) {
   for (uint32_t i = 0; s->loaded && i < s->request_count; i++)
@@ -114,7 +115,8 @@ static void slot_column(const tile_source *s, const tsr_field *field, uint32_t d
   *column = (tsr_column){.values = tile->values, .offsets = tile->offsets, .validity = tile->validity};
   if (field->values_per_cell == TSR_VARIABLE) return;
   column->cell_size = field->cell_size;
-  if (field->is_dimension && s->fragment->fragment->metadata.version < 5) /* __coords: dimension after dimension */
+  if (field->is_dimension &&
+      !layout_has_dimension_files(s->fragment->fragment->metadata.version)) /* __coords: dimension after dimension */
     column->values = tile->values + dimension * tile->cells * field->cell_size;
 }
 
@@ -126,7 +128,7 @@ static void system_column_of(const tile_source *s, int which, const uint64_t *co
   if (slot >= 0) *column = (tsr_column){.values = merge_sparse_tile_of(s, slot)->values, .cell_size = sizeof(uint64_t)};
 }
 
-/* ---- Deletes -------------------------------------------------------------------------------- */
+/* ---- Deletes ----------------------------------------------------------------------------------------------------- */
 
 typedef struct getter { /* argument of merge_sparse_condition_column */
   const tile_source *source;
@@ -213,7 +215,7 @@ static int find_deletes(tile_source *s, uint64_t cells, tsr_error *error) {
   return rc;
 }
 
-/* ---- The source ----------------------------------------------------------------------------- */
+/* ---- The source -------------------------------------------------------------------------------------------------- */
 
 static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, tsr_error *error) {
   tile_source *s = (tile_source *)source;
@@ -256,7 +258,7 @@ static const tsr_column *merge_sparse_lower_bound(tsr_merge_source *source) {
   return s->bound;
 }
 
-/* ---- Open and close ------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 /* The index of a condition in the merged list, which has it. */
 static uint32_t merge_sparse_number_of(const tsr_merge_conditions *conditions, const char *name) {
@@ -392,7 +394,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
   return rc;
 }
 
-/* ---- Conditions ----------------------------------------------------------------------------- */
+/* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 /* Adds a condition to the list unless it is there; *room is the capacity of the list. */
 static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name, tsr_arena *arena, tsr_error *error) {

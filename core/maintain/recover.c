@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/committed.h"
 #include "array/environment.h"
@@ -110,12 +111,12 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
   tsr_store *store = r->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
   if (!tsr__pending_paths(pending->commit, marker, staged)) return TSR_OK;
-  bool new_layout = strncmp(pending->commit, "__commits/", 10) == 0;
-  if (new_layout) TSR_TRY(tsr__store_own(store, "__commits", error));
-  if (new_layout) TSR_TRY(tsr__store_own(store, "__fragments", error));
+  bool new_layout = strncmp(pending->commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  if (new_layout) TSR_TRY(tsr__store_own(store, TSR_DIR_COMMITS, error));
+  if (new_layout) TSR_TRY(tsr__store_own(store, TSR_DIR_FRAGMENTS, error));
   if (new_layout && *staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
   for (uint64_t i = 0; i < pending->fragment_count; i++) {
-    snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending->fragments[i]);
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending->fragments[i]);
     TSR_TRY(tsr__fragment_remove(store, path, error));
   }
   return TSR_OK;
@@ -278,7 +279,7 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
 static int remove_incomplete_markers(recovery *r, tsr_error *error) {
   tsr_listing entries = {.memory = &r->array->memory};
   tsr_store *store = r->array->store;
-  int rc = tsr__store_list(store, "__commits", &entries, error);
+  int rc = tsr__store_list(store, TSR_DIR_COMMITS, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     uint64_t stem, age;
@@ -286,9 +287,9 @@ static int remove_incomplete_markers(recovery *r, tsr_error *error) {
     bool locked = false;
     tsr_error one;
     if (entries.entries[i].kind != TSR_ENTRY_FILE ||
-        !tsr__name_suffix(entries.entries[i].name, TSR_PENDING_SUFFIX, &stem))
+        !tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem))
       continue;
-    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
+    tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
     if ((rc = tsr__pending_read(store, p.text, &r->arena, &pending, error)) != 0)
       continue; /* a complete marker, or an error */
     if (find_age(r, p.text, &age, &one) < 0 || age < RECOVER_DAY)

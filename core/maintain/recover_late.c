@@ -31,6 +31,7 @@
 #include "model/datatype.h"
 #include "model/domain_boxes.h"
 #include "format/fragment_slot.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/committed.h"
 #include "array/listing.h"
@@ -133,7 +134,7 @@ static int is_late(late *l, tsr_error *error) {
   }
   tsr__map_release(&hidden);
   if (rc < 0 || merged) return rc < 0 ? rc : 0;
-  if (l->dense || newest->version < TSR_TIMED_VERSION || l->spanned)
+  if (l->dense || !layout_has_timed_merges(newest->version) || l->spanned)
     TSR_TRY(tsr__uncommitted_fragments(l->array, &l->memory, recover_late_note_uncommitted, l, error));
   return l->spanned;
 }
@@ -191,7 +192,7 @@ static int recover_late_count_cells(late *l, tsr_error *error) {
 static int read_carried(late *l, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   uint64_t stem;
-  if (!tsr__name_suffix(l->pending->commit, ".con", &stem)) return TSR_OK;
+  if (!tsr__name_suffix(l->pending->commit, TSR_SUFFIX_CONSOLIDATED, &stem)) return TSR_OK;
   tsr__pending_paths(l->pending->commit, marker, staged);
   TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MAX, &l->staged, error));
   tsr_input in = tsr__input(l->staged.data, l->staged.size);
@@ -356,7 +357,8 @@ static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error
   uint64_t count;
   const int rc = recover_late_copy_boxes(l, NULL, &count, error);
   if (rc < 0) return rc;
-  if (rc == 0 || (writer->version < 12 && count > 1)) return recover_late_copy_cells(l, writer, error);
+  if (rc == 0 || (!layout_has_commits_folder(writer->version) && count > 1))
+    return recover_late_copy_cells(l, writer, error);
   return recover_late_copy_boxes(l, writer, &count, error);
 }
 
@@ -444,14 +446,14 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
   tsr_pending pending = {0};
   if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
-  const bool new_layout = strncmp(commit, "__commits/", 10) == 0;
+  const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   int rc = tsr__pending_read(store, marker, &l->arena, &pending, error);
   if (rc >= 0) rc = recover_late_is_published(l, commit, &pending, error);
   if (rc) return rc;
   if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
   if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* another process has renamed it first */
   for (uint64_t i = 0; i < pending.fragment_count; i++) {
-    snprintf(path, sizeof path, "%s%.127s", new_layout ? "__fragments/" : "", pending.fragments[i]);
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending.fragments[i]);
     TSR_TRY(tsr__fragment_remove(store, path, error));
   }
   TSR_TRY(tsr__pending_unmark(store, marker, error));

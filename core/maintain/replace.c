@@ -24,6 +24,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"
@@ -41,9 +42,11 @@ static tsr_path replace_path_of(const char *directory, const char *prefix, const
   return p;
 }
 
-static const char *replace_commits_directory(const tsr_replacement *r) { return r->version < 12 ? "" : "__commits/"; }
+static const char *replace_commits_directory(const tsr_replacement *r) {
+  return layout_has_commits_folder(r->version) ? TSR_DIR_COMMITS "/" : "";
+}
 static const char *replace_fragments_directory(const tsr_replacement *r) {
-  return r->version < 12 ? "" : "__fragments/";
+  return layout_has_commits_folder(r->version) ? TSR_DIR_FRAGMENTS "/" : "";
 }
 
 /* Sets `stem` to what the names of all fragments of one merge have in common: the name without the last eight digits of
@@ -56,7 +59,7 @@ static bool stem_of(const char *name, char stem[128]) {
   return true;
 }
 
-/* ---- Uncommitted fragments ------------------------------------------------------------------ */
+/* ---- Uncommitted fragments --------------------------------------------------------------------------------------- */
 
 /* Adds to `stems` the stem of each merge that has a staged vacuum file in the directory. */
 static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
@@ -67,7 +70,7 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
     char *name = entries.entries[i].name, stem[128];
     uint64_t size;
     void *copy;
-    if (*name != '.' || !tsr__name_suffix(name, TSR_STAGED_VACUUM, &size)) continue;
+    if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
     name[size] = 0;
     if (!stem_of(name + 1, stem)) continue;
     rc = tsr__arena_copy(arena, stem, strlen(stem), &copy, error);
@@ -129,17 +132,17 @@ int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommi
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
   int rc = find_staged(array, "", &arena, &known.staged, error);
-  if (rc >= 0) rc = find_staged(array, "__commits", &arena, &known.staged, error);
+  if (rc >= 0) rc = find_staged(array, TSR_DIR_COMMITS, &arena, &known.staged, error);
   if (rc >= 0) rc = find_prepared(array, &arena, &known.prepared, error);
   if (rc >= 0) rc = replace_find_uncommitted(array, "", &known, found, argument, error);
-  if (rc >= 0) rc = replace_find_uncommitted(array, "__fragments", &known, found, argument, error);
+  if (rc >= 0) rc = replace_find_uncommitted(array, TSR_DIR_FRAGMENTS, &known, found, argument, error);
   tsr__map_release(&known.staged);
   tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
   return rc;
 }
 
-/* ---- Other merges --------------------------------------------------------------------------- */
+/* ---- Other merges ------------------------------------------------------------------------------------------------ */
 
 static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->listing->vacuums;
@@ -189,11 +192,11 @@ static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error 
   tsr_error one;
   char stem[128], other[128];
   tsr_path commit = replace_path_of(replace_commits_directory(r), ".", name, ""),
-           vacuum = replace_path_of(replace_commits_directory(r), ".", name, TSR_STAGED_VACUUM);
+           vacuum = replace_path_of(replace_commits_directory(r), ".", name, TSR_SUFFIX_STAGED_VACUUM);
   int rc = tsr__store_remove(store, commit.text, &one);
   if (rc == TSR_NOT_FOUND || !stem_of(name, stem)) return TSR_OK;
   if (rc < 0) return *error = one, rc;
-  rc = tsr__store_list(store, r->version < 12 ? "" : "__fragments", &entries, error);
+  rc = tsr__store_list(store, layout_fragments_folder(r->version), &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
     tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
@@ -207,12 +210,12 @@ static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error 
 /* Step 3: cancels other merges of some of the same sources. */
 static int cancel_others(const tsr_replacement *r, tsr_error *error) {
   tsr_listing entries = {.memory = r->memory};
-  int rc = tsr__store_list(r->array->store, r->version < 12 ? "" : "__commits", &entries, error);
+  int rc = tsr__store_list(r->array->store, layout_commits_folder(r->version), &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name;
     uint64_t size;
     bool found = false;
-    if (*name != '.' || !tsr__name_suffix(name, TSR_STAGED_VACUUM, &size)) continue;
+    if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
     tsr_path p = replace_path_of(replace_commits_directory(r), "", name, "");
     name[size] = 0;
     if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
@@ -223,7 +226,7 @@ static int cancel_others(const tsr_replacement *r, tsr_error *error) {
   return rc;
 }
 
-/* ---- One merge ------------------------------------------------------------------------------ */
+/* ---- One merge --------------------------------------------------------------------------------------------------- */
 
 int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *error) {
   tsr_store *store = r->array->store;
@@ -232,11 +235,11 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
   snprintf(r->names[r->count], sizeof r->names[0], ".%s", name.uuid);
-  if (r->version >= 12) {
+  if (layout_has_commits_folder(r->version)) {
     tsr_error unseen;
-    int rc = tsr__store_make_directory(store, "__fragments", &unseen);
+    int rc = tsr__store_make_directory(store, TSR_DIR_FRAGMENTS, &unseen);
     if (rc < 0 && rc != TSR_EXISTS) return *error = unseen, rc;
-    rc = tsr__store_make_directory(store, "__commits", &unseen);
+    rc = tsr__store_make_directory(store, TSR_DIR_COMMITS, &unseen);
     if (rc < 0 && rc != TSR_EXISTS) return *error = unseen, rc;
     TSR_TRY(tsr__store_sync_directory(store, "", error));
   }
@@ -257,7 +260,7 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
   int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
   if (rc >= 0) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, r->version < 12 ? "" : "__commits", error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, layout_commits_folder(r->version), error);
   return rc;
 }
 
@@ -284,8 +287,9 @@ static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
   if (rc >= 0) rc = replace_stage(r, names[0], "", &lines, r->staged, error);
   lines.size = 0;
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
-    rc = tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : "__fragments", r->sources[i]->name, &lines, error);
-  if (rc >= 0) rc = replace_stage(r, names[0], TSR_STAGED_VACUUM, &lines, r->vacuum, error);
+    rc = tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : TSR_DIR_FRAGMENTS, r->sources[i]->name, &lines,
+                          error);
+  if (rc >= 0) rc = replace_stage(r, names[0], TSR_SUFFIX_STAGED_VACUUM, &lines, r->vacuum, error);
   tsr__buffer_release(&lines);
   return rc;
 }
@@ -298,7 +302,7 @@ static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *err
     TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
     memcpy(r->names[i], names[i], sizeof r->names[0]);
   }
-  return tsr__store_sync_directory(store, r->version < 12 ? "" : "__fragments", error);
+  return tsr__store_sync_directory(store, layout_fragments_folder(r->version), error);
 }
 
 static int refuse_between(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
@@ -333,12 +337,12 @@ static int check_sources(tsr_replacement *r, tsr_error *error) {
 /* Steps 5 and 6. */
 static int replace_commit(tsr_replacement *r, tsr_error *error) {
   tsr_store *store = r->array->store;
-  const char *parent = r->version < 12 ? "" : "__commits";
+  const char *parent = layout_commits_folder(r->version);
   tsr_path to = replace_path_of(replace_commits_directory(r), "", r->names[0],
-                                r->version < 12 ? ".ok"
-                                : r->count > 1  ? ".con"
-                                                : ".wrt");
-  tsr_path vacuum = replace_path_of(replace_commits_directory(r), "", r->names[0], ".vac");
+                                !layout_has_commits_folder(r->version) ? TSR_SUFFIX_OLD_WRITE
+                                : r->count > 1                         ? TSR_SUFFIX_CONSOLIDATED
+                                                                       : TSR_SUFFIX_WRITE);
+  tsr_path vacuum = replace_path_of(replace_commits_directory(r), "", r->names[0], TSR_SUFFIX_VACUUM);
   char staged[sizeof r->vacuum];
   int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   if (rc == TSR_NOT_FOUND)

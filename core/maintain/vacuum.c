@@ -22,6 +22,7 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 #include "format/schema_rules.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/fragment.h"
@@ -75,7 +76,7 @@ static int vacuum_list(vacuum *v, const char *directory, tsr_listing *entries, t
 
 /* Reads a .con or .ign of __commits. *file is NULL if another vacuum has removed it. */
 static int vacuum_read_file(vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
-  tsr_path p = tsr__path_of("__commits", name, "");
+  tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   tsr_error one;
   int rc = tsr__array_commit_file(v->array, p.text, file, &one);
   if (rc >= 0) return TSR_OK;
@@ -85,7 +86,7 @@ static int vacuum_read_file(vacuum *v, const char *name, const tsr_commit_file *
   return rc;
 }
 
-/* ---- Vacuum files --------------------------------------------------------------------------- */
+/* ---- Vacuum files ------------------------------------------------------------------------------------------------ */
 
 static int read_vacuum(vacuum *v, const char *file, vacuum_file *out, tsr_error *error) {
   tsr_buffer bytes = {.memory = v->store->memory};
@@ -107,7 +108,7 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     uint64_t stem;
     const char *text = entries->entries[i].name;
     void *copy;
-    if (!tsr__name_suffix(text, ".vac", &stem) || !tsr__name_parse(text, stem, &one.parsed)) continue;
+    if (!tsr__name_suffix(text, TSR_SUFFIX_VACUUM, &stem) || !tsr__name_parse(text, stem, &one.parsed)) continue;
     TSR_TRY(tsr__arena_copy(&v->arena, text, stem, &copy, error));
     one.name = copy;
     tsr_path p = tsr__path_of(directory, text, "");
@@ -161,7 +162,7 @@ static bool is_source(const vacuum_file *file, const char *name) {
          parsed.end <= file->parsed.end && strcmp(name, file->name) != 0;
 }
 
-/* ---- Metadata ------------------------------------------------------------------------------- */
+/* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 /* Removes the files that a .vac of __meta names, if the merged file exists. */
 static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, const vacuum_file *file, tsr_error *error) {
@@ -171,7 +172,7 @@ static int vacuum_metadata_of(vacuum *v, const tsr_listing *entries, const vacuu
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__environment_cancelled(v->environment, error));
     if (!is_source(file, file->names.names[n])) continue;
-    tsr_path p = tsr__path_of("__meta", file->names.names[n], "");
+    tsr_path p = tsr__path_of(TSR_DIR_META, file->names.names[n], "");
     int found = remove_file(v, p.text, error);
     if (found < 0) return found;
     v->removed += (uint64_t)found;
@@ -190,10 +191,10 @@ static int remove_vacuum(vacuum *v, const vacuum_file *file, tsr_error *error) {
 static int remove_metadata_vacuums(vacuum *v, const tsr_listing *entries, const tsr_buffer *files, tsr_error *error) {
   uint64_t count;
   const vacuum_file *all = vacuums_of(files, &count);
-  if (count) TSR_TRY(sync_if_there(v, "__meta", error));
+  if (count) TSR_TRY(sync_if_there(v, TSR_DIR_META, error));
   for (uint64_t i = 0; i < count; i++)
     if (all[i].done && tsr__listing_has(entries, all[i].name)) TSR_TRY(remove_vacuum(v, &all[i], error));
-  return sync_if_there(v, "__meta", error);
+  return sync_if_there(v, TSR_DIR_META, error);
 }
 
 static int vacuum_metadata(vacuum *v, tsr_error *error) {
@@ -201,8 +202,8 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
   tsr_buffer files = {.memory = v->store->memory};
   tsr_map waiting = {.memory = v->store->memory};
   vacuum_file *file;
-  int rc = vacuum_list(v, "__meta", &entries, error);
-  if (rc >= 0) rc = add_vacuums(v, "__meta", &entries, &files, error);
+  int rc = vacuum_list(v, TSR_DIR_META, &entries, error);
+  if (rc >= 0) rc = add_vacuums(v, TSR_DIR_META, &entries, &files, error);
   if (rc >= 0) rc = map_vacuums(&files, &waiting, error);
   while (rc >= 0 && (file = next_vacuum(&files, &waiting))) rc = vacuum_metadata_of(v, &entries, file, error);
   if (rc >= 0) rc = remove_metadata_vacuums(v, &entries, &files, error);
@@ -212,7 +213,7 @@ static int vacuum_metadata(vacuum *v, tsr_error *error) {
   return rc;
 }
 
-/* ---- Fragments ------------------------------------------------------------------------------ */
+/* ---- Fragments --------------------------------------------------------------------------------------------------- */
 
 /* Renames staged vacuum files of committed fragments to .vac, for consolidations that were cut off before that. */
 static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
@@ -223,12 +224,12 @@ static int finish_staged(vacuum *v, const char *directory, tsr_error *error) {
     char *text = entries.entries[i].name;
     uint64_t stem;
     tsr_name parsed;
-    if (text[0] != '.' || !tsr__name_suffix(text, TSR_STAGED_VACUUM, &stem)) continue;
+    if (text[0] != '.' || !tsr__name_suffix(text, TSR_SUFFIX_STAGED_VACUUM, &stem)) continue;
     tsr_path from = tsr__path_of(directory, text, "");
     text[stem] = 0;
     if (!tsr__name_parse(text + 1, strlen(text + 1), &parsed)) continue;
     if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
-    tsr_path to = tsr__path_of(directory, text + 1, ".vac");
+    tsr_path to = tsr__path_of(directory, text + 1, TSR_SUFFIX_VACUUM);
     tsr_error one;
     finished = true;
     rc = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
@@ -248,14 +249,16 @@ static int vacuum_read_consolidated(vacuum *v, const tsr_listing *entries, tsr_m
     for (uint64_t i = 0; i < entries->count; i++) {
       const tsr_commit_file *file;
       uint64_t stem;
-      if (!tsr__name_suffix(entries->entries[i].name, con ? ".con" : ".ign", &stem)) continue;
+      if (!tsr__name_suffix(entries->entries[i].name, con ? TSR_SUFFIX_CONSOLIDATED : TSR_SUFFIX_IGNORED, &stem))
+        continue;
       TSR_TRY(vacuum_read_file(v, entries->entries[i].name, &file, error));
       if (!file) continue;
       for (uint64_t n = 0; !con && n < file->names.count; n++)
         TSR_TRY(tsr__map_put(ignored, file->names.names[n], file->names.names[n], error));
       for (uint64_t n = 0; con && n < file->commits.count; n++) {
         const tsr_commit *commit = &file->commits.commits[n];
-        tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
+        tsr_path wrt = tsr__path_of("", commit->name, TSR_SUFFIX_WRITE),
+                 ok = tsr__path_of("", commit->name, TSR_SUFFIX_OLD_WRITE);
         if (commit->kind != TSR_COMMIT_WRITE || tsr__map_get(ignored, wrt.text) || tsr__map_get(ignored, ok.text))
           continue;
         TSR_TRY(tsr__map_put(active, commit->name, commit->name, error));
@@ -275,29 +278,29 @@ typedef struct commits_of { /* how sources are committed */
 static int add_commit(vacuum *v, const tsr_listing *entries, const char *name, bool listed, commits_of *found,
                       tsr_error *error) {
   tsr_name one;
-  if (!tsr__name_parse(name, strlen(name), &one) || one.version < 5) return TSR_OK;
-  const char *suffix = one.version < 12 ? ".ok" : ".wrt";
+  if (!tsr__name_parse(name, strlen(name), &one) || !layout_has_commit_files(one.version)) return TSR_OK;
+  const char *suffix = layout_commit_suffix(one.version);
   tsr_path file = tsr__path_of("", name, suffix);
   bool loose = tsr__listing_has(entries, file.text);
-  if (one.version < 12) TSR_TRY(tsr__store_find(v->store, file.text, &loose, error));
+  if (!layout_has_commits_folder(one.version)) TSR_TRY(tsr__store_find(v->store, file.text, &loose, error));
   if (!loose && !listed) return TSR_OK;
   found->all.start = TSR_MIN(found->all.start, one.start);
   found->all.end = TSR_MAX(found->all.end, one.end);
   found->all.version = TSR_MAX(found->all.version, one.version);
   found->loose += loose;
   found->listed += listed;
-  if (loose) TSR_TRY(tsr__buffer_printf(&found->con, error, "__commits/%s%s\n", name, suffix));
-  return tsr__buffer_printf(&found->ign, error, "__commits/%s%s\n", name, suffix);
+  if (loose) TSR_TRY(tsr__buffer_printf(&found->con, error, TSR_DIR_COMMITS "/%s%s\n", name, suffix));
+  return tsr__buffer_printf(&found->ign, error, TSR_DIR_COMMITS "/%s%s\n", name, suffix);
 }
 
 static int new_path(const commits_of *found, const char *suffix, char made[160], tsr_error *error) {
-  return tsr__file_path("__commits", found->all.start, found->all.end, TSR_MAX(found->all.version, 12), suffix, made,
-                        error);
+  return tsr__file_path(TSR_DIR_COMMITS, found->all.start, found->all.end,
+                        TSR_MAX(found->all.version, (uint32_t)TSR_SINCE_COMMITS_FOLDER), suffix, made, error);
 }
 
 static int publish_ignored(vacuum *v, const commits_of *found, tsr_error *error) {
   char ign[160];
-  TSR_TRY(new_path(found, ".ign", ign, error));
+  TSR_TRY(new_path(found, TSR_SUFFIX_IGNORED, ign, error));
   return tsr__file_publish(v->store, ign, found->ign.data, found->ign.size, error);
 }
 
@@ -326,7 +329,7 @@ static int still_loose(void *argument, tsr_error *error) {
 /* Writes one .con for all sources with a commit file. TSR_ABORT if another process has removed one of these files. */
 static int join_loose(vacuum *v, const tsr_buffer *sources, const commits_of *found, char con[160], tsr_error *error) {
   sources_look look = {v, sources, found};
-  TSR_TRY(new_path(found, ".con", con, error));
+  TSR_TRY(new_path(found, TSR_SUFFIX_CONSOLIDATED, con, error));
   return tsr__con_publish(v->store, con, &found->con, still_loose, &look, error);
 }
 
@@ -336,9 +339,9 @@ static int remove_all_commits(vacuum *v, const tsr_buffer *sources, tsr_error *e
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
     tsr_name parsed;
     TSR_TRY(vacuum_remove_commit(v, names[i], error));
-    root |= !tsr__name_parse(names[i], strlen(names[i]), &parsed) || parsed.version < 12;
+    root |= !tsr__name_parse(names[i], strlen(names[i]), &parsed) || !layout_has_commits_folder(parsed.version);
   }
-  TSR_TRY(sync_if_there(v, "__commits", error));
+  TSR_TRY(sync_if_there(v, TSR_DIR_COMMITS, error));
   return root ? tsr__store_sync_directory(v->store, "", error) : TSR_OK;
 }
 
@@ -353,7 +356,7 @@ static int uncommit_found(vacuum *v, const tsr_buffer *sources, bool at_once, co
   if (!*con) return TSR_OK;
   if (found->listed) TSR_TRY(publish_ignored(v, found, error));
   TSR_TRY(remove_file(v, con, error));
-  return tsr__store_sync_directory(v->store, "__commits", error);
+  return tsr__store_sync_directory(v->store, TSR_DIR_COMMITS, error);
 }
 
 /* Finds how the sources (names, const char *) are committed. The caller calls release_commits in any case. */
@@ -363,7 +366,7 @@ static int find_commits(vacuum *v, const tsr_buffer *sources, commits_of *found,
   tsr_map active = {.memory = memory}, ignored = {.memory = memory};
   const char *const *names = (const char *const *)(const void *)sources->data;
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
-  int rc = vacuum_list(v, "__commits", &entries, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
     rc = add_commit(v, &entries, names[i], tsr__map_get(&active, names[i]) != NULL, found, error);
@@ -381,7 +384,7 @@ static void release_commits(commits_of *found) {
 /* Removes all commits of the sources. If `at_once`, a reader sees either all of the sources or none. */
 static int uncommit(vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
   bool exists = false;
-  TSR_TRY(tsr__directory_find(v->store, "__commits", &exists, error));
+  TSR_TRY(tsr__directory_find(v->store, TSR_DIR_COMMITS, &exists, error));
   int rc = TSR_ABORT;
   for (int i = 0; rc == TSR_ABORT && i < VACUUM_ATTEMPTS; i++) {
     commits_of found;
@@ -402,7 +405,8 @@ static int remove_staged_con(vacuum *v, tsr_error *error) {
     const char *name = entries.entries[i].name;
     uint64_t stem;
     tsr_name parsed;
-    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || !tsr__name_suffix(name, ".con.tmp", &stem))
+    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' ||
+        !tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED ".tmp", &stem))
       continue;
     if (!tsr__name_parse(name + 1, stem - 1, &parsed)) continue;
     rc = remove_file(v, name, error);
@@ -424,13 +428,13 @@ static int cancel_new_commits(vacuum *v, const tsr_buffer *sources, tsr_error *e
 
 /* Removes the commit file of a fragment. */
 static int vacuum_remove_commit(vacuum *v, const char *name, tsr_error *error) {
-  tsr_path p = tsr__path_of("__commits", name, ".wrt");
+  tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE);
   TSR_TRY(remove_file(v, p.text, error));
-  p = tsr__path_of("", name, ".ok");
+  p = tsr__path_of("", name, TSR_SUFFIX_OLD_WRITE);
   TSR_TRY(remove_file(v, p.text, error));
   tsr_name parsed;
-  if (!tsr__name_parse(name, strlen(name), &parsed) || parsed.version >= 5) return TSR_OK;
-  p = tsr__path_of(name, "__fragment_metadata.tdb", ""); /* in versions 1 to 4 this file is the commit */
+  if (!tsr__name_parse(name, strlen(name), &parsed) || layout_has_commit_files(parsed.version)) return TSR_OK;
+  p = tsr__path_of(name, TSR_FILE_FRAGMENT_METADATA, ""); /* in versions 1 to 4 this file is the commit */
   TSR_TRY(remove_file(v, p.text, error));
   return TSR_OK;
 }
@@ -438,7 +442,7 @@ static int vacuum_remove_commit(vacuum *v, const char *name, tsr_error *error) {
 /* Removes a fragment's directory. *root is set to true if it was a directory of the array's root. */
 static int remove_directory(vacuum *v, const char *name, bool *root, tsr_error *error) {
   for (int old = 0; old < 2; old++) {
-    tsr_path p = tsr__path_of(old ? "" : "__fragments", name, "");
+    tsr_path p = tsr__path_of(old ? "" : TSR_DIR_FRAGMENTS, name, "");
     bool exists;
     TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
     if (!exists) continue;
@@ -454,7 +458,7 @@ static int remove_directory(vacuum *v, const char *name, bool *root, tsr_error *
 static int vacuum_has_times(vacuum *v, const vacuum_file *file, bool *timed, tsr_error *error) {
   const tsr_schema *schema;
   TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
-  *timed = !schema->dense && file->parsed.version >= 15;
+  *timed = !schema->dense && layout_has_timed_merges(file->parsed.version);
   return TSR_OK;
 }
 
@@ -470,7 +474,7 @@ static int vacuum_sources(vacuum *v, bool at_once, const tsr_buffer *sources, ts
     TSR_TRY(remove_directory(v, names[i], &root, error));
     tsr_work_done(v->environment, 1);
   }
-  TSR_TRY(sync_if_there(v, "__fragments", error));
+  TSR_TRY(sync_if_there(v, TSR_DIR_FRAGMENTS, error));
   if (root) TSR_TRY(tsr__store_sync_directory(v->store, "", error));
   return cancel_new_commits(v, sources, error);
 }
@@ -480,7 +484,8 @@ static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_err
   *exists = false;
   for (uint64_t n = 0; n < file->names.count && !*exists; n++) {
     if (!is_source(file, file->names.names[n])) continue;
-    tsr_path a = tsr__path_of("__fragments", file->names.names[n], ""), b = tsr__path_of("", file->names.names[n], "");
+    tsr_path a = tsr__path_of(TSR_DIR_FRAGMENTS, file->names.names[n], ""),
+             b = tsr__path_of("", file->names.names[n], "");
     TSR_TRY(tsr__directory_find(v->store, a.text, exists, error));
     if (!*exists) TSR_TRY(tsr__directory_find(v->store, b.text, exists, error));
   }
@@ -545,16 +550,16 @@ static int vacuum_replaced(vacuum *v, const tsr_buffer *files, tsr_error *error)
   return rc;
 }
 
-/* ---- Debris --------------------------------------------------------------------------------- */
+/* ---- Debris ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the names and contents of all markers of prepared commits into one text. */
 static int read_markers(vacuum *v, tsr_buffer *texts, tsr_error *error) {
   tsr_listing entries;
-  int rc = vacuum_list(v, "__commits", &entries, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
-    if (!tsr__name_suffix(entries.entries[i].name, ".pending", &stem)) continue;
-    tsr_path p = tsr__path_of("__commits", entries.entries[i].name, "");
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem)) continue;
+    tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
     rc = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
     if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
     if (rc >= 0) rc = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
@@ -585,7 +590,7 @@ static bool vacuum_is_old(vacuum *v, const char *name, bool directory) {
   if (vacuum_list(v, name, &entries, &unseen) < 0) return false;
   for (uint64_t i = 0; i < entries.count && old; i++) {
     tsr_path p = tsr__path_of(name, entries.entries[i].name, "");
-    old = strcmp(entries.entries[i].name, ".pending") != 0 && entries.entries[i].kind == TSR_ENTRY_FILE &&
+    old = strcmp(entries.entries[i].name, TSR_FILE_OLD_PENDING) != 0 && entries.entries[i].kind == TSR_ENTRY_FILE &&
           vacuum_is_old(v, p.text, false);
   }
   tsr__listing_release(&entries);
@@ -605,7 +610,9 @@ static int remove_debris(vacuum *v, const char *directory, const tsr_buffer *mar
     tsr_name parsed;
     bool named = tsr__name_parse(name, strlen(name), &parsed);
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
-    if (named && (tsr__map_get(&v->array->listing->names, name) || (*directory && parsed.version < 12))) continue;
+    if (named &&
+        (tsr__map_get(&v->array->listing->names, name) || (*directory && !layout_has_commits_folder(parsed.version))))
+      continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
     rc = tsr__fragment_remove(v->store, p.text, error);
@@ -653,19 +660,19 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
   tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   TSR_TRY(mend_con_files(v, error));
-  TSR_TRY(finish_staged(v, "__commits", error));
+  TSR_TRY(finish_staged(v, TSR_DIR_COMMITS, error));
   TSR_TRY(finish_staged(v, "", error));
   TSR_TRY(tsr__array_list(v->array, true, true, error));
-  int rc = vacuum_list(v, "__commits", &commits, error);
-  if (rc >= 0) rc = add_vacuums(v, "__commits", &commits, &files, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &commits, error);
+  if (rc >= 0) rc = add_vacuums(v, TSR_DIR_COMMITS, &commits, &files, error);
   if (rc >= 0) rc = vacuum_list(v, "", &root, error);
   if (rc >= 0) rc = add_vacuums(v, "", &root, &files, error);
   if (rc >= 0) rc = vacuum_replaced(v, &files, error);
   if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   if (rc >= 0) rc = read_markers(v, &markers, error);
-  if (rc >= 0) rc = remove_debris(v, "__fragments", &markers, error);
+  if (rc >= 0) rc = remove_debris(v, TSR_DIR_FRAGMENTS, &markers, error);
   if (rc >= 0) rc = remove_debris(v, "", &markers, error);
-  if (rc >= 0) rc = remove_staged(v, "__commits", &markers, error);
+  if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &markers, error);
   if (rc >= 0) rc = remove_staged(v, "", &markers, error);
   if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   tsr__buffer_release(&files);
@@ -675,11 +682,12 @@ static int vacuum_fragments(vacuum *v, tsr_error *error) {
   return rc;
 }
 
-/* ---- Commits -------------------------------------------------------------------------------- */
+/* ---- Commits ----------------------------------------------------------------------------------------------------- */
 
 /* Returns true if no .ign cancels an entry of a .con. */
 static bool is_active(const tsr_map *ignored, const tsr_commit *commit) {
-  tsr_path wrt = tsr__path_of("", commit->name, ".wrt"), ok = tsr__path_of("", commit->name, ".ok");
+  tsr_path wrt = tsr__path_of("", commit->name, TSR_SUFFIX_WRITE),
+           ok = tsr__path_of("", commit->name, TSR_SUFFIX_OLD_WRITE);
   return commit->kind != TSR_COMMIT_WRITE || (!tsr__map_get(ignored, wrt.text) && !tsr__map_get(ignored, ok.text));
 }
 
@@ -701,7 +709,7 @@ static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map 
 }
 
 static int remove_commits(vacuum *v, const char *name, tsr_error *error) {
-  tsr_path p = tsr__path_of("__commits", name, "");
+  tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   int found = remove_file(v, p.text, error);
   if (found > 0) v->removed++;
   return found < 0 ? found : TSR_OK;
@@ -714,7 +722,7 @@ typedef struct consolidated { /* a .con */
 } consolidated;
 
 static int read_con(vacuum *v, const char *name, consolidated *con, tsr_error *error) {
-  tsr_path p = tsr__path_of("__commits", name, "");
+  tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   tsr_error one;
   *con = (consolidated){.name = name};
   TSR_TRY(vacuum_read_file(v, name, &con->file, error));
@@ -741,7 +749,7 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
   consolidated *files = room;
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
-    if (!tsr__name_suffix(entries->entries[i].name, ".con", &stem)) continue;
+    if (!tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
     TSR_TRY(read_con(v, entries->entries[i].name, &files[count], error));
     count += files[count].file != NULL;
   }
@@ -760,11 +768,11 @@ static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_
  * all known. */
 static int find_in_con(vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
   tsr_listing entries;
-  int rc = vacuum_list(v, "__commits", &entries, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;
-    if (!tsr__name_suffix(entries.entries[i].name, ".con", &stem)) continue;
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
     rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
     *cut |= rc >= 0 && file && file->rest.cut;
     for (uint64_t n = 0; rc >= 0 && file && n < file->commits.count; n++)
@@ -780,13 +788,13 @@ static int vacuum_ignored(vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
   bool cut = false;
-  int rc = vacuum_list(v, "__commits", &entries, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = find_in_con(v, &in_con, &cut, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
     uint64_t stem;
     bool needed = cut;
-    if (!tsr__name_suffix(entries.entries[i].name, ".ign", &stem)) continue;
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_IGNORED, &stem)) continue;
     rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; rc >= 0 && file && n < file->names.count && !needed; n++) {
       tsr_path name = tsr__path_of("", file->names.names[n], "");
@@ -806,29 +814,29 @@ static int vacuum_commits(vacuum *v, tsr_error *error) {
   tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   TSR_TRY(mend_con_files(v, error));
-  int rc = vacuum_list(v, "__commits", &entries, error);
+  int rc = vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
   tsr__work_more(v->environment, entries.count);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
     tsr_work_done(v->environment, 1);
     if ((rc = tsr__environment_cancelled(v->environment, error)) < 0) break;
-    if (!tsr__name_suffix(entries.entries[i].name, ".wrt", &stem)) continue;
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_WRITE, &stem)) continue;
     tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;
     if (tsr__map_get(&active, name.text)) rc = remove_commits(v, entries.entries[i].name, error);
   }
   if (rc >= 0) rc = vacuum_consolidated(v, &entries, &ignored, error);
-  if (rc >= 0) rc = sync_if_there(v, "__commits", error);
+  if (rc >= 0) rc = sync_if_there(v, TSR_DIR_COMMITS, error);
   if (rc >= 0) rc = vacuum_ignored(v, error);
-  if (rc >= 0) rc = sync_if_there(v, "__commits", error);
+  if (rc >= 0) rc = sync_if_there(v, TSR_DIR_COMMITS, error);
   tsr__map_release(&active);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
   return rc < 0 ? rc : tsr__array_list(v->array, true, true, error);
 }
 
-/* ---- Footers -------------------------------------------------------------------------------- */
+/* ---- Footers ----------------------------------------------------------------------------------------------------- */
 
 /* Returns 1 if a .meta is damaged: its writer died, or the disk failed. A file that is being written is not damaged. */
 static int is_damaged(vacuum *v, const tsr_committed *item, tsr_error *error) {
@@ -860,12 +868,12 @@ static int vacuum_footers(vacuum *v, tsr_error *error) {
   return tsr__array_list(v->array, true, true, error);
 }
 
-/* ---- Entry points --------------------------------------------------------------------------- */
+/* ---- Entry points ------------------------------------------------------------------------------------------------ */
 
 /* Fails with TSR_PERM if a directory of the array is a symbolic link: the files behind it may belong to another array,
  * and would look like debris. */
 static int check_links(const vacuum *v, tsr_error *error) {
-  static const char *const directories[] = {"__fragments", "__commits", "__meta", "__fragment_meta"};
+  static const char *const directories[] = {TSR_DIR_FRAGMENTS, TSR_DIR_COMMITS, TSR_DIR_META, TSR_DIR_FOOTERS};
   for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)
     TSR_TRY(tsr__store_own(v->store, directories[i], error));
   return TSR_OK;

@@ -12,10 +12,12 @@
  * - text: compared up to the first NUL, so the bounds are widened by all that may stand behind it; in dense arrays
  * never where it is variable, and where it is nullable only from version 21 on
  * - the filters lose nothing: statistics are of the values before them
- * Of a whole fragment, only those of single integers, datetimes and times: sums of tiles that stuck at both ends make an
+ * Of a whole fragment, only those of single integers, datetimes and times: sums of tiles that stuck at both ends make
+ * an
  * innocent one, and TileDB skips values where it should skip tiles of null strings.
  * Null counts are right where minimum and maximum are, but NaN and NaT are nulls that they do not count. Padding of
- * dense tiles (versions 11 to 15) makes bounds wider and null counts greater, never the reverse. Who asks sees to it that
+ * dense tiles (versions 11 to 15) makes bounds wider and null counts greater, never the reverse. Who asks sees to it
+ * that
  * no older version of a cell comes out from behind a tile that is passed over.
  */
 #include "read/predicate.h"
@@ -27,6 +29,7 @@
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
@@ -244,10 +247,13 @@ int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error
 bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field) {
   const tsr_field *f = &metadata->schema->fields[field];
   const tsr_kind kind = tsr_datatype_kind(f->datatype);
-  if (metadata->version < 11 || tsr__pipeline_is_lossy(tsr__schema_pipeline(metadata->schema, field))) return false;
+  if (!layout_has_tile_statistics(metadata->version) ||
+      tsr__pipeline_is_lossy(tsr__schema_pipeline(metadata->schema, field)))
+    return false;
   if (f->datatype == TSR_CHAR || f->datatype == TSR_ASCII) {
-    if (metadata->version < 18) return false;
-    return !metadata->dense || (f->values_per_cell != TSR_VARIABLE && (!f->nullable || metadata->version >= 21));
+    if (!layout_has_string_statistics(metadata->version)) return false;
+    return !metadata->dense || (f->values_per_cell != TSR_VARIABLE &&
+                                (!f->nullable || layout_has_nullable_string_statistics(metadata->version)));
   }
   return f->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }

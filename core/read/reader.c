@@ -10,6 +10,7 @@
 
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
@@ -31,7 +32,7 @@ static uint32_t reader_field_count(const tsr_schema *schema) {
   return schema->dimension_count + schema->attribute_count;
 }
 
-/* ---- Open and close --------------------------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 /* The columns of fields that a fragment lacks, and of cells that were never written. */
 static void make_fills(tsr_reader *reader) {
@@ -171,7 +172,7 @@ void tsr_reader_close(tsr_reader *reader) {
   tsr_snapshot_close(snapshot);
 }
 
-/* ---- Batches ---------------------------------------------------------------------------------------------------- */
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 /* The tests' fields are decoded ahead, too: first of all. */
 static void note_fields(tsr_reader *reader) {
@@ -262,7 +263,8 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   return true;
 }
 
-/* In a dense array each combination of values has a cell: for those of some dimensions, one value of the others is enough. */
+/* In a dense array each combination of values has a cell: for those of some dimensions, one value of the others is
+ * enough. */
 static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const uint32_t n = snapshot->schema->dimension_count;
@@ -397,7 +399,7 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
   tsr__keys(datatype, values, count, keys);
 }
 
-/* ---- Tiles in hand ---------------------------------------------------------------------------------------------- */
+/* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
 
 int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
                      tsr_error *error) {
@@ -424,7 +426,8 @@ static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) 
   return (tsr_tile_request *)(void *)buffer->data;
 }
 
-/* A reader that is started again and again is likely to want the same tiles: they stay, whatever the cache has room for, as
+/* A reader that is started again and again is likely to want the same tiles: they stay, whatever the cache has room
+ * for, as
  * long as nothing else wants their memory. False: the tile is the caller's still. */
 static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
@@ -541,7 +544,7 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
 static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                                int64_t slot) {
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
-  if (!field->is_dimension || fragment->metadata.version >= 5) return 0;
+  if (!field->is_dimension || layout_has_dimension_files(fragment->metadata.version)) return 0;
   return (uint64_t)(field - reader->snapshot->schema->fields) * pinned->tiles[slot]->cells * field->cell_size;
 }
 
@@ -597,7 +600,7 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
   return TSR_OK;
 }
 
-/* ---- Windows ---------------------------------------------------------------------------------------------------- */
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 uint64_t tsr__reader_window(tsr_reader *reader) {
   const uint64_t n = reader->window_tiles;

@@ -19,13 +19,16 @@
 #include "format/fragment_metadata_write.h"
 #include "format/fragment_slot.h"
 #include "format/fragment_statistics.h"
+#include "format/layout.h"
 #include "array/environment.h"
 #include "write/writer.h"
 
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
-#define PENDING_MAX                  (UINT64_C(64) << 20) /* of values: then whole tiles are written though the window has room; */
+/* of values: then whole tiles are written though the window has room; */
+#define PENDING_MAX                  (UINT64_C(64) << 20)
 #define PENDING_WINDOWS              2 /* the same in the bytes that are asked for */
-#define BUSY_WINDOWS                 4 /* of the bytes that are asked for, at most, so that all threads have tiles to do */
+/* of the bytes that are asked for, at most, so that all threads have tiles to do */
+#define BUSY_WINDOWS                 4
 #define FRAGMENT_WRITER_WINDOW_TILES 256
 #define OUT_BYTES                    (UINT64_C(32) << 20) /* of all files' buffers together, about */
 #define DIRECT_MIN                   1024 /* cells of a tile */
@@ -84,7 +87,7 @@ struct tsr_fragment_writer {
   uint64_t from, count;
 };
 
-/* ---- Open and close ------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
   const tsr_schema *schema = w->target.schema;
@@ -140,7 +143,8 @@ static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) 
     bool attribute = field >= m->schema->dimension_count;
     tsr__statistics_writer_init(&w->statistics[n], field >= 0 ? &m->schema->fields[field] : NULL, w->target.memory);
     bool coordinates = field < 0 && system_column == TSR_SLOT_COORDS;
-    m->slots[n].present = coordinates ? m->version < 5 && !m->dense : attribute || field < 0 || !m->dense;
+    m->slots[n].present =
+        coordinates ? !layout_has_dimension_files(m->version) && !m->dense : attribute || field < 0 || !m->dense;
     if (m->slots[n].present) TSR_TRY(make_slot(w, n, error));
   }
   return TSR_OK;
@@ -203,7 +207,7 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
   m->has_delete_metadata = w->target.has_delete_metadata;
   m->processed_count = w->target.processed_count;
   m->processed = w->target.processed;
-  if (m->has_times && (m->version < 14 || m->dense))
+  if (m->has_times && (!layout_has_cell_times(m->version) || m->dense))
     return tsr__fail(error, TSR_UNSUPPORTED, "a fragment of version %u has no times of cells", m->version);
   if (m->dense) {
     tsr_grid grid;
@@ -273,7 +277,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   tsr__free(w);
 }
 
-/* ---- Cells into the window ------------------------------------------------------------------ */
+/* ---- Cells into the window --------------------------------------------------------------------------------------- */
 
 #define AHEAD 24 /* cells whose values are fetched before their turn: they lie anywhere */
 
@@ -428,7 +432,7 @@ static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *erro
   return TSR_OK;
 }
 
-/* ---- Tiles of the window into bytes --------------------------------------------------------- */
+/* ---- Tiles of the window into bytes ------------------------------------------------------------------------------ */
 
 static int encode_variable(const fragment_writer_slot *s, const input *in, uint64_t first, uint64_t cells, encoded *e,
                            tsr_error *error) {
@@ -524,7 +528,7 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Bytes into files ----------------------------------------------------------------------- */
+/* ---- Bytes into files -------------------------------------------------------------------------------------------- */
 
 static int fragment_writer_open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
                                      fragment_writer_part *p, tsr_error *error) {
@@ -557,7 +561,7 @@ static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const en
   }
   if (s->used[TSR_PART_VARIABLE]) TSR_TRY(tsr__buffer_append_u64(&s->var_sizes, e->variable_size, error));
   tsr_statistics_writer *statistics = &w->statistics[s->number];
-  if (!statistics->field || w->metadata.version < 11) return TSR_OK;
+  if (!statistics->field || !layout_has_tile_statistics(w->metadata.version)) return TSR_OK;
   return tsr__statistics_writer_add(statistics, &e->statistics, error);
 }
 
@@ -720,7 +724,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
   return TSR_OK;
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end ----------------------------------------------------------------------------------------------------- */
 
 /* Makes the files that end here durable, at last the directory, too. */
 static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {

@@ -17,6 +17,7 @@
 
 #include "store/store.h"
 #include "format/fragment_slot.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "read/reader.h"
@@ -27,16 +28,15 @@
 #include "write/write_sparse.h"
 #include "write/writer.h"
 
-#define WRITE_SPILL_METADATA "__fragment_metadata.tdb"
-#define POSITIONS            "positions"
-#define SORT_BYTES           80u /* that a cell takes while it is sorted and written, about */
-#define FIXED_BYTES          (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
-#define CELLS_MIN            1024u /* fewer are not worth a run */
-#define WRITE_SPILL_BATCH    4096u /* merged cells that go to the fragment's writer at once */
-#define TILES_MIN            512u /* as many tiles of a part as memory_mb would hold */
-#define TILE_BYTES           64u /* that the metadata of one take, for each of its fields, about */
+#define POSITIONS         "positions"
+#define SORT_BYTES        80u /* that a cell takes while it is sorted and written, about */
+#define FIXED_BYTES       (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
+#define CELLS_MIN         1024u /* fewer are not worth a run */
+#define WRITE_SPILL_BATCH 4096u /* merged cells that go to the fragment's writer at once */
+#define TILES_MIN         512u /* as many tiles of a part as memory_mb would hold */
+#define TILE_BYTES        64u /* that the metadata of one take, for each of its fields, about */
 
-/* ---- Spilling ------------------------------------------------------------------------------- */
+/* ---- Spilling ---------------------------------------------------------------------------------------------------- */
 
 static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
                            tsr_error *error) {
@@ -65,7 +65,7 @@ static run_path write_spill_path_of(const tsr_writer *w, const tsr_fragment *fra
 
 static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
   tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
-  target.metadata_name = WRITE_SPILL_METADATA;
+  target.metadata_name = TSR_FILE_FRAGMENT_METADATA;
   target.schema = schema;
   target.version = TSR_RUN_VERSION;
   target.has_times = true;
@@ -105,7 +105,7 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
                                 tsr_error *error) {
   char path[200];
   tsr_file *file = NULL;
-  snprintf(path, sizeof path, "%.160s/" WRITE_SPILL_METADATA, directory);
+  snprintf(path, sizeof path, "%.160s/" TSR_FILE_FRAGMENT_METADATA, directory);
   TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
   const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
                                              &schema, &w->array->memory, &fragment->metadata, error);
@@ -121,7 +121,7 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   TSR_TRY(tsr__writer_directory(w, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
   (*fragment)->own = (*fragment)->provisional = true;
-  (*fragment)->old_layout = w->version < 12;
+  (*fragment)->old_layout = !layout_has_commits_folder(w->version);
   (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
   return TSR_OK;
 }
@@ -192,7 +192,7 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
   char path[200];
   uint8_t bytes[sizeof(uint32_t)];
   tsr_file *file;
-  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : "__fragments/", run->name);
+  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : TSR_DIR_FRAGMENTS "/", run->name);
   TSR_TRY(tsr__store_open_file(array->store, path, &file, error));
   const int rc = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
   tsr__store_close_file(file);
@@ -200,7 +200,7 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
   return rc;
 }
 
-/* ---- Merging -------------------------------------------------------------------------------- */
+/* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
 typedef struct write_spill_cursor { /* a source, and the tile of it that is in memory */
   const tsr_sorted_run *run, *stop; /* the fragment that it is in; behind the source's last */
@@ -212,7 +212,8 @@ typedef struct write_spill_cursor { /* a source, and the tile of it that is in m
 } write_spill_cursor;
 
 typedef struct
-    write_spill_merge { /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
+    /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
+    write_spill_merge {
   tsr_writer *w;
   const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
@@ -358,7 +359,7 @@ static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c)
   return true;
 }
 
-/* ---- What comes out ------------------------------------------------------------------------- */
+/* ---- What comes out ---------------------------------------------------------------------------------------------- */
 
 static void write_spill_take_back(write_spill_merge *m) {
   m->out_count--;
@@ -417,7 +418,7 @@ static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, t
   return TSR_OK;
 }
 
-/* ---- One merge ------------------------------------------------------------------------------ */
+/* ---- One merge --------------------------------------------------------------------------------------------------- */
 
 static int open_cursors(write_spill_merge *m, tsr_error *error) {
   const tsr_sorted_run *run = m->runs, *end = m->runs + m->run_count;
@@ -526,7 +527,7 @@ static int merge_sources(const sources *s, uint64_t first, uint64_t count, const
   return rc;
 }
 
-/* ---- Passes --------------------------------------------------------------------------------- */
+/* ---- Passes ------------------------------------------------------------------------------------------------------ */
 
 static void drop_sources(sources *s) {
   for (uint64_t i = 0; i < write_spill_run_count(s); i++)

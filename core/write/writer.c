@@ -22,6 +22,7 @@
 
 #include "store/store.h"
 #include "format/schema_rules.h"
+#include "format/layout.h"
 #include "array/array.h"
 #include "array/committed.h"
 #include "array/environment.h"
@@ -38,11 +39,9 @@
 #include "write/write_find.h"
 #include "write/write_spill.h"
 
-#define WRITER_METADATA       "__fragment_metadata.tdb"
-#define WRITER_OLD_SCHEMA     "__array_schema.tdb"
-#define PROVISIONAL_FILE      ".metadata"
 #define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
-#define THREAD_BYTES          (UINT64_C(2) << 20) /* of memory_mb for each thread that encodes tiles: a codec takes some of it */
+/* of memory_mb for each thread that encodes tiles: a codec takes some of it */
+#define THREAD_BYTES          (UINT64_C(2) << 20)
 #define UNWEIGHED_MAX         8192 /* bytes of single cells after which it is asked whether there are too many */
 
 typedef tsr_piece_on_disk writer_piece;
@@ -53,7 +52,7 @@ static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeo
 /* What the pieces on disk hold is no longer what is to be committed. */
 static void changed(tsr_writer *w) { w->prepared = w->reusable = false; }
 
-/* ---- Open and close ------------------------------------------------------------------------- */
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 static int prepare_columns(tsr_writer *w, tsr_error *error) {
   void *room;
@@ -129,7 +128,8 @@ static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Takes back the commits that were published before the writer went on: all of them again, for a savepoint of the host's
+/* Takes back the commits that were published before the writer went on: all of them again, for a savepoint of the
+ * host's
  * may have undone that. */
 static int withdraw(tsr_writer *w, tsr_error *error) {
   if (w->reopened && *w->commit) TSR_TRY(tsr__buffer_append(&w->withdrawn, w->commit, TSR_COMMIT_PATH, error));
@@ -139,8 +139,8 @@ static int withdraw(tsr_writer *w, tsr_error *error) {
     uint64_t stem;
     char directory[TSR_COMMIT_PATH + 16];
     TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
-    if (!name || !tsr__name_suffix(name, ".wrt", &stem)) continue;
-    snprintf(directory, sizeof directory, "__fragments%.*s", (int)stem, name);
+    if (!name || !tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem)) continue;
+    snprintf(directory, sizeof directory, TSR_DIR_FRAGMENTS "%.*s", (int)stem, name);
     TSR_TRY(tsr__fragment_remove(w->array->store, directory, error));
   }
   return TSR_OK;
@@ -159,7 +159,7 @@ static int writer_remove_commit(tsr_writer *w, tsr_error *error) {
   TSR_TRY(withdraw(w, error));
   if (!*w->commit) return TSR_OK;
   tsr__pending_paths(w->commit, marker, staged);
-  if (*staged && w->version >= 12) {
+  if (*staged && layout_has_commits_folder(w->version)) {
     int rc = tsr__store_remove(w->array->store, staged, &one);
     if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
   }
@@ -208,7 +208,7 @@ void tsr_writer_close(tsr_writer *writer) {
   tsr__writer_drop(writer);
 }
 
-/* ---- Cells ---------------------------------------------------------------------------------- */
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
   if (count < w->first) w->first = count;
@@ -270,7 +270,7 @@ int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint3
 static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   if (w->published) return tsr__fail(error, TSR_ERROR, "the writer has published its commit");
   if (w->schema->dense) return tsr__fail(error, TSR_CONSTRAINT, "rows of a dense array cannot be deleted");
-  if (w->version < 16)
+  if (!layout_has_delete_conditions(w->version))
     return tsr__fail(error, TSR_CONSTRAINT,
                      "its format version is %u: rows can be deleted from version 16 on (consolidate it first)",
                      w->version);
@@ -291,7 +291,7 @@ void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *col
   *column = tsr__buffered_column(&writer->schema->fields[field], &writer->columns[field], 0);
 }
 
-/* ---- Fragments under provisional names ------------------------------------------------------ */
+/* ---- Fragments under provisional names --------------------------------------------------------------------------- */
 
 static int make_if_absent(tsr_writer *w, const char *directory, tsr_error *error) {
   tsr_error one;
@@ -315,9 +315,9 @@ static int provisional_name(char name[128], tsr_error *error) {
 
 int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
   tsr_writer *w = writer;
-  if (w->version >= 12) {
-    TSR_TRY(make_if_absent(w, "__fragments", error));
-    TSR_TRY(make_if_absent(w, "__commits", error));
+  if (layout_has_commits_folder(w->version)) {
+    TSR_TRY(make_if_absent(w, TSR_DIR_FRAGMENTS, error));
+    TSR_TRY(make_if_absent(w, TSR_DIR_COMMITS, error));
   }
   TSR_TRY(provisional_name(name, error));
   tsr_path p = tsr__path_of(tsr__writer_fragments(w), name, "");
@@ -338,7 +338,8 @@ tsr_fragment_target tsr__writer_target(tsr_writer *w, const char *directory, con
   return (tsr_fragment_target){.environment = w->array->environment,
                                .store = w->array->store,
                                .directory = directory,
-                               .metadata_name = w->version < 5 ? PROVISIONAL_FILE : WRITER_METADATA,
+                               .metadata_name = !layout_has_commit_files(w->version) ? TSR_FILE_STAGED_METADATA
+                                                                                     : TSR_FILE_FRAGMENT_METADATA,
                                .schema = w->schema,
                                .version = w->version,
                                .key = tsr__array_key(w->array),
@@ -407,11 +408,11 @@ static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
   return rc;
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------- */
+/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
 static int writer_check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
   if (w->count > 0) return tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
-  if (w->boxes && w->version < 12)
+  if (w->boxes && !layout_has_commits_folder(w->version))
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u commits one box at a time", w->version);
   for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
     const tsr_field *field = &w->schema->fields[d];
@@ -490,9 +491,10 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
   return wrapped(writer, rc, error);
 }
 
-/* ---- The present ----------------------------------------------------------------------------- */
+/* ---- The present ------------------------------------------------------------------------------------------------- */
 
-/* The array as it is now, whatever the transaction sees: not frozen, so that no time is chosen before what is listed for it. */
+/* The array as it is now, whatever the transaction sees: not frozen, so that no time is chosen before what is listed
+ * for it. */
 static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->frozen;
@@ -503,7 +505,7 @@ static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_erro
   return rc;
 }
 
-/* ---- Cells of a dense array ------------------------------------------------------------------ */
+/* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
 
 typedef struct spilled { /* cells that went to disk, for their boxes */
   tsr_writer *w;
@@ -539,7 +541,7 @@ static int write_boxes(tsr_writer *w, const tsr_column *columns, spilled *s, tsr
                                    .columns = columns,
                                    .count = w->count,
                                    .spilled = alone,
-                                   .most = w->version < 12 ? 1 : TSR_BOXES_MAX,
+                                   .most = !layout_has_commits_folder(w->version) ? 1 : TSR_BOXES_MAX,
                                    .open_snapshot = w->part ? NULL
                                                     : alone ? open_with_spilled
                                                             : writer_open_present,
@@ -590,7 +592,7 @@ static int writer_write_dense(tsr_writer *w, tsr_error *error) {
   return write_from_disk(w, error);
 }
 
-/* ---- Marks ---------------------------------------------------------------------------------- */
+/* ---- Marks ------------------------------------------------------------------------------------------------------- */
 
 void tsr_writer_keep(tsr_writer *writer, bool keep) { writer->kept = keep; }
 
@@ -628,7 +630,7 @@ int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   return wrapped(writer, writer_rewind_to(writer, mark, error), error);
 }
 
-/* ---- Time ----------------------------------------------------------------------------------- */
+/* ---- Time -------------------------------------------------------------------------------------------------------- */
 
 /* Later than what this environment has prepared and than all that is committed and not in the future. */
 static int writer_choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
@@ -647,7 +649,7 @@ static int writer_choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
   return tsr__environment_time(w->array->environment, last, more, &w->time, error);
 }
 
-/* ---- Prepare -------------------------------------------------------------------------------- */
+/* ---- Prepare ----------------------------------------------------------------------------------------------------- */
 
 typedef struct commit_name {
   char text[128];
@@ -665,7 +667,7 @@ static int writer_new_name(const tsr_writer *w, uint64_t start, uint64_t end, ch
   uint8_t random[16];
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(start, end, w->version < 5 ? 0 : w->version, &name, random));
+  TSR_TRY(tsr__name_new(start, end, !layout_has_commit_files(w->version) ? 0 : w->version, &name, random));
   tsr__name_print(&name, text);
   return TSR_OK;
 }
@@ -733,7 +735,7 @@ static uint64_t carried_count(const tsr_writer *w) {
 
 static bool writer_is_list(const preparation *p) {
   const tsr_writer *w = p->w;
-  return p->name_count > 1 || carried_count(w) > 0 || (w->listed && w->version >= 12);
+  return p->name_count > 1 || carried_count(w) > 0 || (w->listed && layout_has_commits_folder(w->version));
 }
 
 /* Names for all that is committed, and the commit's. */
@@ -754,14 +756,16 @@ static int writer_choose_names(preparation *p, tsr_error *error) {
   }
   if (writer_is_list(p)) {
     TSR_TRY(writer_new_name(w, w->time, w->time + more, name, error));
-    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.con", name);
+    snprintf(w->commit, sizeof w->commit, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
   } else if (pieces == 0) {
-    snprintf(w->commit, sizeof w->commit, "__commits/%.120s.del", p->names[0].text);
+    snprintf(w->commit, sizeof w->commit, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
   } else {
     const char *only = p->names[0].text;
-    if (w->version >= 12) snprintf(w->commit, sizeof w->commit, "__commits/%.120s.wrt", only);
-    else if (w->version >= 5) snprintf(w->commit, sizeof w->commit, "%.120s.ok", only);
-    else snprintf(w->commit, sizeof w->commit, "%.120s/" WRITER_METADATA, only);
+    if (layout_has_commits_folder(w->version))
+      snprintf(w->commit, sizeof w->commit, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_WRITE, only);
+    else if (layout_has_commit_files(w->version))
+      snprintf(w->commit, sizeof w->commit, "%.120s" TSR_SUFFIX_OLD_WRITE, only);
+    else snprintf(w->commit, sizeof w->commit, "%.120s/" TSR_FILE_FRAGMENT_METADATA, only);
   }
   return TSR_OK;
 }
@@ -774,7 +778,8 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   void *names;
   if (!w->owner) return TSR_OK;
   tsr__pending_paths(w->commit, marker, staged);
-  if (w->version < 12) snprintf(marker, sizeof marker, "%.120s/" TSR_PENDING_FILE, piece_at(w, 0)->name);
+  if (!layout_has_commits_folder(w->version))
+    snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, piece_at(w, 0)->name);
   TSR_TRY(tsr__alloc_array(&w->memory, p->name_count, sizeof(char *), &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
@@ -800,7 +805,7 @@ static int name_pieces(const preparation *p, tsr_error *error) {
     memcpy(one->name, name, sizeof one->name);
   }
   if (!w->durable || !piece_count(w)) return TSR_OK;
-  return tsr__store_sync_directory(w->array->store, w->version < 12 ? "" : "__fragments", error);
+  return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
 }
 
 /* What a .del or .con holds. */
@@ -829,9 +834,9 @@ static int write_staged(const preparation *p, tsr_error *error) {
   tsr_buffer content = {.memory = &w->memory};
   tsr_file *file = NULL;
   tsr__pending_paths(w->commit, marker, staged);
-  if (!*staged || w->version < 12) return TSR_OK;
+  if (!*staged || !layout_has_commits_folder(w->version)) return TSR_OK;
   int rc = encode_commit(p, &content, error);
-  if (rc >= 0) rc = make_if_absent(w, "__commits", error);
+  if (rc >= 0) rc = make_if_absent(w, TSR_DIR_COMMITS, error);
   if (rc >= 0) rc = tsr__store_create_exclusive(w->array->store, staged, &file, error);
   if (rc >= 0) rc = tsr__store_append(file, content.data, content.size, error);
   if (rc >= 0 && w->durable) rc = tsr__store_sync(file, error);
@@ -845,19 +850,20 @@ static int write_staged(const preparation *p, tsr_error *error) {
 static int writer_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
-  if (!strcmp(w->schema->name, WRITER_OLD_SCHEMA)) return TSR_OK;
+  if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
   if (w->array->pending) {
     tsr__pending_path(w->array->pending, directory);
     snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
     TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
   }
-  snprintf(file, sizeof file, "__schema/%s", w->schema->name);
+  snprintf(file, sizeof file, TSR_DIR_SCHEMA "/%s", w->schema->name);
   if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
   if (exists) return TSR_OK;
   return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
 }
 
-/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old names
+/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
+ * names
  * go. The present names say the time of a commit that failed. */
 static int take_names_back(tsr_writer *w, tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) {
@@ -869,14 +875,15 @@ static int take_names_back(tsr_writer *w, tsr_error *error) {
              to = tsr__path_of(tsr__writer_fragments(w), name, "");
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
     memcpy(one->name, name, sizeof one->name);
-    if (w->version >= 12) continue;
-    tsr_path marker = tsr__path_of(to.text, TSR_PENDING_FILE, "");
+    if (layout_has_commits_folder(w->version)) continue;
+    tsr_path marker = tsr__path_of(to.text, TSR_FILE_OLD_PENDING, "");
     TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it has moved with the fragment */
   }
   return TSR_OK;
 }
 
-/* Of a commit that failed and is tried again the sparse fragment stays as it is. Delete conditions are made again, since
+/* Of a commit that failed and is tried again the sparse fragment stays as it is. Delete conditions are made again,
+ * since
  * others may have written meanwhile, and so are the boxes of dense cells, which may repeat cells of others. */
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
@@ -924,9 +931,10 @@ const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index) { retu
 uint64_t tsr_writer_time(const tsr_writer *writer) { return writer->time; }
 const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit; }
 
-/* ---- Publish -------------------------------------------------------------------------------- */
+/* ---- Publish ----------------------------------------------------------------------------------------------------- */
 
-/* Without locks another process of the same owner may have published the commit, and others merged and removed it since.
+/* Without locks another process of the same owner may have published the commit, and others merged and removed it
+ * since.
  * `gone`: what was prepared is not there, and a merged fragment that spans it is taken for one that has its cells. */
 static int writer_is_published(tsr_writer *w, bool gone, tsr_error *error) {
   tsr_published published;

@@ -1,9 +1,13 @@
-/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction_view.c, write_spill.c and writer.c share.
+/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction_view.c,
+ * write_spill.c and writer.c share.
  *
  * Cells are numbered 0, 1, ... as they are appended, removed rows as they are removed; nothing is changed in place, so
- * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run is
- * a sparse fragment (also in a dense array) of some consecutive cells that only this writer knows: sorted, all versions of a
- * coordinate kept, the times of its cells being their numbers plus TSR_OWN_TIMES. Runs in memory are made when a snapshot with the
+ * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run
+ * is
+ * a sparse fragment (also in a dense array) of some consecutive cells that only this writer knows: sorted, all versions
+ * of a
+ * coordinate kept, the times of its cells being their numbers plus TSR_OWN_TIMES. Runs in memory are made when a
+ * snapshot with the
  * writer's changes is asked for; runs on disk when the buffer is full.
  */
 #ifndef TSR_WRITER_H
@@ -14,6 +18,7 @@
 #include "base/pool.h"
 #include "base/sort.h"
 #include "format/commits.h"
+#include "format/layout.h"
 #include "array/fragment.h"
 #include "array/pending.h"
 #include "write/fragment_writer.h"
@@ -80,7 +85,8 @@ struct tsr_writer {
   tsr_removed removed;
   tsr_schema *run_schema; /* without filters, with duplicates */
   tsr_schema *
-      part_schema; /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
+      /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
+      part_schema;
   tsr_buffer runs; /* tsr_sorted_run, by number: `spilled` ones, then those in memory */
   uint64_t spilled;
   tsr_snapshot *view; /* the last one that was asked for, of this state: */
@@ -101,7 +107,8 @@ struct tsr_writer {
 
 void tsr__writer_drop(tsr_writer *writer); /* one of its references */
 
-/* As tsr_writer_append_box, but `write` makes the fragment of the box, which is within the domain and meets no other. */
+/* As tsr_writer_append_box, but `write` makes the fragment of the box, which is within the domain and meets no
+ * other. */
 typedef int (*tsr_piece_writer)(void *argument, const tsr_fragment_target *target, tsr_error *error);
 
 int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
@@ -116,7 +123,7 @@ static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return write
 int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error);
 
 static inline const char *tsr__writer_fragments(const tsr_writer *writer) {
-  return writer->version < 12 ? "" : "__fragments/";
+  return layout_has_commits_folder(writer->version) ? TSR_DIR_FRAGMENTS "/" : "";
 }
 
 /* Where a fragment's files are written; the name is of a directory that exists. */

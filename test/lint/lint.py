@@ -12,6 +12,8 @@ PUBLIC = ("tessera.h", "tessera_format.h")
 MAX_FILE_LINES = 1200
 MAX_HEADER_LINES = 350
 MAX_FUNCTION_LINES = 60
+# The only files of core/ that quote names on disk and compare format versions with numbers.
+LAYOUT = ("format/layout.h", "filter/filter_version.h")
 faults = []
 
 
@@ -140,6 +142,27 @@ def check_names(root):
                 fault(f"{name} is a macro of {source.path}, and {others[0]} uses that name: put the noun of its file in front")
 
 
+def without_comments(text):
+    """The text with each comment replaced by its newlines; string literals stay."""
+    return re.sub(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*',
+                  lambda match: match.group(0) if match.group(0).startswith('"') else "\n" * match.group(0).count("\n"), text, flags=re.S)
+
+
+def check_layout(root, order):
+    """Names on disk and numbers of format versions stand in format/layout.h alone."""
+    for folder, name in files(root, "core", order):
+        if f"{folder}/{name}" in LAYOUT:
+            continue
+        text = without_comments("\n".join(lines(f"{root}/core/{folder}/{name}")))
+        for number, line in enumerate(text.split("\n"), 1):
+            where = f"core/{folder}/{name}:{number}"
+            for literal in re.findall(r'"(?:\\.|[^"\\])*"', line):
+                if re.search(r'(?<![A-Za-z0-9])__[a-z]|^"\.(wrt|ok|del|upd|con|ign|vac|vac\.new|meta|pending|late|metadata)"$', literal):
+                    fault(f"{where}: {literal} is a name on disk: format/layout.h has a constant for it")
+            if re.search(r"\bversion\b\)? *(<=|>=|==|!=|<|>) *[1-9]|\b[1-9]\d* *(<=|>=|==|!=|<|>) *[\w>.-]*\bversion\b", line):
+                fault(f"{where}: a format version is compared with a number: format/layout.h has a predicate for it")
+
+
 def check_circles(root, base, order):
     """No file reaches itself through the headers that it includes, where two folders take part."""
     seen = {}
@@ -241,6 +264,7 @@ def main():
     check_core_includes(root, core)
     check_extension_includes(root, ext)
     check_names(root)
+    check_layout(root, core)
     check_sizes(root)
     check_sqlite(root, compiler, ext)
     check_exports(extension, library)

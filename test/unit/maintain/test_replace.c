@@ -344,7 +344,7 @@ static void end_merge(void) {
   for (uint64_t i = 0; i < entries.count; i++) {
     uint64_t stem;
     char *name = entries.entries[i].name;
-    if (!tsr__name_suffix(name, TSR_STAGED_VACUUM, &stem) || !strstr(name, "__10_20_")) continue;
+    if (!tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &stem) || !strstr(name, "__10_20_")) continue;
     const tsr_path from = tsr__path_of("__commits", name, "");
     name[stem] = 0;
     const tsr_path to = tsr__path_of("__commits", name + 1, ".vac");
@@ -364,7 +364,7 @@ static void merge_almost(void) {
     if (!tsr__name_suffix(name, ".vac", &stem)) continue;
     const tsr_path from = tsr__path_of("__commits", name, "");
     char to[200];
-    snprintf(to, sizeof to, "__commits/.%.*s" TSR_STAGED_VACUUM, (int)stem, name);
+    snprintf(to, sizeof to, "__commits/.%.*s" TSR_SUFFIX_STAGED_VACUUM, (int)stem, name);
     ok(tsr__store_rename(store, from.text, to, &error));
   }
   tsr__listing_release(&entries);
