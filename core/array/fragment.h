@@ -26,13 +26,14 @@ typedef struct tsr_fragment {
   int64_t row_base; /* rowid of cell 0; cell number = tile * cells_per_tile + index in the tile */
   uint64_t cells_per_tile;
   /* The following fields are for sorted runs of a writer's uncommitted cells, which are in no registry. */
-  bool own; /* the fragment is a sorted run: the times of its cells are their numbers plus TSR_OWN_TIMES */
+  bool
+      uncommitted; /* the fragment is a sorted run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
   bool provisional; /* the fragment's files are removed together with its last reference */
   tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
   uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
 } tsr_fragment;
 
-#define TSR_OWN_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
+#define TSR_UNCOMMITTED_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
 
 /* Gives a committed fragment, with a reference for the caller. If it is not in the registry yet, it is loaded and
  * added. `footer`: the fragment's footer from a consolidated file, `footer_size` bytes; NULL: the footer is read from

@@ -366,7 +366,7 @@ int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
                    commit);
 }
 
-int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
+int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH + 32];
   const char *name;
   int size;

@@ -60,7 +60,7 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
 int tsr__pending_fail_gone(const char *commit, tsr_error *error);
 
 /* Returns 1 if all files exist that publishing needs: the staged file, and the metadata of each fragment; else 0. */
-int tsr__pending_whole(tsr_store *store, const tsr_pending *pending, tsr_error *error);
+int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error);
 
 /* Removes a marker; a missing one is no error. */
 int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error);

@@ -684,8 +684,8 @@ static int stack_run(selection *s, const tsr_snapshot_run *run) {
   void *block;
   item->fragment = run->fragment;
   item->cut = run->cut;
-  item->own_first = run->first;
-  item->own_end = run->end;
+  item->run_first = run->first;
+  item->run_end = run->end;
   run->fragment->references++;
   TSR_TRY(tsr__arena_array(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, sizeof *item->slots,
                            &block, s->error));

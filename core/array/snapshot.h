@@ -32,8 +32,8 @@ typedef struct tsr_snapshot_fragment {
    * or older only. */
   uint32_t condition_count;
   const tsr_condition **conditions;
-  /* sorted run: its cells have the numbers own_first to own_end - 1; if `cut`, cells from own_end on do not count */
-  uint64_t own_first, own_end;
+  /* sorted run: its cells have the numbers run_first to run_end - 1; if `cut`, cells from run_end on do not count */
+  uint64_t run_first, run_end;
 } tsr_snapshot_fragment;
 
 /* Finds the field that a delete condition means by `name` when it is evaluated on a fragment's cells. *field, *slot:

@@ -143,7 +143,7 @@ static int recover_publish(recovery *r, const recover_found *f, tsr_error *error
   const tsr_pending *pending = &f->pending;
   const int late = recover_publish_late(r, f, error);
   if (late) return late;
-  const int complete = tsr__pending_whole(r->array->store, pending, error);
+  const int complete = tsr__pending_is_complete(r->array->store, pending, error);
   if (complete < 0) return complete;
   if (complete == 0 && tsr__listing_took_up(r->array->listing, pending)) return 0;
   if (complete == 0) return tsr__pending_fail_gone(pending->commit, error);
@@ -260,7 +260,7 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
     const tsr_verdict verdict = r->decide(r->argument, &prepared);
     if (verdict == TSR_VERDICT_LEAVE) return 0;
     if (verdict == TSR_VERDICT_PUBLISH) {
-      const int complete = tsr__pending_whole(store, &f->pending, error);
+      const int complete = tsr__pending_is_complete(store, &f->pending, error);
       if (complete != 0) return complete < 0 ? complete : 0; /* its database can still publish it */
     }
     TSR_TRY(find_age(r, f->marker, &age, error));

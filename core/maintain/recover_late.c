@@ -473,7 +473,7 @@ static int recover_late_publish(late *l, tsr_error *error) {
   for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
     int rc = settle_record(l, error);
     if (rc) return rc;
-    rc = tsr__pending_whole(l->array->store, l->pending, error);
+    rc = tsr__pending_is_complete(l->array->store, l->pending, error);
     if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recover.c tells the two apart */
     if ((rc = is_late(l, error)) <= 0) return rc;
     rc = write_late_commit(l, error);

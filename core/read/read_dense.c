@@ -520,7 +520,7 @@ static int want_leaf(dense_iterator *s, sparse_tile *tile, bool coordinates, boo
   }
   for (uint32_t d = 0; d < s->dimensions && coordinates; d++)
     TSR_TRY(tsr__reader_request(s->reader, tile->pinned, item->slots[d], error));
-  if (item->fragment->own)
+  if (item->fragment->uncommitted)
     TSR_TRY(tsr__reader_request(s->reader, tile->pinned,
                                 tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES), error));
   return fields ? tsr__reader_request_fields(s->reader, tile->pinned, error) : TSR_OK;
@@ -549,8 +549,8 @@ static int load_sparse(dense_iterator *s, const tsr_subtile *subtile, tsr_error 
 /* Of a run that the writer was rewound into, cells from this number on do not count; else NULL. */
 static const uint64_t *numbers_of(const dense_iterator *s, const sparse_tile *tile, uint64_t *end) {
   const tsr_snapshot_fragment *item = &s->reader->snapshot->fragments[tile->pinned->fragment];
-  if (!item->fragment->own || !item->cut) return NULL;
-  *end = TSR_OWN_TIMES + item->own_end;
+  if (!item->fragment->uncommitted || !item->cut) return NULL;
+  *end = TSR_UNCOMMITTED_TIMES + item->run_end;
   const int64_t slot = tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES);
   return (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
 }
@@ -742,7 +742,7 @@ static int give_part(dense_iterator *s, const read_dense_part *p, tsr_batch *bat
   batch->fragment = p->pinned->fragment;
   const tsr_fragment *fragment = s->reader->snapshot->fragments[p->pinned->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->own) return tsr__uncommitted_rowids(s->reader, p->pinned, p->cells, p->count, batch, error);
+  if (fragment->uncommitted) return tsr__uncommitted_rowids(s->reader, p->pinned, p->cells, p->count, batch, error);
   batch->row_base = fragment->row_base + (int64_t)(p->pinned->number * fragment->cells_per_tile);
   if (!p->sparse) batch->row_base += (int64_t)s->subtiles.subtile.origin;
   return TSR_OK;

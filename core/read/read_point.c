@@ -52,7 +52,7 @@ static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *o
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     const tsr_fragment *fragment = item->fragment;
     if (fragment->metadata.empty_domain) continue;
-    if (!fragment->metadata.dense || fragment->own) return 0;
+    if (!fragment->metadata.dense || fragment->uncommitted) return 0;
     bool meets = true;
     for (uint32_t d = 0; d < snapshot->grid.dimensions && meets; d++)
       meets = ordinals[d] >= item->box_low[d] && ordinals[d] <= item->box_high[d];

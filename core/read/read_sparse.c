@@ -87,7 +87,7 @@ static int request_coordinates(sparse_iterator *s, tsr_sparse_tile *tile, bool s
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < s->reader->snapshot->schema->dimension_count; d++)
     if (swept || must_look(s, tile, d)) TSR_TRY(tsr__reader_request(s->reader, tile->pinned, f->slots[d], error));
-  if (m->has_times && (swept || f->cut || s->reader->times || f->fragment->own || conditions_have_times(f)))
+  if (m->has_times && (swept || f->cut || s->reader->times || f->fragment->uncommitted || conditions_have_times(f)))
     TSR_TRY(tsr__reader_request(s->reader, tile->pinned, system_slot(f, TSR_SLOT_TIMES), error));
   if (m->has_delete_metadata)
     TSR_TRY(tsr__reader_request(s->reader, tile->pinned, system_slot(f, TSR_SLOT_DELETE_TIMES), error));
@@ -166,8 +166,8 @@ static int read_sparse_select_cells(sparse_iterator *s, tsr_sparse_tile *tile, t
   }
   if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
   const uint64_t *times = system_values(s, tile, TSR_SLOT_TIMES);
-  const uint64_t since = f->fragment->own ? 0 : snapshot->since;
-  const uint64_t as_of = f->fragment->own ? TSR_OWN_TIMES + f->own_end - 1 : snapshot->as_of;
+  const uint64_t since = f->fragment->uncommitted ? 0 : snapshot->since;
+  const uint64_t as_of = f->fragment->uncommitted ? TSR_UNCOMMITTED_TIMES + f->run_end - 1 : snapshot->as_of;
   uint64_t n = 0;
   TSR_TRY(own_selection(s, tile, &cells, error));
   for (uint64_t i = 0; i < tile->count; i++) {
@@ -242,7 +242,7 @@ static int64_t first_row(const sparse_iterator *s, const tsr_sparse_tile *tile) 
 /* Drops rows that a writer has removed. */
 static int drop_removed(sparse_iterator *s, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = s->reader->snapshot;
-  const bool own = read_sparse_fragment_of(s, tile)->fragment->own;
+  const bool own = read_sparse_fragment_of(s, tile)->fragment->uncommitted;
   const uint64_t *times = own ? system_values(s, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(s, tile);
   if (snapshot->removed == 0 || tile->count == 0) return TSR_OK;
@@ -252,7 +252,7 @@ static int drop_removed(sparse_iterator *s, tsr_sparse_tile *tile, tsr_error *er
   TSR_TRY(tsr__buffer_reserve(&s->keep, tile->count, error));
   for (uint64_t i = 0; i < tile->count; i++) {
     const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
-    const int64_t row = own ? tsr__uncommitted_rowid(times[cell] - TSR_OWN_TIMES) : first + cell;
+    const int64_t row = own ? tsr__uncommitted_rowid(times[cell] - TSR_UNCOMMITTED_TIMES) : first + cell;
     s->keep.data[i] = !snapshot->view->hides(snapshot->writer, row, snapshot->removed);
   }
   return read_sparse_compress(s, tile, s->keep.data, error);
@@ -472,7 +472,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
   batch->written = true;
   batch->fragment = tile->pinned->fragment;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->own) {
+  if (fragment->uncommitted) {
     const int own = tsr__uncommitted_rowids(s->reader, tile->pinned, tile->cells, tile->count, batch, error);
     return own < 0 ? own : 1;
   }

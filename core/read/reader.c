@@ -594,7 +594,7 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
   int64_t *rows = (int64_t *)(void *)buffer->data;
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t cell = cells ? cells[i] : (uint32_t)i;
-    rows[cell] = tsr__uncommitted_rowid(times[cell] - TSR_OWN_TIMES);
+    rows[cell] = tsr__uncommitted_rowid(times[cell] - TSR_UNCOMMITTED_TIMES);
   }
   batch->rowids = rows;
   return TSR_OK;

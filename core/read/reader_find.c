@@ -89,7 +89,7 @@ static int find_committed(found_source *s, int64_t row, tsr_error *error) {
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_fragment *fragment = snapshot->fragments[f].fragment;
     const tsr_fragment_metadata *m = &fragment->metadata;
-    if (fragment->own || m->tile_count == 0 || row < fragment->row_base) continue;
+    if (fragment->uncommitted || m->tile_count == 0 || row < fragment->row_base) continue;
     const uint64_t at = (uint64_t)(row - fragment->row_base);
     const uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
     if (at < (m->tile_count - 1) * fragment->cells_per_tile + last) return hold_cell(s, (uint32_t)f, at, error);
@@ -118,9 +118,9 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *run = &snapshot->fragments[f];
     uint64_t at;
-    if (!run->fragment->own || number >= run->own_end || number < run->own_first) continue;
+    if (!run->fragment->uncommitted || number >= run->run_end || number < run->run_first) continue;
     TSR_TRY(
-        snapshot->view->position(snapshot->array, run->fragment, run->own_first, number - run->own_first, &at, error));
+        snapshot->view->position(snapshot->array, run->fragment, run->run_first, number - run->run_first, &at, error));
     return hold_cell(s, (uint32_t)f, at, error);
   }
   return 0;

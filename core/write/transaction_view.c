@@ -116,7 +116,7 @@ static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_err
   }
   TSR_TRY(new_tile(metadata->arena.memory, count, sizeof(uint64_t), count * sizeof(uint64_t), false, &times, error));
   uint64_t *values = (uint64_t *)(void *)times->values;
-  for (uint64_t i = 0; i < count; i++) values[i] = TSR_OWN_TIMES + m->first + order[i];
+  for (uint64_t i = 0; i < count; i++) values[i] = TSR_UNCOMMITTED_TIMES + m->first + order[i];
   m->fragment->tiles[(uint64_t)tsr__fragment_system_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] =
       times;
   return TSR_OK;
@@ -250,7 +250,7 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
   m->order = order;
   if (rc >= 0) rc = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
   if (rc >= 0) {
-    m->fragment->own = true;
+    m->fragment->uncommitted = true;
     m->fragment->parsed.start = m->fragment->parsed.end = UINT64_MAX;
     m->fragment->cells_per_tile = w->run_schema->capacity;
     tsr__arena_init(&m->fragment->metadata.arena, &w->memory);
@@ -288,7 +288,8 @@ int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t a
     run->positions = positions;
     for (uint64_t t = 0; t < m->tile_count; t++) {
       const uint64_t *numbers = (const uint64_t *)(const void *)times[t]->values;
-      for (uint64_t i = 0; i < times[t]->cells; i++) run->positions[numbers[i] - TSR_OWN_TIMES - first] = place++;
+      for (uint64_t i = 0; i < times[t]->cells; i++)
+        run->positions[numbers[i] - TSR_UNCOMMITTED_TIMES - first] = place++;
     }
   }
   *position = run->positions[at];

@@ -79,7 +79,7 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   tsr_fragment_target target = run_target(w, w->run_schema, directory);
   int rc = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
   if (rc >= 0) rc = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
-  for (uint64_t i = 0; rc >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_OWN_TIMES + w->first + i;
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_UNCOMMITTED_TIMES + w->first + i;
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
@@ -120,7 +120,7 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   char name[128];
   TSR_TRY(tsr__writer_directory(w, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
-  (*fragment)->own = (*fragment)->provisional = true;
+  (*fragment)->uncommitted = (*fragment)->provisional = true;
   (*fragment)->old_layout = !layout_has_commits_folder(w->version);
   (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
   return TSR_OK;
@@ -299,7 +299,7 @@ static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, ts
 }
 
 static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *c) {
-  return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_OWN_TIMES;
+  return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_UNCOMMITTED_TIMES;
 }
 
 /* To the next cell that counts: 1, or 0 at the end. */

@@ -6,7 +6,7 @@
  * is
  * a sparse fragment (also in a dense array) of some consecutive cells that only this writer knows: sorted, all versions
  * of a
- * coordinate kept, the times of its cells being their numbers plus TSR_OWN_TIMES. Runs in memory are made when a
+ * coordinate kept, the times of its cells being their numbers plus TSR_UNCOMMITTED_TIMES. Runs in memory are made when a
  * snapshot with the
  * writer's changes is asked for; runs on disk when the buffer is full.
  */
