@@ -69,7 +69,7 @@ static int keep_files(tsr_published *p, const tsr_commit_list *list, tsr_error *
     TSR_TRY(tsr__array_commit_file(p->array, list->items[i].path, &file, error));
     if (file->damaged)
       return tsr__fail(error, TSR_CORRUPT,
-                       "%s cannot be read, and may name what is published: tessera_vacuum removes it",
+                       "%s cannot be read, and may name published commits: tessera_vacuum removes it",
                        list->items[i].path);
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(committed_keep(p, file->names.names[n], strlen(file->names.names[n]), error));

@@ -165,7 +165,7 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, &file, error);
   if (rc == TSR_NOT_FOUND) return fail_missing(array, fragment, error);
   if (rc >= 0 && file->size < least)
-    rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata tells of %llu",
+    rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata says %llu",
                    array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
   if (rc >= 0 && index + 1 == file_count(fragment)) rc = fragment_keep(array, fragment, &file, error);
   if (rc >= 0 && fragment->kept == file) return TSR_OK;
@@ -315,7 +315,7 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
     tiles = tsr__mul_sat(tiles, tile_count[d]);
   }
   if (tiles != m->tile_count)
-    return tsr__fail(error, TSR_CORRUPT, "its non-empty domain touches %llu tiles, its metadata tells of %llu",
+    return tsr__fail(error, TSR_CORRUPT, "its non-empty domain touches %llu tiles, but its metadata says %llu",
                      (unsigned long long)tiles, (unsigned long long)m->tile_count);
   fragment->box_low = low;
   fragment->box_high = high;

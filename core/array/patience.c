@@ -54,7 +54,9 @@ bool tsr__same_look(const tsr_look *a, const tsr_look *b) { return a->size == b-
 static int give_up(const tsr_patience *p, int rc, tsr_error *error) {
   if (!p->changed && !tsr__is_young(&p->look)) return rc;
   const tsr_error before = *error;
-  return tsr__fail(error, TSR_BUSY, "%s (the file is young: its writer may still be at it; try again)", before.message);
+  return tsr__fail(error, TSR_BUSY,
+                   "%s (the file was changed a moment ago, and its writer may still be at work; try again)",
+                   before.message);
 }
 
 int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int rc, tsr_error *error) {

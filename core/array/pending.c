@@ -360,10 +360,11 @@ static int pending_has_content(tsr_store *store, commit_form form, const char *n
 }
 
 int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
-  return tsr__fail(error, TSR_CORRUPT,
-                   "%s: this database has committed it, and what was prepared for it is gone: its rows are lost; "
-                   "tessera_recover(path, 'disown') gives it up",
-                   commit);
+  return tsr__fail(
+      error, TSR_CORRUPT,
+      "%s: this database has committed it, but the files that were prepared for it are gone: its rows are lost; "
+      "tessera_recover(path, 'disown') gives it up",
+      commit);
 }
 
 int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error) {

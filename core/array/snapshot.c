@@ -595,7 +595,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
     if (!all)
       return tsr__fail(
           error, TSR_ABORT,
-          "what it began with was merged with later commits and vacuumed during this transaction: roll back");
+          "the state in which this transaction began has been merged with later commits and vacuumed: roll back");
   }
   return TSR_OK;
 }

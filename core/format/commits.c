@@ -108,7 +108,7 @@ static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ende
     return tsr__fail(error, TSR_CORRUPT, "it holds no timestamped name");
   tsr_commit c = {.kind = suffix->kind};
   if (c.kind != TSR_COMMIT_WRITE) {
-    if (!ended) return tsr__fail(error, TSR_CORRUPT, "nothing follows it");
+    if (!ended) return tsr__fail(error, TSR_CORRUPT, "its content is missing");
     c.size = tsr__input_u64(in);
     c.bytes = tsr__input_take(in, c.size);
     TSR_TRY(tsr__input_check(in, "what follows it", error));
@@ -148,7 +148,7 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   /* not an empty list: writers never leave one, and nothing else may tell of the commits it named */
   if (in->size == 0) {
     commits->cut = true;
-    return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, as no writer leaves one");
+    return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, which no writer leaves");
   }
   const int rc = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
   if (rc < 0 && !all.cut) return rc;
@@ -213,9 +213,9 @@ static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_e
   for (uint64_t i = all->count; i-- > 0; end = all->footers[i].at) {
     tsr_footer *footer = all->footers + i;
     if (footer->at < in->at || footer->at > end)
-      return tsr__fail(error, TSR_CORRUPT, "the footer of '%s' is said to stand at byte %llu, not in %llu to %llu",
-                       footer->name, (unsigned long long)footer->at, (unsigned long long)in->at,
-                       (unsigned long long)end);
+      return tsr__fail(error, TSR_CORRUPT,
+                       "the table puts the footer of '%s' at byte %llu, which is not in %llu to %llu", footer->name,
+                       (unsigned long long)footer->at, (unsigned long long)in->at, (unsigned long long)end);
     footer->size = end - footer->at;
   }
   return TSR_OK;

@@ -349,7 +349,7 @@ static int condition_decode(condition_decoder *d, const char *name, tsr_conditio
   condition->name = copy;
   TSR_TRY(read_node(d, &condition->root, 1));
   if (tsr__input_left(d->in))
-    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
+    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(d->in));
   condition->depth = d->depth;
   condition->comparisons = d->comparisons;
   TSR_TRY(number_fields(d, condition));

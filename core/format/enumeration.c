@@ -46,8 +46,8 @@ static int make_offsets(tsr_enumeration *e, const uint8_t *stored, uint64_t stor
     size = (uint64_t)e->values_per_label * tsr_datatype_size(e->datatype);
     e->count = e->data_size / size;
     if (e->data_size % size)
-      return tsr__fail(error, TSR_CORRUPT, "%llu bytes are no labels of %llu bytes", (unsigned long long)e->data_size,
-                       (unsigned long long)size);
+      return tsr__fail(error, TSR_CORRUPT, "%llu bytes cannot be divided into labels of %llu bytes",
+                       (unsigned long long)e->data_size, (unsigned long long)size);
   }
   void *room;
   TSR_TRY(tsr__arena_array(arena, e->count + 1, 8, &room, error));
@@ -85,7 +85,7 @@ static int enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *
   if (!e->values_per_label || ordered > 1)
     return tsr__fail(error, TSR_CORRUPT, "%u values per label, 'ordered' is %u", e->values_per_label, ordered);
   if (tsr__input_left(in))
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(in));
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(in));
   e->datatype = (tsr_datatype)datatype;
   e->ordered = ordered;
   void *copy;

@@ -51,7 +51,7 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
   if (version < TSR_GROUP_LISTS_MEMBERS || version > TSR_GROUP_LISTS_CHANGES)
     return tsr__fail(error, TSR_UNSUPPORTED, "version %u is unknown", version);
   if (!tsr__input_fits(in, members->count, MEMBER_MIN))
-    return tsr__fail(error, TSR_CORRUPT, "%llu members cannot stand in %llu bytes", (unsigned long long)members->count,
+    return tsr__fail(error, TSR_CORRUPT, "%llu members do not fit into %llu bytes", (unsigned long long)members->count,
                      (unsigned long long)tsr__input_left(in));
   void *room;
   TSR_TRY(tsr__arena_array(arena, members->count, sizeof(tsr_member), &room, error));
@@ -64,7 +64,7 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
     }
   }
   if (tsr__input_left(in))
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(in));
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(in));
   return TSR_OK;
 }
 

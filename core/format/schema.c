@@ -97,7 +97,7 @@ static int read_count(schema_decoder *d, uint64_t least, const char *what, uint3
   uint32_t n = tsr__input_u32(d->in);
   TSR_TRY(check_input(d));
   if (!tsr__input_fits(d->in, n, least))
-    return tsr__fail(d->error, TSR_CORRUPT, "%u %s cannot stand in the %llu bytes that are left", n, what,
+    return tsr__fail(d->error, TSR_CORRUPT, "%u %s do not fit into the %llu bytes that are left", n, what,
                      (unsigned long long)tsr__input_left(d->in));
   *count = n;
   return TSR_OK;
@@ -496,7 +496,7 @@ static int read_schema(schema_decoder *d) {
   if (layout_has_enumerations(d->version)) TSR_TRY(read_enumerations(d));
   if (layout_has_current_domain(d->version)) TSR_TRY(read_current_domain(d));
   if (tsr__input_left(d->in))
-    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes stand behind it", (unsigned long long)tsr__input_left(d->in));
+    return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(d->in));
   return schema_check_fields(d);
 }
 

@@ -86,7 +86,8 @@ static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline
 /* Refuses lossy filters for offsets and validity: rounded offsets would cut strings in other places. */
 static int check_lossless(const tsr_pipeline *pipeline, tsr_error *error) {
   if (!tsr__pipeline_is_lossy(pipeline)) return TSR_OK;
-  return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float rounds: what is rounded here comes back as other cells");
+  return tsr__fail(error, TSR_CONSTRAINT,
+                   "filter scale_float rounds: rounded values would be read back as other cells");
 }
 
 int tsr__schema_check_writable(const tsr_schema *schema, tsr_error *error) {
@@ -266,7 +267,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
     return tsr__fail(error, TSR_CONSTRAINT, "ANY is always of variable length");
   bool variable = field->values_per_cell == TSR_VARIABLE;
   if (field->cell_size != (variable ? 0 : field->values_per_cell * tsr_datatype_size(field->datatype)))
-    return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are no cell of it", (unsigned long long)field->cell_size);
+    return tsr__fail(error, TSR_CONSTRAINT, "its cells cannot have %llu bytes", (unsigned long long)field->cell_size);
   if (field->nullable) TSR_TRY(needs(schema, TSR_SINCE_VALIDITY, "nullable attributes", error));
   if (field->fill_validity > field->nullable)
     return tsr__fail(error, TSR_CONSTRAINT, "the validity of its fill value is %u", field->fill_validity);
@@ -291,8 +292,8 @@ static int schema_rules_check_enumeration(const tsr_enumeration *e, tsr_memory *
   for (uint64_t i = 0; i < e->count; i++) {
     uint64_t begin = e->offsets[i], end = e->offsets[i + 1];
     if (begin > end || end > e->data_size || (fixed && end - begin != fixed))
-      return tsr__fail(error, TSR_CONSTRAINT, "label %llu has no size that labels of %s have", (unsigned long long)i,
-                       tsr_datatype_name(e->datatype));
+      return tsr__fail(error, TSR_CONSTRAINT, "label %llu has a size that labels of %s cannot have",
+                       (unsigned long long)i, tsr_datatype_name(e->datatype));
   }
   return tsr__enumeration_unique(e, memory, TSR_CONSTRAINT, error);
 }

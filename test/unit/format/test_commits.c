@@ -100,7 +100,7 @@ static void test_con_with_bad_entries_is_refused(void **state) {
   bytes b = {0};
   put_text(&b, "__commits/__1_1_" UUID "_22.wrt\n__commits/__2_2_" UUID "_22.del");
   assert_refused(decode_commits, &b, TSR_CORRUPT, "entry 1, '__commits/__2_2_");
-  assert_refused(decode_commits, &b, TSR_CORRUPT, "nothing follows");
+  assert_refused(decode_commits, &b, TSR_CORRUPT, "its content is missing");
   put_text(&b, "\n1234567");
   assert_refused(decode_commits, &b, TSR_CORRUPT, "what follows it ends early");
   b.size -= 7;
@@ -233,7 +233,7 @@ static void test_footers_decode(void **state) {
       {table - 1, table + 10}, {table + 11, table + 10}, {table, table + 17}, {0, 0}, {table, UINT64_MAX}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     b = footers(bad[i][0], bad[i][1]);
-    assert_refused(decode_footers, &b, TSR_CORRUPT, "is said to stand at byte");
+    assert_refused(decode_footers, &b, TSR_CORRUPT, "the table puts the footer");
     drop(&b);
   }
   put32(&b, 1), put_text64(&b, "__fragments/x"), put64(&b, 0);

@@ -475,7 +475,7 @@ static void test_broken_conditions_are_refused(void **state) {
   assert_refused(decode, &b, TSR_CORRUPT, "NUL");
   b.data[6] = 'a';
   put8(&b, 0);
-  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes stand behind");
+  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes follow its end");
   drop(&b);
   for (uint64_t count = 0; count < 2; count++) {
     put_expression(&b, 0, count);

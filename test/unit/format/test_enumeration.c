@@ -138,14 +138,14 @@ static void test_broken_enumerations_are_refused(void **state) {
   assert_refused(decode, &b, TSR_CORRUPT, "'ordered' is 2");
   drop(&b);
   b = build("colours", TSR_INT32, 1, 0, "abcde", 5);
-  assert_refused(decode, &b, TSR_CORRUPT, "no labels of 4 bytes");
+  assert_refused(decode, &b, TSR_CORRUPT, "divided into labels of 4 bytes");
   drop(&b);
   b = build("colours", TSR_INT32, 1, 0, "abcd", 4);
   b.data[0] = 1;
   assert_refused(decode, &b, TSR_UNSUPPORTED, "version 1");
   b.data[0] = 0;
   put8(&b, 0);
-  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes stand behind");
+  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes follow its end");
   drop(&b);
 }
 

@@ -73,7 +73,7 @@ static void test_broken_members_are_refused(void **state) {
   put32(&b, 2), put64(&b, 0);
   assert_accepted(decode, &b);
   put8(&b, 0);
-  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes stand behind");
+  assert_refused(decode, &b, TSR_CORRUPT, "1 bytes follow its end");
   b.data[0] = 3;
   assert_refused(decode, &b, TSR_UNSUPPORTED, "version 3");
   drop(&b);
@@ -82,8 +82,8 @@ static void test_broken_members_are_refused(void **state) {
     int code;
     const char *says;
   } cases[] = {
-      {4, 8, UINT64_MAX, TSR_CORRUPT, "cannot stand"},
-      {4, 8, 2, TSR_CORRUPT, "stand behind"},
+      {4, 8, UINT64_MAX, TSR_CORRUPT, "do not fit into"},
+      {4, 8, 2, TSR_CORRUPT, "follow its end"},
       {12, 4, 3, TSR_UNSUPPORTED, "member 0: version 3"},
       {12, 4, 0, TSR_UNSUPPORTED, "version 0"},
       {16, 1, 0, TSR_CORRUPT, "type 0"},

@@ -281,7 +281,7 @@ static void test_unknown_versions_and_trailing_bytes_are_refused(void **state) {
   assert_refused(decode, &s.b, TSR_CORRUPT, "version 0");
   s.b.data[0] = 22;
   put8(&s.b, 0);
-  assert_refused(decode, &s.b, TSR_CORRUPT, "1 bytes stand behind");
+  assert_refused(decode, &s.b, TSR_CORRUPT, "1 bytes follow its end");
   drop(&s.b);
 }
 
@@ -305,7 +305,7 @@ static void test_broken_schemas_are_refused(void **state) {
       {false, 22, AT(capacity_at), 0, 8, 0, TSR_CORRUPT, "no cells"},
       {true, 22, AT(capacity_at), 0, 8, 0, TSR_OK, ""},
       {false, 22, AT(dimensions_at), 0, 4, 0, TSR_CORRUPT, "no dimension"},
-      {false, 22, AT(dimensions_at), 0, 4, UINT32_MAX, TSR_CORRUPT, "cannot stand"},
+      {false, 22, AT(dimensions_at), 0, 4, UINT32_MAX, TSR_CORRUPT, "do not fit into"},
       {true, 22, AT(x_at), 4, 1, 'y', TSR_CORRUPT, "two fields are named 'y'"},
       {true, 22, AT(x_at), 4, 1, 'a', TSR_CORRUPT, "two fields are named 'a'"},
       {true, 22, AT(x_at), 4, 1, 0, TSR_CORRUPT, "NUL"},
@@ -322,7 +322,7 @@ static void test_broken_schemas_are_refused(void **state) {
       {true, 22, AT(no_extent_at), 0, 1, 2, TSR_CORRUPT, "no tile extent"},
       {true, 22, AT(extent_at), 0, 4, 0, TSR_CORRUPT, "not above 0"},
       {true, 22, AT(extent_at), 0, 4, UINT32_MAX, TSR_OK, ""},
-      {true, 22, AT(attributes_at), 0, 4, UINT32_MAX, TSR_CORRUPT, "cannot stand"},
+      {true, 22, AT(attributes_at), 0, 4, UINT32_MAX, TSR_CORRUPT, "do not fit into"},
       {true, 22, AT(a_at), 5, 1, 200, TSR_CORRUPT, "datatype 200"},
       {true, 22, AT(a_at), 5, 1, TSR_ANY, TSR_CORRUPT, "ANY"},
       {true, 22, AT(a_at), 6, 4, 0, TSR_CORRUPT, "0 values per cell"},
