@@ -391,6 +391,9 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
                    unsigned threads, void *out, uint64_t size, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array *array = snapshot->array;
+  const uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
+  if (field >= fields)
+    return tsr__fail(error, TSR_ERROR, "array %s: there is no field %u, the schema has %u", array->path, field, fields);
   read_block_block b = {.snapshot = snapshot,
                         .environment = array->environment,
                         .grid = &snapshot->grid,

@@ -109,17 +109,16 @@ static int write_before(tsr_array *array, const char *newest, const tsr_schema *
   }
   tsr__buffer_release(&content);
   if (taken) return tsr__fail(error, TSR_UNSUPPORTED, "no name is left for a schema before %s", newest);
-  if (rc < 0 && error) *error = one;
+  if (rc < 0) *error = one;
   return rc;
 }
 
 int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema, tsr_error *error) {
-  tsr_error unseen;
+  TSR_OWN_ERROR(error);
   tsr_arena arena;
   tsr_schema made;
   const tsr_schema *newest;
   char name[128];
-  if (!error) error = &unseen;
   tsr__arena_init(&arena, &array->memory);
   int rc = tsr__array_list(array, false, true, error);
   if (rc >= 0) rc = tsr__array_schema_at(array, UINT64_MAX, &newest, error);

@@ -263,7 +263,9 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
       const int complete = tsr__pending_is_complete(store, &f->pending, error);
       if (complete != 0) return complete < 0 ? complete : 0; /* its database can still publish it */
     }
-    TSR_TRY(find_age(r, f->marker, &age, error));
+    const int rc = find_age(r, f->marker, &age, error);
+    if (rc == TSR_NOT_FOUND) return 0; /* the marker is gone: somebody else has settled the commit */
+    TSR_TRY(rc);
     if (verdict == TSR_VERDICT_UNDO && age < RECOVER_DAY) {
       recover_refuse(r, f->marker, "is not 24 hours old");
       return 0;
@@ -290,8 +292,8 @@ static int remove_incomplete_markers(recovery *r, tsr_error *error) {
         !tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem))
       continue;
     tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
-    if ((rc = tsr__pending_read(store, p.text, &r->arena, &pending, error)) != 0)
-      continue; /* a complete marker, or an error */
+    if ((rc = tsr__pending_read(store, p.text, &r->arena, &pending, error)) == TSR_NOT_FOUND) rc = 1; /* it is gone */
+    if (rc != 0) continue; /* a complete marker, or an error */
     if (find_age(r, p.text, &age, &one) < 0 || age < RECOVER_DAY)
       continue; /* the marker is gone, or its writer may still be writing it */
     if (tsr__pending_is_locked(store, p.text, &locked, &one) >= 0 && locked) continue;
@@ -347,12 +349,15 @@ static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared 
     uint64_t age = 0;
     const int published = tsr__published_has(&r->published, &f->pending, error);
     rc = published < 0 ? published : find_age(r, f->marker, &age, error);
-    if (rc == TSR_NOT_FOUND) continue; /* the marker is gone */
+    if (rc == TSR_NOT_FOUND) { /* the marker is gone; the others are still to be shown */
+      rc = TSR_OK;
+      continue;
+    }
     const tsr_prepared prepared = recover_describe(f, published > 0, age);
     if (rc >= 0 && (rc = show(r->argument, &prepared)) < 0) rc = tsr__fail(error, rc, "stopped by the caller");
   }
   tsr__published_release(&r->published);
-  TSR_TRY(rc == TSR_NOT_FOUND ? TSR_OK : rc);
+  TSR_TRY(rc);
   return tsr__array_list(r->array, true, true, error);
 }
 

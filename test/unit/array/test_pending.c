@@ -528,6 +528,32 @@ static void test_prepared_commits_are_listed(void **state) {
   assert_int_equal(tsr_array_prepared(array, show_one, text, &error), TSR_ABORT);
 }
 
+/* Removes the marker of the second commit while the first one is shown, as its database may at any time. */
+static int show_and_settle(void *argument, const tsr_prepared *prepared) {
+  (*(int *)argument)++;
+  (void)tsr__store_remove(store, "__commits/__8_8" U "_22.pending", NULL);
+  return TSR_OK;
+}
+
+static void test_show_goes_on_where_a_marker_goes_meanwhile(void **state) {
+  int shown = 0;
+  prepare_all();
+  assert_int_equal(tsr_array_prepared(array, show_and_settle, &shown, &error), TSR_OK);
+  assert_int_equal(shown, 3);
+}
+
+static tsr_verdict settle_and_undo(void *argument, const tsr_prepared *prepared) {
+  if (strstr(prepared->marker, "__8_8")) (void)tsr__store_remove(store, prepared->marker, NULL);
+  return TSR_VERDICT_UNDO;
+}
+
+static void test_disown_goes_on_where_a_marker_goes_meanwhile(void **state) {
+  uint64_t changed = 0;
+  prepare_all();
+  assert_int_equal(tsr_array_disown(array, settle_and_undo, NULL, &changed, &error), TSR_BUSY);
+  assert_non_null(strstr(error.message, "0 prepared commits were removed, 3 are left"));
+}
+
 /* The writer published the commit and died before it removed the marker: the host is not asked. */
 static void test_marker_of_a_published_commit_goes(void **state) {
   uint64_t changed = 0;
@@ -587,6 +613,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_prepared_commits_are_listed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_recovery_undoes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_marker_of_a_published_commit_goes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_show_goes_on_where_a_marker_goes_meanwhile, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_disown_goes_on_where_a_marker_goes_meanwhile, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

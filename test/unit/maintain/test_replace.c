@@ -490,6 +490,8 @@ static void test_writer_reads_present_during_merge(void **state) {
   memcpy(box.high, &last, 4);
   ok(tsr_snapshot_open(array, NULL, 0, tsr__environment_now() + 120000, &snapshot, &error));
   ok(tsr_block_read(snapshot, 1, &box, 0, 1, found, sizeof found, &error));
+  assert_int_equal(tsr_block_read(snapshot, 99, &box, 0, 1, found, sizeof found, &error), TSR_ERROR);
+  assert_non_null(strstr(error.message, "no field 99"));
   for (int32_t i = 0; i < MANY; i++)
     if (found[i] != (i % 2 ? 2 : 3)) fail_msg("%d: %d", i, found[i]);
   tsr_snapshot_close(snapshot);
